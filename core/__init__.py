@@ -1,0 +1,1 @@
+"""The engine room: measures, predicts, reduces and reports; knows no screen."""

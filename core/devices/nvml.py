@@ -1,0 +1,195 @@
+"""All NVIDIA cards of the machine: one initialisation, off the polling thread, retried slowly."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llmprof.core.devices import binding
+from llmprof.core.devices.binding import Api, Unavailable
+from llmprof.core.devices.card import Card
+from llmprof.core.devices.matching import Selection
+from llmprof.core.devices.processes import Identity, identify
+from llmprof.core.devices.source import Cards, Clock
+from llmprof.core.text import clean
+
+RETRY_S = 60.0  # between attempts to initialise
+_LIBRARY = re.compile(r"libnvidia-ml\.so\.([\d.]*\d{2,}[\d.]*)")
+_MODULE = Path("/proc/driver/nvidia/version")
+_NO_LIBRARY = (
+    "NVML is missing: no libnvidia-ml.so.1 here. It comes with the NVIDIA driver; in a container, "
+    "start it with the NVIDIA runtime (docker run --gpus all)"
+)
+_NO_DRIVER = (
+    "the NVIDIA kernel module is not loaded. Load it (sudo modprobe nvidia) or reinstall the driver"
+)
+_NO_BINDING = "the Python package nvidia-ml-py is missing: pip install nvidia-ml-py"
+_NO_CARD = "the NVIDIA driver works but sees no GPU"
+
+
+@dataclass(frozen=True)
+class _Opened:
+    api: Api | None
+    cards: tuple[Card, ...] = ()
+    reason: str | None = None
+
+
+class NvmlCards:
+    """Reads every selected card; a card that fails never disturbs the others.
+
+    The library is initialised once, in a thread: with persistence mode off it takes up to 24 s.
+    """
+
+    def __init__(
+        self,
+        selection: Selection | None = None,
+        *,
+        owner: int | None = None,
+        load: Callable[[], Any] = lambda: importlib.import_module("pynvml"),
+        who: Callable[[int, int | None], Identity] = identify,
+        clock: Clock = time.monotonic_ns,
+        wait_s: float = 0.0,
+    ) -> None:
+        self._selection = selection or Selection()
+        self._owner = owner
+        self._load = load
+        self._identify = who
+        self._clock = clock
+        self._activity = False
+        self._opened: _Opened | None = None
+        self._closed = False
+        self._begin(wait_s)
+
+    def read(self) -> Cards:
+        """What is due on each card, or why there are none."""
+        if self._pid != os.getpid():  # handles do not survive a fork
+            self._begin(0.0)
+        opened = self._opened
+        if opened is None:
+            waited = (self._clock() - self._began) / 1e9
+            return Cards(reason=f"NVML is starting, {waited:.0f} s so far")
+        if opened.reason is not None and not opened.cards:
+            if opened.api is None and self._clock() - self._ended >= RETRY_S * 1e9:
+                self._begin(0.0)
+            return Cards(reason=opened.reason)
+        self._apply_activity(opened)
+        return Cards(tuple(card.read() for card in opened.cards), opened.reason)
+
+    def catch_up(self) -> None:
+        """The readings that take long, on each card."""
+        for card in self._opened.cards if self._opened else ():
+            card.catch_up()
+
+    def show_activity(self, on: bool) -> None:
+        """Read SM, tensor-core and DRAM activity from the next poll on, or stop. Thread-safe."""
+        self._activity = on
+
+    def close(self) -> None:
+        """Let go of the library; fine after a failed or unfinished start."""
+        opened, self._closed = self._opened, True
+        self._opened = _Opened(None, reason="closed")
+        if opened is None or opened.api is None or self._pid != os.getpid():
+            return
+        for card in opened.cards:
+            card.close()
+        with contextlib.suppress(Unavailable):
+            opened.api.call("nvmlShutdown")
+
+    def _apply_activity(self, opened: _Opened) -> None:
+        for card in opened.cards:
+            card.show_activity(self._activity)
+
+    def _begin(self, wait_s: float) -> None:
+        self._pid = os.getpid()
+        self._opened = None
+        self._began = self._ended = self._clock()
+        thread = threading.Thread(target=self._open, name="nvml-start", daemon=True)
+        thread.start()
+        if wait_s:
+            thread.join(wait_s)
+
+    def _open(self) -> None:
+        try:
+            opened = self._try_open()
+        except Exception as error:  # else the thread would end unseen and NVML "start" for ever
+            opened = _Opened(None, reason=f"NVML did not start: {type(error).__name__}: {error}")
+        self._ended = self._clock()
+        if self._closed:
+            return
+        self._opened = opened
+
+    def _try_open(self) -> _Opened:
+        try:
+            api = Api(self._load())
+        except ImportError:
+            return _Opened(None, reason=_NO_BINDING)
+        try:
+            api.call("nvmlInit")
+        except Unavailable as error:
+            return _Opened(None, reason=_why_not(api, error))
+        try:
+            count = int(api.call("nvmlDeviceGetCount"))
+        except (Unavailable, TypeError, ValueError) as error:
+            reason = error.reason if isinstance(error, Unavailable) else str(error)
+            return self._shut(api, f"the driver does not list its GPUs: {reason}")
+        if count <= 0:
+            return self._shut(api, _NO_CARD)
+        cards = tuple(
+            Card(api, index, owner=self._owner, identify=self._identify, clock=self._clock)
+            for index in range(count)
+        )
+        chosen = tuple(
+            card for card in cards if self._selection.has(card.index, card.identity.uuid)
+        )
+        absent = self._selection.absent(count)
+        missing = f"no GPU {', '.join(map(str, absent))}: this machine has {count}"
+        if not chosen and not absent:
+            missing = "no GPU here has that UUID"
+        return _Opened(api, chosen, missing if absent or not chosen else None)
+
+    def _shut(self, api: Api, reason: str) -> _Opened:
+        with contextlib.suppress(Unavailable):
+            api.call("nvmlShutdown")
+        return _Opened(None, reason=reason)
+
+
+def _why_not(api: Api, error: Unavailable) -> str:
+    if error.code == binding.LIBRARY_NOT_FOUND:
+        return _NO_LIBRARY
+    if error.code == binding.DRIVER_NOT_LOADED:
+        return _NO_DRIVER
+    if error.code == binding.VERSION_MISMATCH:
+        return (
+            f"driver and library differ: kernel module {_module_version()}, library "
+            f"{_library_version(api)}. Reboot, or unload and load the nvidia modules"
+        )
+    if error.code == binding.NO_PERMISSION:
+        return "the NVIDIA driver refuses access: check the permissions of /dev/nvidiactl"
+    return f"NVML did not start: {error.reason}"
+
+
+def _module_version() -> str:
+    try:
+        text = _MODULE.read_text("utf-8", "replace")
+    except OSError:
+        return "unknown"
+    found = re.search(r"(?:Kernel Module|x86_64|aarch64)\s+(\d+\.[\d.]+)", text)
+    return found.group(1) if found else "unknown"
+
+
+def _library_version(api: Api) -> str:
+    with contextlib.suppress(Unavailable):
+        return api.text("nvmlSystemGetNVMLVersion")
+    with contextlib.suppress(OSError):
+        found = _LIBRARY.search(Path("/proc/self/maps").read_text("utf-8", "replace"))
+        if found:
+            return clean(found.group(1))
+    return "unknown"

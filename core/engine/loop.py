@@ -1,0 +1,263 @@
+"""The engine's loop: one case after another, everything that happens journalled."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from llmprof.core import events as ev
+from llmprof.core.devices.process import SamplerProcess
+from llmprof.core.engine import plan as planning
+from llmprof.core.engine.request import Request
+from llmprof.core.engine.signals import KILL, Signals
+from llmprof.core.engine.workers import Worker, WorkerPool
+from llmprof.core.hostmem import available_bytes, oom_kills
+from llmprof.core.journal import JournalWriter, replay
+from llmprof.core.launch import Plan
+from llmprof.core.runs import Run
+from llmprof.core.spec import Case
+from llmprof.version import __version__
+
+POLL_S = 0.5
+STOP_GRACE_S = 2.0
+MEMORY_SHARE = 0.95  # of what the host has available, for a worker on the CPU
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+Stopping = Literal["no", "stop", "kill"]
+
+
+class EngineRun:
+    """One run of an engine over a plan."""
+
+    def __init__(self, plan: Plan, run: Run, pool: WorkerPool, signals: Signals) -> None:
+        self._plan = plan
+        self._run = run
+        self._pool = pool
+        self._signals = signals
+        self._journal = JournalWriter(run.journal)
+        self._sampler: SamplerProcess | None = None
+        self._cases = plan.experiment.cases()
+        self._environment: ev.Environment | None = None
+        self._stopping: Stopping = "no"
+        self._poll = select.poll()
+        self._poll.register(signals.fd, select.POLLIN)
+        if plan.lifeline:
+            self._poll.register(sys.stdin.fileno(), select.POLLIN)
+
+    def run(self) -> ev.Outcome:
+        """Run every case of the plan; the outcome, already journalled."""
+        self._open()
+        try:
+            outcome = self._all()
+        except BaseException:
+            self._journal.append(ev.RunDone(outcome="failed"))
+            raise
+        finally:
+            if self._sampler is not None:
+                self._sampler.close()
+        self._journal.append(ev.RunDone(outcome=outcome))
+        self._journal.close()
+        return outcome
+
+    def _open(self) -> None:
+        self._journal.append(
+            ev.Segment(
+                boot_id=_boot_id(), wall_ns=time.time_ns(), pid=os.getpid(), version=__version__
+            )
+        )
+        if self._plan.resume is not None:
+            self._cases = tuple(state.case for state in replay(self._run.journal).cases)
+            return
+        self._journal.append(
+            ev.RunStarted(
+                run_id=self._run.id,
+                experiment=self._plan.experiment,
+                cases=self._cases,
+                command=self._plan.command,
+            )
+        )
+
+    def _all(self) -> ev.Outcome:
+        if not self._look():
+            return "stopped" if self._stopping != "no" else "failed"
+        wanted = self._wanted()
+        if self._plan.only_plan:
+            return "complete"
+        self._start_sampler()
+        for index in wanted:
+            if self._stopping != "no":
+                return "stopped"
+            self._case(index)
+        return "stopped" if self._stopping != "no" else "complete"
+
+    def _look(self) -> bool:
+        """Have a worker read the environment; False when there is none."""
+        worker = self._start(None, -1, self._plan.experiment.device)
+        self._follow(worker)
+        code = worker.close()
+        if self._environment is None and self._stopping == "no":
+            self._say(f"no device could be read (worker exit {code})", "error")
+        return self._environment is not None
+
+    def _wanted(self) -> list[int]:
+        """Cases to run; those that are left out by the budget are journalled as such."""
+        assert self._environment is not None
+        estimates = [planning.estimate_s(case, self._environment) for case in self._cases]
+        for index, estimate in enumerate(estimates):
+            self._journal.append(ev.Planned(case=index, estimate_s=estimate))
+        on_cpu = self._environment.device == "cpu"
+        budget = self._plan.experiment.cpu_budget_s if on_cpu else None
+        skipped = planning.left_out(self._cases, estimates, budget)
+        wanted = []
+        for index in range(len(self._cases)):
+            if self._plan.resume is not None and index not in self._plan.resume:
+                continue
+            if index in skipped:
+                self._fail(index, skipped[index])
+            else:
+                wanted.append(index)
+        return wanted
+
+    def _case(self, index: int) -> None:
+        assert self._environment is not None
+        case, environment = self._cases[index], self._environment
+        on_cpu = environment.device == "cpu"
+        free = available_bytes() if on_cpu else environment.memory_free_bytes
+        refused = planning.refusal(case, self._plan.experiment, environment, free)
+        if refused is not None:
+            self._fail(index, refused)
+            return
+        limit = int(free * MEMORY_SHARE) if on_cpu and free is not None else None
+        kills = oom_kills()
+        worker = self._start(case, index, environment.device, limit)
+        self._journal.append(ev.CaseStarted(case=index, pid=worker.pid))
+        finished, overdue = self._follow(worker)
+        code = worker.close()
+        if not finished:
+            self._fail(index, self._ending(code, overdue, oom_kills() > kills))
+
+    def _start(
+        self, case: Case | None, index: int, device: str, limit: int | None = None
+    ) -> Worker:
+        request = Request(
+            case=case,
+            index=index,
+            device=device,
+            run_dir=str(self._run.path),
+            memory_limit_bytes=limit,
+            created_ns=time.monotonic_ns(),
+        )
+        return self._pool.start(request, str(self._run.log))
+
+    def _follow(self, worker: Worker) -> tuple[bool, bool]:
+        """Journal what a worker sends until it ends: (it said how its case ended, overdue)."""
+        finished = overdue = False
+        killed_at: float | None = None
+        for fd in worker.fds:
+            self._poll.register(fd, select.POLLIN)
+        try:
+            while not worker.ended:
+                self._wait()
+                finished |= self._take(worker)
+                now = time.monotonic()
+                if now - worker.heard > self._plan.experiment.silence_s and not overdue:
+                    overdue = True
+                    worker.kill()
+                if self._stopping == "kill":
+                    worker.kill()
+                elif self._stopping == "stop" and killed_at is None:
+                    worker.ask_to_stop()
+                    killed_at = now
+                elif killed_at is not None and now - killed_at > STOP_GRACE_S:
+                    worker.kill()
+            return finished | self._take(worker), overdue
+        finally:
+            for fd in worker.fds:
+                self._poll.unregister(fd)
+
+    def _take(self, worker: Worker) -> bool:
+        """Journal what has arrived from a worker; whether its case's end was among it."""
+        finished = False
+        good = []
+        for line in worker.read():
+            try:
+                event = ev.decode(line)
+            except (msgspec.DecodeError, ValueError) as error:
+                self._say(f"a worker sent what is not an event: {error}", "error")
+                continue
+            good.append(line)
+            if isinstance(event, ev.Environment):
+                self._environment = event
+            finished |= isinstance(event, (ev.CaseDone, ev.CaseFailed))
+        if good:
+            self._journal.append_lines(b"".join(good))
+        return finished
+
+    def _wait(self) -> None:
+        """Sleep until something arrives; journal samples, note signals and a lost owner."""
+        ready = {fd for fd, _ in self._poll.poll(POLL_S * 1000)}
+        if self._signals.fd in ready:
+            for number in self._signals.drain():
+                again = self._stopping != "no"
+                self._stopping = "kill" if again or number == KILL else "stop"
+        if self._plan.lifeline and sys.stdin.fileno() in ready and self._stopping == "no":
+            self._poll.unregister(sys.stdin.fileno())
+            self._stopping = "stop"
+        if self._sampler is not None:
+            if self._sampler.fd in ready:
+                self._journal.append_lines(self._sampler.read())
+            self._watch_sampler()
+
+    def _start_sampler(self) -> None:
+        self._sampler = SamplerProcess()
+        self._sampler_fd = self._sampler.fd
+        self._poll.register(self._sampler_fd, select.POLLIN)
+
+    def _watch_sampler(self) -> None:
+        assert self._sampler is not None
+        for event in self._sampler.check():
+            self._journal.append(event)
+        if self._sampler.fd != self._sampler_fd:
+            self._poll.unregister(self._sampler_fd)
+            self._sampler_fd = self._sampler.fd
+            if self._sampler_fd >= 0:
+                self._poll.register(self._sampler_fd, select.POLLIN)
+
+    def _ending(self, code: int, overdue: bool, memory_kill: bool) -> ev.Failure:
+        if overdue:
+            seconds = self._plan.experiment.silence_s
+            return ev.Failure(
+                kind="timeout", message=f"nothing heard for {seconds:g} s, ended", exit_code=code
+            )
+        if self._stopping != "no":
+            return ev.Failure(kind="killed", message="the run was stopped", exit_code=code)
+        if code == -signal.SIGKILL and memory_kill:
+            message = "the kernel ended the process: the machine was out of memory"
+            return ev.Failure(kind="oom", message=message, exit_code=code)
+        if code < 0:
+            name = signal.Signals(-code).name
+            return ev.Failure(
+                kind="killed", message=f"the process was killed by {name}", exit_code=code
+            )
+        message = f"the process ended with exit code {code} and no word; see {self._run.log.name}"
+        return ev.Failure(kind="error", message=message, exit_code=code)
+
+    def _fail(self, index: int, failure: ev.Failure) -> None:
+        self._journal.append(ev.CaseFailed(case=index, failure=failure))
+
+    def _say(self, message: str, level: Literal["info", "warning", "error"]) -> None:
+        self._journal.append(ev.Log(message=message, level=level))
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""

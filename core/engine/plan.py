@@ -1,0 +1,95 @@
+"""What the engine decides before a case runs; pure functions of case and environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmprof.core.events import Environment, Failure
+from llmprof.core.predict.flops import forward_flops, lower_bound_bytes
+from llmprof.core.spec import Case, Experiment
+
+EFFICIENCY = 0.6  # of the matmul rate, in a whole step
+BYTES_PER_SECOND = {"cpu": 8e9, "cuda": 1.5e12}  # for the optimizer's pass over its state
+OPTIMIZER_BYTES = 28  # read p, g, m, v; write p, m, v; fp32
+SPEEDUP = {"fp32": 1.0, "tf32": 4.0, "bf16": 6.0, "fp16": 6.0}  # on CUDA, of matrix products
+START_S = {"cpu": 0.5, "cuda": 1.5}
+LAUNCH_S = 3e-3  # a layer's launches in one step of all phases
+
+
+def estimate_s(case: Case, environment: Environment) -> float | None:
+    """Rough seconds that a case takes, start-up included; None when no rate is known."""
+    if not environment.matmul_tflops:
+        return None
+    kind = "cuda" if environment.device.startswith("cuda") else "cpu"
+    passes = {"forward": 1, "forward-grad": 1, "forward-backward": 3, "train": 3}[case.mode]
+    rate = environment.matmul_tflops * 1e12 * EFFICIENCY
+    if kind == "cuda":
+        rate *= SPEEDUP[case.precision]
+    step = passes * forward_flops(case) / rate
+    if kind == "cuda":
+        step = max(step, case.model.num_layers * LAUNCH_S * passes / 4)
+    if case.mode == "train":
+        step += OPTIMIZER_BYTES * case.model.parameters / BYTES_PER_SECOND[kind]
+    build = 16 * case.model.parameters / BYTES_PER_SECOND[kind]
+    steps = case.warmup_steps + case.measure_steps + 2  # two more look at memory and dtypes
+    return START_S[kind] + build + steps * step
+
+
+def left_out(
+    cases: Sequence[Case], estimates: Sequence[float | None], budget_s: float | None
+) -> dict[int, Failure]:
+    """Cases of models, taken whole and in order, whose estimates would exceed the budget."""
+    if budget_s is None:
+        return {}
+    spent = 0.0
+    skipped: dict[int, Failure] = {}
+    for name in dict.fromkeys(case.model.name for case in cases):
+        own = [i for i, case in enumerate(cases) if case.model.name == name]
+        known = [estimate for i in own if (estimate := estimates[i]) is not None]
+        if len(known) < len(own):
+            continue
+        need = sum(known)
+        if spent + need <= budget_s:
+            spent += need
+            continue
+        message = (
+            f"left out: about {need:.0f} s here, and the sizes of this run "
+            f"share {budget_s:.0f} s ({spent:.0f} s taken)"
+        )
+        instead = f"llmprof run --model-size {name}"
+        for i in own:
+            skipped[i] = Failure(kind="skipped", message=message, instead=instead)
+    return skipped
+
+
+def refusal(
+    case: Case, experiment: Experiment, environment: Environment, free_bytes: int | None
+) -> Failure | None:
+    """Why a case need not be tried: what it asks for isn't there, or cannot fit; else None."""
+    reason = environment.unsupported.get(case.precision)
+    if reason is not None:
+        return Failure(
+            kind="unsupported",
+            message=f"{case.precision}: {reason}",
+            phase="start",
+            instead=_instead(case, environment),
+        )
+    need = lower_bound_bytes(case)
+    if experiment.force or free_bytes is None or need <= free_bytes:
+        return None
+    return Failure(
+        kind="oom",
+        message=(
+            f"needs at least {need / 2**30:.1f} GiB for {case.mode}, "
+            f"{free_bytes / 2**30:.1f} GiB are free (--force tries it all the same)"
+        ),
+        phase="build",
+        bytes_asked=need,
+        predicted=True,
+    )
+
+
+def _instead(case: Case, environment: Environment) -> str:
+    order = ("bf16", "fp16", "fp32")
+    precision = next(p for p in order if p not in environment.unsupported and p != case.precision)
+    return f"llmprof run --model-size {case.model.name} --mode {case.mode} --precision {precision}"

@@ -1,0 +1,18 @@
+"""What a worker process is asked to do."""
+
+from __future__ import annotations
+
+import msgspec
+
+from llmprof.core.spec import Case
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker's work: a case of a run, or the look at the device (case None)."""
+
+    case: Case | None
+    index: int
+    device: str  # "auto", "cpu", "cuda", "cuda:1"
+    run_dir: str
+    memory_limit_bytes: int | None = None  # CPU only: what may be mapped beyond the start
+    created_ns: int = 0  # when the engine asked for the process

@@ -1,0 +1,114 @@
+"""Fresh processes from a forkserver that has torch loaded and has never touched the card."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import time
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+
+import msgspec
+
+CHUNK = 1 << 18
+
+
+def _target(request: bytes, events: Connection, lifeline: Connection, log: str) -> None:
+    # Imported in the worker: the engine's process must stay without torch.
+    from llmprof.core.worker.main import work
+
+    work(request, events, lifeline, log)
+
+
+class WorkerPool:
+    """Starts workers; the first start waits until torch is loaded."""
+
+    def __init__(self) -> None:
+        self._context: ForkServerContext = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["llmprof.core.worker.preload"])
+
+    def warm(self) -> None:
+        """Begin to load torch; returns at once."""
+        forkserver.ensure_running()
+
+    def start(self, request: msgspec.Struct, log: str) -> Worker:
+        """A worker on a request."""
+        events_read, events_write = self._context.Pipe(duplex=False)
+        line_read, line_write = self._context.Pipe(duplex=False)
+        process = self._context.Process(
+            target=_target,
+            args=(msgspec.json.encode(request), events_write, line_read, log),
+        )
+        process.start()
+        events_write.close()
+        line_read.close()
+        return Worker(process, events_read, line_write)
+
+
+class Worker:
+    """One worker process as its engine sees it."""
+
+    def __init__(self, process: BaseProcess, events: Connection, lifeline: Connection) -> None:
+        self._process = process
+        self._events = events
+        self._lifeline = lifeline
+        self._rest = b""
+        self.heard = time.monotonic()
+        os.set_blocking(events.fileno(), False)
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid or 0
+
+    @property
+    def fds(self) -> tuple[int, int]:
+        """Descriptors that become readable: events, and the end of the process."""
+        return self._events.fileno(), self._process.sentinel
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process has ended."""
+        return not self._process.is_alive()
+
+    def read(self) -> list[bytes]:
+        """Whole event lines that have arrived, newlines kept."""
+        data = [self._rest]
+        with contextlib.suppress(BlockingIOError):
+            while block := os.read(self._events.fileno(), CHUNK):
+                data.append(block)
+        if len(data) == 1:
+            return []
+        self.heard = time.monotonic()
+        *lines, self._rest = b"".join(data).split(b"\n")
+        return [line + b"\n" for line in lines]
+
+    def ask_to_stop(self) -> None:
+        """Let it send the steps it has and end."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End its whole process group now."""
+        self._signal(signal.SIGKILL)
+
+    def close(self) -> int:
+        """After its end: sweep up its children and give the exit code (-n for signal n)."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._lifeline.close()
+        self._process.join(5)
+        code = self._process.exitcode
+        self._events.close()
+        self._process.close()
+        return -signal.SIGKILL if code is None else code
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if number == signal.SIGKILL and os.getpgid(self.pid) == self.pid:
+                os.killpg(self.pid, number)
+            else:
+                os.kill(self.pid, number)

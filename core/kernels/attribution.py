@@ -1,0 +1,343 @@
+"""Every activity of the device with the step, phase, op and module that launched it.
+
+An activity is joined to its launch by correlation id and takes its step and phase from the
+launch's time, whichever thread launched it. It is joined to the op that was innermost at the
+launch by the linked id. What an autograd node launches belongs to the module of its forward op,
+found by sequence number and forward thread. Without a card the ops are the activities and their
+self time is what they took.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from llmprof.core.kernels import marks
+from llmprof.core.kernels.columns import Bool, EventColumns, Int32, Int64, Kind
+from llmprof.core.kernels.nesting import NONE, nearest, parents, self_time
+from llmprof.core.kernels.windows import Int16, Windows
+
+Source = Literal["cuda", "cpu"]
+UNATTRIBUTED = "unattributed"
+ACCUMULATE = "(gradient accumulation)"
+LAUNCHES = frozenset(
+    {
+        "cudaLaunchKernel",
+        "cudaLaunchKernelExC",
+        "cudaLaunchCooperativeKernel",
+        "cudaLaunchCooperativeKernelMultiDevice",
+        "cuLaunchKernel",
+        "cuLaunchKernelEx",
+        "cuLaunchCooperativeKernel",
+    }
+)
+GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch"})
+
+
+@dataclass(frozen=True, eq=False)
+class OpTree:
+    """Ops and ranges of the CPU: events, their enclosers and where in the model they belong.
+
+    rows are positions in the columns; every other array is indexed like rows and holds
+    positions in rows (-1: none). place is the module's label, lens the attention step's.
+    """
+
+    rows: Int64
+    parent: Int64
+    depth: Int64
+    node: Int64
+    forward_op: Int64
+    place: Int32
+    lens: Int32
+    source: Int32
+    places: tuple[str, ...]
+    lenses: tuple[str, ...]
+    sources: tuple[str, ...]
+    gemm: Int64
+    is_mark: Bool
+
+
+@dataclass(frozen=True, eq=False)
+class Activities:
+    """What the device did in the measured steps, one row an activity, in order of start.
+
+    event and launch are positions in the columns, op in the tree's rows; -1 is none. busy is
+    the time that counts, nanoseconds: the duration, or the self time on the CPU.
+    """
+
+    source: Source
+    columns: EventColumns
+    tree: OpTree
+    windows: Windows
+    event: Int64
+    busy: Int64
+    step: Int16
+    phase: Int16
+    launch: Int64
+    op: Int64
+    outside: int  # activities of no measured step
+    launches: Int64  # kernel launches of the measured steps, positions in the columns
+    launch_step: Int16
+    launch_phase: Int16
+    barren: int  # of these, launches without a kernel
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    @property
+    def start(self) -> Int64:
+        """Start times, nanoseconds."""
+        return self.columns.start[self.event]
+
+    @property
+    def end(self) -> Int64:
+        """End times, nanoseconds."""
+        return self.columns.end[self.event]
+
+    @property
+    def name(self) -> Int32:
+        """Positions in the columns' names."""
+        return self.columns.name[self.event]
+
+    @property
+    def kind(self) -> Int64:
+        """Kinds of the events."""
+        return self.columns.kind[self.event].astype(np.int64)
+
+    @cached_property
+    def op_name(self) -> Int32:
+        """Position of the launching op's name in the columns' names, -1 for none."""
+        known = self.op >= 0
+        names = np.full(len(self), NONE, np.int32)
+        names[known] = self.columns.name[self.tree.rows[self.op[known]]]
+        return names
+
+    def of_op(self, values: Int32 | Int64) -> Int64:
+        """An array of the tree, looked up for each activity's op; -1 for none."""
+        known = self.op >= 0
+        found = np.full(len(self), NONE, np.int64)
+        found[known] = values[self.op[known]]
+        return found
+
+
+def attribute(columns: EventColumns, windows: Windows, source: Source) -> Activities:
+    """Activities of the windows' steps with all that is known of their origin."""
+    tree = build_tree(columns, windows)
+    if source == "cpu":
+        return _cpu_activities(columns, windows, tree)
+    return _gpu_activities(columns, windows, tree)
+
+
+def build_tree(columns: EventColumns, windows: Windows) -> OpTree:
+    """The CPU's ops and ranges, nested and placed in the model."""
+    rows = columns.of_kind(Kind.OP)
+    start, end = columns.start[rows], columns.end[rows]
+    parent, depth = parents(start, end, columns.place[rows])
+    is_mark = columns.named(marks.PREFIX)[rows] if len(rows) else np.zeros(0, np.bool_)
+    autograd = _autograd(columns, rows)
+    node = nearest(parent, depth, autograd, itself=True)
+    forward_op = _forward_ops(columns, rows, autograd, node)
+    origin = np.where(forward_op >= 0, forward_op, np.arange(len(rows)))
+    place, places = _places(columns, rows, parent, depth, windows, node, origin)
+    lens, lenses = _labels(columns, rows, parent, depth, marks.LENS)
+    source, sources = _labels(columns, rows, parent, depth, marks.SOURCE)
+    return OpTree(
+        rows=rows,
+        parent=parent,
+        depth=depth,
+        node=node,
+        forward_op=forward_op,
+        place=place,
+        lens=lens[origin],
+        source=source[origin],
+        places=places,
+        lenses=lenses,
+        sources=sources,
+        gemm=nearest(parent, depth, _named_in(columns, rows, GEMM_OPS), itself=True),
+        is_mark=is_mark,
+    )
+
+
+GEMM_OPS = frozenset(
+    {
+        "aten::mm",
+        "aten::bmm",
+        "aten::addmm",
+        "aten::baddbmm",
+        "aten::addbmm",
+        "aten::_scaled_mm",
+        "aten::_addmm_activation",
+        "aten::mv",
+        "aten::addmv",
+    }
+)
+
+
+def _autograd(columns: EventColumns, rows: Int64) -> Bool:
+    """Autograd's nodes, and the engine's ranges around them, in which gradients are summed."""
+    if not len(rows):
+        return np.zeros(0, np.bool_)
+    engine: Bool = columns.named("autograd::engine::evaluate_function")[rows]
+    return engine | (columns.scope[rows] == 1)
+
+
+def _named_in(columns: EventColumns, rows: Int64, wanted: frozenset[str]) -> Bool:
+    return np.array([name in wanted for name in columns.names], np.bool_)[columns.name[rows]]
+
+
+def _forward_ops(columns: EventColumns, rows: Int64, autograd: Bool, node: Int64) -> Int64:
+    """For ops within an autograd node: the op that made the node, by number and thread.
+
+    Several ops can carry a number, which is drawn when a node is made: the last one made it.
+    """
+    found = np.full(len(rows), NONE, np.int64)
+    sequence, thread = columns.sequence[rows], columns.place[rows]
+    makers = np.flatnonzero((sequence >= 0) & (node < 0) & (columns.forward_thread[rows] == 0))
+    nodes = np.flatnonzero(autograd & (columns.forward_thread[rows] > 0))
+    if not len(makers) or not len(nodes):
+        return found
+    order = np.lexsort((columns.start[rows[makers]], sequence[makers], thread[makers]))
+    makers = makers[order]
+    key = _pair(thread[makers], sequence[makers])
+    wanted = _pair(columns.forward_thread[rows[nodes]], sequence[nodes])
+    at = np.searchsorted(key, wanted, side="right") - 1
+    match = (at >= 0) & (key[np.maximum(at, 0)] == wanted)
+    maker_of_node = np.full(len(rows), NONE, np.int64)
+    maker_of_node[nodes[match]] = makers[at[match]]
+    inside = node >= 0
+    found[inside] = maker_of_node[node[inside]]
+    return found
+
+
+def _places(
+    columns: EventColumns,
+    rows: Int64,
+    parent: Int64,
+    depth: Int64,
+    windows: Windows,
+    node: Int64,
+    origin: Int64,
+) -> tuple[Int32, tuple[str, ...]]:
+    """The module of each op, or the part of the step where it has none."""
+    own, modules = _labels(columns, rows, parent, depth, marks.MODULE)
+    parts = (*(f"({phase})" for phase in windows.phases), ACCUMULATE)
+    labels = (*modules, *parts)
+    _, phase = windows.place(columns.start[rows])
+    within = np.where(phase >= 0, phase + len(modules), NONE)
+    place = np.where(own >= 0, own, within)[origin]
+    accumulate = np.array(["AccumulateGrad" in name for name in columns.names], np.bool_)
+    if len(rows):
+        sums = (node >= 0) & accumulate[columns.name[rows[np.maximum(node, 0)]]]
+        place = np.where(sums, len(labels) - 1, place)
+    return place.astype(np.int32), labels
+
+
+def _labels(
+    columns: EventColumns, rows: Int64, parent: Int64, depth: Int64, prefix: str
+) -> tuple[Int32, tuple[str, ...]]:
+    """The innermost range with this prefix around each op, as a label without it."""
+    marked = columns.named(prefix)[rows] if len(rows) else np.zeros(0, np.bool_)
+    encloser = nearest(parent, depth, marked, itself=True)
+    labels: dict[str, int] = {}
+    of_name = np.full(len(columns.names), NONE, np.int32)
+    for position, name in enumerate(columns.names):
+        if name.startswith(prefix):
+            text = name.removeprefix(prefix)
+            label = marks.collapse(text) if prefix == marks.MODULE else text
+            of_name[position] = labels.setdefault(label, len(labels))
+    found = np.full(len(rows), NONE, np.int32)
+    inside = encloser >= 0
+    found[inside] = of_name[columns.name[rows[encloser[inside]]]]
+    return found, tuple(labels)
+
+
+def _cpu_activities(columns: EventColumns, windows: Windows, tree: OpTree) -> Activities:
+    busy = self_time(tree.parent, columns.duration[tree.rows])
+    step, phase = windows.place(columns.start[tree.rows])
+    ops = np.flatnonzero(~tree.is_mark)
+    kept = ops[step[ops] >= 0]
+    kept = kept[np.argsort(columns.start[tree.rows[kept]], kind="stable")]
+    none = np.zeros(0, np.int64)
+    small = np.zeros(0, np.int16)
+    return Activities(
+        source="cpu",
+        columns=columns,
+        tree=tree,
+        windows=windows,
+        event=tree.rows[kept],
+        busy=busy[kept],
+        step=step[kept],
+        phase=phase[kept],
+        launch=np.full(len(kept), NONE, np.int64),
+        op=kept,
+        outside=len(ops) - len(kept),
+        launches=none,
+        launch_step=small,
+        launch_phase=small,
+        barren=0,
+    )
+
+
+def _gpu_activities(columns: EventColumns, windows: Windows, tree: OpTree) -> Activities:
+    events = columns.of_kind(Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
+    events = events[np.argsort(columns.start[events], kind="stable")]
+    calls = columns.of_kind(Kind.RUNTIME)
+    launch = _join(columns.correlation[events], columns.correlation[calls], calls)
+    op = _join(columns.linked[events], columns.correlation[tree.rows], np.arange(len(tree.rows)))
+    op[columns.linked[events] <= 0] = NONE
+    when = np.where(launch >= 0, columns.start[launch], NONE)
+    by_op = (launch < 0) & (op >= 0)
+    when[by_op] = columns.start[tree.rows[op[by_op]]]
+    step, phase = windows.place(when)
+    orphans = when < 0
+    step[orphans], _ = windows.place(columns.start[events[orphans]])
+    kept = step >= 0
+    launches, barren = _launches(columns, calls, events)
+    launch_step, launch_phase = windows.place(columns.start[launches])
+    measured = launch_step >= 0
+    return Activities(
+        source="cuda",
+        columns=columns,
+        tree=tree,
+        windows=windows,
+        event=events[kept],
+        busy=columns.duration[events[kept]],
+        step=step[kept],
+        phase=phase[kept],
+        launch=launch[kept],
+        op=op[kept],
+        outside=int(len(events) - kept.sum()),
+        launches=launches[measured],
+        launch_step=launch_step[measured],
+        launch_phase=launch_phase[measured],
+        barren=int(barren[measured].sum()),
+    )
+
+
+def _launches(columns: EventColumns, calls: Int64, events: Int64) -> tuple[Int64, Bool]:
+    """Calls that launch kernels, in order of start, and which of them left no activity."""
+    names = LAUNCHES | GRAPH_LAUNCHES
+    found = calls[_named_in(columns, calls, names)]
+    found = found[np.argsort(columns.start[found], kind="stable")]
+    barren = ~np.isin(columns.correlation[found], columns.correlation[events])
+    return found, barren
+
+
+def _join(wanted: Int64, keys: Int64, values: Int64) -> Int64:
+    """The value whose key is wanted, -1 where there is none."""
+    found = np.full(len(wanted), NONE, np.int64)
+    if not len(keys):
+        return found
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    at = np.minimum(np.searchsorted(ordered, wanted), len(keys) - 1)
+    match = ordered[at] == wanted
+    found[match] = values[order[at[match]]]
+    return found
+
+
+def _pair(high: Int64, low: Int64) -> Int64:
+    return (high << 40) | low

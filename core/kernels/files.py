@@ -1,0 +1,78 @@
+"""Columns in npz files that may come from a stranger: no pickle, bounded, checked."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from llmprof.core.text import clean
+
+NAME_LENGTH = 4_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that a file may hold."""
+
+    rows: int
+    names: int
+
+
+def save_arrays(path: Path, columns: Mapping[str, NDArray[Any] | bytes]) -> None:
+    """Write columns and byte strings as a compressed npz file. Raises OSError."""
+    arrays = {
+        name: np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value
+        for name, value in columns.items()
+    }
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def load_arrays(
+    path: Path, dtypes: Mapping[str, type[np.generic]], limits: Limits
+) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
+    """The columns named in dtypes, all of one length, and the list called names.
+
+    Raises OSError, and ValueError for a file that is damaged, too large or of another form.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            columns = {
+                name: _column(archive, name, dtype, limits.rows) for name, dtype in dtypes.items()
+            }
+            text = _column(archive, "names", np.uint8, limits.names * 200).tobytes()
+    except (zipfile.BadZipFile, KeyError, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ValueError(f"{path.name}: not such a file ({error})") from error
+    if len({len(column) for column in columns.values()}) > 1:
+        raise ValueError(f"{path.name}: columns differ in length")
+    try:
+        names = msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    return columns, tuple(clean(name, NAME_LENGTH) for name in names)
+
+
+def _column(
+    archive: zipfile.ZipFile, name: str, dtype: type[np.generic], most: int
+) -> NDArray[Any]:
+    """One member, its size checked before it is unpacked."""
+    member = archive.getinfo(f"{name}.npy")
+    limit = most * np.dtype(dtype).itemsize + 4_096
+    if member.file_size > limit:
+        raise ValueError(f"column {name} is too large")
+    with archive.open(member) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"column {name} is too large")
+    array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    if array.ndim != 1 or array.dtype != np.dtype(dtype):
+        raise ValueError(f"column {name} has another form")
+    return array

@@ -1,0 +1,148 @@
+"""One layer's attention, stage by stage: device time beside FLOPs and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+
+from llmprof.core.kernels import marks
+from llmprof.core.kernels.attribution import Activities
+from llmprof.core.kernels.columns import Bool, Int64, Kind
+from llmprof.core.kernels.rows import LensRow
+from llmprof.core.spec import Case
+
+SCORES, MASK, SOFTMAX, VALUES, FUSED = "scores", "masked", "softmax", "values", "fused"
+QK, SCALE_MASK, SOFT, AV, WHOLE = "QKᵀ", "scale + mask", "softmax", "AV", "fused attention"
+STAGES = {SCORES: QK, MASK: SCALE_MASK, SOFTMAX: SOFT, VALUES: AV, FUSED: WHOLE}
+SOFTMAX_FLOPS = 5  # an element: maximum, subtraction, exponential, sum, division
+SOFTMAX_BACKWARD_FLOPS = 4  # an element: product, sum, subtraction, product
+_US = 1e-3
+Direction = Literal["forward", "backward"]
+
+
+def lens_rows(activities: Activities, case: Case) -> tuple[LensRow, ...]:
+    """Every stage that was marked, forward and backward; empty when none was."""
+    steps = activities.windows.steps
+    if not steps or not activities.tree.lenses:
+        return ()
+    stage, backward = _stages(activities)
+    cpu = _cpu_us(activities, steps)
+    rows = []
+    for direction in ("forward", "backward"):
+        going_back = direction == "backward"
+        for name in dict.fromkeys(STAGES[label] for label in activities.tree.lenses):
+            mine = (stage == _position(name)) & (backward == going_back)
+            if not mine.any():
+                continue
+            flops, moved = work(case, name, direction)  # type: ignore[arg-type]
+            rows.append(
+                LensRow(
+                    direction=direction,  # type: ignore[arg-type]
+                    stage=name,
+                    cpu_us=None if going_back else cpu.get(name),
+                    device_us=float(activities.busy[mine].sum()) / steps * _US,
+                    kernels=float(_kernels(activities, mine)) / steps,
+                    flops=flops,
+                    bytes=moved,
+                )
+            )
+    return tuple(rows)
+
+
+def work(case: Case, stage: str, direction: Direction) -> tuple[float, float]:
+    """FLOPs and least bytes of one layer's stage: operands read once, results written once.
+
+    Matrix products take 2mnk FLOPs, and twice that backward. Under autocast tensors have two
+    bytes an element except the softmax's result, which is fp32. A fused kernel is counted as
+    causal: half the square, 2.5 times the FLOPs backward (it computes the scores again).
+    """
+    model, e = case.model, 2 if case.precision in ("bf16", "fp16") else 4
+    x = case.batch_size * model.num_heads * case.context_length * model.head_dim
+    s = case.batch_size * model.num_heads * case.context_length**2
+    product = 2.0 * s * model.head_dim
+    back = direction == "backward"
+    match stage:
+        case "QKᵀ" | "AV":
+            return (2 * product, (2 * s + 4 * x) * e) if back else (product, (s + 2 * x) * e)
+        case "scale + mask":
+            return float(s), 4 * s * e + case.context_length**2
+        case "softmax":
+            if back:
+                return float(SOFTMAX_BACKWARD_FLOPS * s), 3 * s * 4
+            return float(SOFTMAX_FLOPS * s), s * (e + 4)
+        case "fused attention":
+            return (2.5 * product, 8 * x * e) if back else (product, 4 * x * e)
+    raise ValueError(f"no such stage: {stage}")
+
+
+def softmax_ratio(rows: Iterable[LensRow], direction: Direction) -> tuple[float, float] | None:
+    """Softmax over matrix products: (time ratio, FLOP ratio); None unless both were seen."""
+    mine = {row.stage: row for row in rows if row.direction == direction}
+    if not {QK, SOFT, AV} <= set(mine):
+        return None
+    products = mine[QK].device_us + mine[AV].device_us
+    if products <= 0:
+        return None
+    return (
+        mine[SOFT].device_us / products,
+        mine[SOFT].flops / (mine[QK].flops + mine[AV].flops),
+    )
+
+
+def _stages(activities: Activities) -> tuple[Int64, Bool]:
+    """Stage of each activity (a position in STAGES' names, -1: none), and whether backward."""
+    tree = activities.tree
+    label = activities.of_op(tree.lens)
+    of_label = np.array([_position(STAGES[text]) for text in tree.lenses], np.int64)
+    stage = np.where(label >= 0, of_label[np.maximum(label, 0)], -1)
+    product = activities.of_op(tree.gemm) >= 0
+    scaling = (stage == _position(QK)) & ~product
+    origin = activities.of_op(tree.forward_op)
+    known = origin >= 0
+    scaling[known] &= ~_makes_product(activities, origin[known])
+    stage[scaling] = _position(SCALE_MASK)
+    return stage, activities.of_op(tree.node) >= 0
+
+
+def _makes_product(activities: Activities, forward_op: Int64) -> Bool:
+    """Whether forward ops are matrix products or the views and copies around them."""
+    tree, names = activities.tree, activities.columns.names
+    dividing = np.array([name in ("aten::div", "aten::mul") for name in names], np.bool_)
+    found: Bool = ~dividing[activities.columns.name[tree.rows[forward_op]]]
+    return found
+
+
+def _kernels(activities: Activities, mine: Bool) -> int:
+    kind = Kind.OP if activities.source == "cpu" else Kind.KERNEL
+    return int((mine & (activities.kind == kind)).sum())
+
+
+def _cpu_us(activities: Activities, steps: int) -> dict[str, float]:
+    """Duration of each stage's range on the CPU, microseconds a step."""
+    tree, columns = activities.tree, activities.columns
+    step, _ = activities.windows.place(columns.start[tree.rows])
+    total = dict.fromkeys(STAGES.values(), 0.0)
+    for label in tree.lenses:
+        ranges = np.flatnonzero(
+            (columns.name[tree.rows] == columns.names.index(marks.LENS + label)) & (step >= 0)
+        )
+        whole = float(columns.duration[tree.rows[ranges]].sum())
+        scaling = _scaling_ns(activities, ranges) if label == SCORES else 0.0
+        total[STAGES[label]] += (whole - scaling) / steps * _US
+        total[SCALE_MASK] += scaling / steps * _US
+    return total
+
+
+def _scaling_ns(activities: Activities, ranges: Int64) -> float:
+    """Time within the scores' ranges of the ops that scale."""
+    tree, columns = activities.tree, activities.columns
+    inside = np.flatnonzero(np.isin(tree.parent, ranges))
+    names = [columns.names[name] for name in columns.name[tree.rows[inside]]]
+    scaling = np.array([name in ("aten::div", "aten::mul") for name in names], np.bool_)
+    return float(columns.duration[tree.rows[inside[scaling]]].sum())
+
+
+def _position(stage: str) -> int:
+    return list(STAGES.values()).index(stage)

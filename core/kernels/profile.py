@@ -1,0 +1,140 @@
+"""One profile summed up: events for the journal, a file for the timeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from llmprof.core import events as ev
+from llmprof.core.kernels import tables
+from llmprof.core.kernels.attribution import Activities
+from llmprof.core.kernels.classes import CLASSES
+from llmprof.core.kernels.columns import Bool, Int64
+from llmprof.core.kernels.gemm import gemm_counts
+from llmprof.core.kernels.lens import lens_rows
+from llmprof.core.kernels.rows import Coverage
+from llmprof.core.kernels.strip import save_strip
+from llmprof.core.kernels.timeline import launch_counts, timeline, verdict
+from llmprof.core.spec import Case
+
+LEAST_COVERAGE = 99.0  # percent of launches with a kernel, below which totals are refused
+NO_KERNELS = (
+    "another profiler may hold CUPTI (Nsight, DCGM, a second llmprof), the driver may keep"
+    " profiling to administrators (NVreg_RestrictProfilingToAdminUsers=1), or the container"
+    " may lack the right; the timing of the same case needs none of this"
+)
+
+
+class ProfileError(Exception):
+    """A profile whose figures would be wrong; its text says what happened and why."""
+
+
+def check(activities: Activities, launches_seen: int, activities_seen: int) -> None:
+    """Refuse a profile that lacks what ran. Raises ProfileError.
+
+    The counts are of the whole session, so that an empty one is told from one that is cut.
+    """
+    if not activities.windows.steps:
+        raise ProfileError("the profiler recorded no step of this case")
+    if activities.source == "cpu":
+        return
+    if not activities_seen:
+        found = f"{launches_seen:,} kernel launches and no kernel" if launches_seen else "nothing"
+        raise ProfileError(f"the profiler recorded {found} from the card: {NO_KERNELS}")
+    launches = len(activities.launches)
+    if launches and 100 * (1 - activities.barren / launches) < LEAST_COVERAGE:
+        raise ProfileError(
+            f"{activities.barren:,} of {launches:,} kernel launches left no kernel in the"
+            " profile: CUPTI dropped records (its buffers were full, or another profiler"
+            " listened); fewer profiled steps may help"
+        )
+    if not len(activities):
+        raise ProfileError("the card ran nothing in the profiled steps")
+
+
+def kernel_table(
+    activities: Activities,
+    classes: Int64,
+    *,
+    index: int,
+    case: Case,
+    sources: dict[tuple[str, str], str] | None = None,
+    trace: str | None = None,
+    notes: tuple[str, ...] = (),
+) -> ev.KernelTable:
+    """Kernels, classes, ops, modules, GEMMs and coverage of a profile."""
+    names, tree = activities.columns.names, activities.tree
+    rows = tables.kernel_rows(activities, classes)
+    if sources:
+        rows = tables.with_sources(rows, sources)
+    return ev.KernelTable(
+        case=index,
+        source=activities.source,
+        steps=activities.windows.steps,
+        rows=rows,
+        classes=tables.share_rows(activities, classes, CLASSES),
+        ops=tables.share_rows(activities, activities.op_name, names),
+        modules=tables.share_rows(activities, activities.of_op(tree.place), tree.places),
+        gemms=gemm_counts(activities, case),
+        launches=launch_counts(activities) if activities.source == "cuda" else (),
+        coverage=coverage(activities),
+        trace=trace,
+        notes=notes,
+    )
+
+
+def timeline_facts(
+    activities: Activities, classes: Int64, *, index: int, folder: Path
+) -> ev.TimelineFacts:
+    """Timeline of the step and its phases; the strip goes to a file. Raises OSError."""
+    parts = timeline(activities, classes)
+    return ev.TimelineFacts(
+        case=index,
+        source=activities.source,
+        parts=parts,
+        verdict="n/a" if activities.source == "cpu" else verdict(parts[0]),
+        strip=save_strip(activities, classes, folder, f"timeline-{index}.npz"),
+    )
+
+
+def attention_lens(
+    activities: Activities, *, index: int, case: Case, layer: int
+) -> ev.AttentionLens | None:
+    """The marked layer's attention, None when no layer was marked."""
+    rows = lens_rows(activities, case)
+    if not rows:
+        return None
+    return ev.AttentionLens(case=index, source=activities.source, layer=layer, rows=rows)
+
+
+def coverage(activities: Activities) -> Coverage:
+    """How much of the activities' time has a phase, an op and a module.
+
+    The loss, the optimizer and gradient accumulation count as modules; a backward without a
+    forward op does not.
+    """
+    place, places = activities.of_op(activities.tree.place), activities.tree.places
+    vague = np.array([place in ("(backward)", "(forward)") for place in places], np.bool_)
+    placed = (place >= 0) & ~(vague[np.maximum(place, 0)] if len(vague) else place >= 0)
+    backward = activities.phase == _position(activities.windows.phases, "backward")
+    return Coverage(
+        activities=len(activities),
+        launches=len(activities.launches),
+        launches_without_kernel=activities.barren,
+        to_phase=_share(activities, activities.phase >= 0),
+        to_op=_share(activities, activities.op >= 0),
+        to_module=_share(activities, placed),
+        backward_to_module=_share(activities, placed, backward),
+        outside_steps=activities.outside,
+    )
+
+
+def _share(activities: Activities, having: Bool, among: Bool | None = None) -> float | None:
+    among = np.ones(len(activities), np.bool_) if among is None else among
+    total = int(activities.busy[among].sum())
+    return 100 * int(activities.busy[among & having].sum()) / total if total else None
+
+
+def _position(phases: tuple[str, ...], phase: str) -> int:
+    return phases.index(phase) if phase in phases else len(phases)

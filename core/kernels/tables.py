@@ -1,0 +1,221 @@
+"""Activities to tables: kernels, classes, ops and modules of each phase."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from llmprof.core.kernels.attribution import Activities
+from llmprof.core.kernels.classes import CLASSES, classify
+from llmprof.core.kernels.columns import Int64, Kind
+from llmprof.core.kernels.names import short_names
+from llmprof.core.kernels.rows import UNATTRIBUTED, KernelRow, ShareRow
+
+MOST_ROWS = 250  # kernels of one phase; what is beyond stands in one row
+_MS = 1e-6
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows of equal keys: the distinct keys (G, K), and each activity's group (N,)."""
+
+    keys: Int64
+    of: Int64
+
+    @classmethod
+    def by(cls, *columns: NDArray[np.integer]) -> Groups:
+        """Group by these columns, each of which holds integers from -1 up."""
+        combined = np.zeros(len(columns[0]), np.int64)
+        for column in columns:
+            combined = combined * (int(column.max(initial=-1)) + 2) + column + 1
+        _, first, of = np.unique(combined, return_index=True, return_inverse=True)
+        keys = np.stack([column[first].astype(np.int64) for column in columns], axis=-1)
+        return cls(keys, of.reshape(-1).astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def count(self) -> Int64:
+        """Members of each group."""
+        return np.bincount(self.of, minlength=len(self)).astype(np.int64)
+
+    def total(self, values: Int64) -> Int64:
+        """Sum of each group; exact, since nanoseconds of hours stay below 2**53."""
+        sums = np.bincount(self.of, weights=values.astype(np.float64), minlength=len(self))
+        return np.rint(sums).astype(np.int64)
+
+    def std(self, values: Int64) -> Float64:
+        """Sample standard deviation (ddof 1) of each group, nan below two members."""
+        n = self.count()
+        mean = self.total(values) / n
+        squares = np.bincount(self.of, weights=(values - mean[self.of]) ** 2, minlength=len(self))
+        spread = np.full(len(self), np.nan)
+        several = n > 1
+        spread[several] = np.sqrt(squares[several] / (n[several] - 1))
+        return spread
+
+    def extremes(self, values: Int64) -> tuple[Int64, Int64]:
+        """Least and greatest value of each group."""
+        low = np.full(len(self), np.iinfo(np.int64).max)
+        high = np.full(len(self), np.iinfo(np.int64).min)
+        np.minimum.at(low, self.of, values)
+        np.maximum.at(high, self.of, values)
+        return low, high
+
+    def leading(self, labels: NDArray[np.integer], weights: Int64) -> Int64:
+        """For each group the label with the greatest weight; ties go to the lower label."""
+        pairs = Groups.by(self.of, labels)
+        weight = pairs.total(weights)
+        order = np.lexsort((pairs.keys[:, 1], -weight, pairs.keys[:, 0]))
+        groups = pairs.keys[order, 0]
+        first = np.concatenate([[True], groups[1:] != groups[:-1]]) if len(groups) else groups
+        leading = np.full(len(self), -1, np.int64)
+        chosen = order[first.astype(np.bool_)]
+        leading[pairs.keys[chosen, 0]] = pairs.keys[chosen, 1]
+        return leading
+
+
+def class_ids(activities: Activities) -> Int64:
+    """Class of each activity, a position in classes.CLASSES."""
+    place = activities.of_op(activities.tree.place)
+    groups = Groups.by(
+        activities.kind, activities.name, activities.op_name, activities.phase, place
+    )
+    names, places = activities.columns.names, activities.tree.places
+    phases = activities.windows.phases
+    ids = [
+        CLASSES.index(
+            classify(
+                Kind(kind),
+                names[name],
+                _at(names, op),
+                _at(phases, phase),
+                _at(places, where),
+            )
+        )
+        for kind, name, op, phase, where in groups.keys.tolist()
+    ]
+    return np.array(ids, np.int64)[groups.of]
+
+
+def kernel_rows(activities: Activities, classes: Int64) -> tuple[KernelRow, ...]:
+    """One row a kernel and phase, phases in order, the longest first.
+
+    Class, op, module and stream are those with most of the row's time.
+    """
+    busy, place = activities.busy, activities.columns.place[activities.event]
+    by = Groups.by(activities.phase, activities.name)
+    calls, total, std = by.count(), by.total(busy), by.std(busy)
+    low, high = by.extremes(busy)
+    streams, stream_of = np.unique(place, return_inverse=True)
+    where = by.leading(stream_of.reshape(-1), busy + 1)
+    group = by.leading(classes, busy + 1)
+    op = by.leading(activities.op_name, busy + 1)
+    module = by.leading(activities.of_op(activities.tree.place), busy + 1)
+    names = activities.columns.names
+    used = sorted({int(name) for name in by.keys[:, 1]})
+    short = dict(zip(used, short_names([names[name] for name in used]), strict=True))
+    rows = [
+        KernelRow(
+            phase=phase_name(activities, int(phase)),
+            name=short[int(name)],
+            full_name=names[name],
+            group=CLASSES[group[at]],
+            calls=int(calls[at]),
+            total_ms=float(total[at]) * _MS,
+            std_ms=None if np.isnan(std[at]) else float(std[at]) * _MS,
+            min_ms=float(low[at]) * _MS,
+            max_ms=float(high[at]) * _MS,
+            place=int(streams[where[at]]),
+            op=_at(names, int(op[at])),
+            module=_at(activities.tree.places, int(module[at])),
+        )
+        for at, (phase, name) in enumerate(by.keys.tolist())
+    ]
+    return _ordered(rows, activities)
+
+
+def launch_sources(activities: Activities) -> dict[tuple[str, str], str]:
+    """(phase, kernel's full name) -> the line of Python that launched most of its time."""
+    by = Groups.by(activities.phase, activities.name)
+    source = by.leading(activities.of_op(activities.tree.source), activities.busy + 1)
+    names = activities.columns.names
+    return {
+        (phase_name(activities, phase), names[name]): activities.tree.sources[source[at]]
+        for at, (phase, name) in enumerate(by.keys.tolist())
+        if source[at] >= 0
+    }
+
+
+def with_sources(
+    rows: tuple[KernelRow, ...], sources: dict[tuple[str, str], str]
+) -> tuple[KernelRow, ...]:
+    """The rows with the Python line that launched them, where it is known."""
+    return tuple(
+        msgspec.structs.replace(row, source=sources.get((row.phase, row.full_name))) for row in rows
+    )
+
+
+def share_rows(
+    activities: Activities, labels: NDArray[np.integer], texts: Sequence[str]
+) -> tuple[ShareRow, ...]:
+    """Time of each label in each phase, the longest first; label -1 is unattributed."""
+    by = Groups.by(activities.phase, labels)
+    calls, total = by.count(), by.total(activities.busy)
+    rows = [
+        ShareRow(
+            phase=phase_name(activities, phase),
+            label=_at(texts, label) or UNATTRIBUTED,
+            calls=int(calls[at]),
+            total_ms=float(total[at]) * _MS,
+        )
+        for at, (phase, label) in enumerate(by.keys.tolist())
+    ]
+    order = _phase_order(activities)
+    return tuple(sorted(rows, key=lambda row: (order[row.phase], -row.total_ms, row.label)))
+
+
+def phase_name(activities: Activities, phase: int) -> str:
+    """Name of a phase's position; -1 is unattributed."""
+    return _at(activities.windows.phases, phase) or UNATTRIBUTED
+
+
+def _ordered(rows: list[KernelRow], activities: Activities) -> tuple[KernelRow, ...]:
+    kept: list[KernelRow] = []
+    for phase in _phase_order(activities):
+        mine = sorted(
+            (row for row in rows if row.phase == phase), key=lambda row: (-row.total_ms, row.name)
+        )
+        kept.extend(mine[:MOST_ROWS])
+        if rest := mine[MOST_ROWS:]:
+            kept.append(_merged(phase, rest))
+    return tuple(kept)
+
+
+def _merged(phase: str, rest: list[KernelRow]) -> KernelRow:
+    label = f"({len(rest)} other kernels)"
+    return KernelRow(
+        phase=phase,
+        name=label,
+        full_name=label,
+        group="other",
+        calls=sum(row.calls for row in rest),
+        total_ms=sum(row.total_ms for row in rest),
+        min_ms=min(row.min_ms for row in rest),
+        max_ms=max(row.max_ms for row in rest),
+        merged=len(rest),
+    )
+
+
+def _phase_order(activities: Activities) -> dict[str, int]:
+    phases = (*activities.windows.phases, UNATTRIBUTED)
+    return {phase: position for position, phase in enumerate(phases)}
+
+
+def _at(texts: Sequence[str], position: int) -> str | None:
+    return texts[position] if position >= 0 else None

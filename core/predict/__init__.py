@@ -1,0 +1,1 @@
+"""What a case needs before it runs: FLOPs, bytes, what fits, advice."""

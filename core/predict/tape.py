@@ -1,0 +1,248 @@
+"""A tape of allocations: tensors that are only sizes, and autograd's order of freeing them.
+
+Forward ops append nodes; backward runs them in the reverse order of their creation, which is the
+order of torch's engine on one device (highest sequence number first, gradients of leaves at
+once). A tensor lives as long as Python or a node refers to it, so the same reference counting
+decides here what it decides in torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+PARAMETERS: Final = 0
+GRADIENTS: Final = 1
+OPTIMIZER: Final = 2
+ACTIVATIONS: Final = 3
+COPIES: Final = 4
+TEMPORARIES: Final = 5
+WORKSPACE: Final = 6
+INPUTS: Final = 7
+CATEGORIES: tuple[str, ...] = (
+    "parameters",
+    "gradients",
+    "optimizer state",
+    "activations",
+    "autocast copies",
+    "temporaries",
+    "workspace",
+    "inputs and buffers",
+)
+BLOCK = 512  # CUDACachingAllocator rounds every request up to this
+LARGE = 1 << 20  # requests above this come from the pool of large blocks
+
+Backward = Callable[["Tensor", tuple["Tensor", ...]], "tuple[Tensor | None, ...]"]
+
+
+class Tensor:
+    """A storage of `size` bytes; freed when the last reference to it goes."""
+
+    __slots__ = ("category", "item", "node", "numel", "parameter", "tape")
+
+    def __init__(self, tape: Tape, numel: int, item: int, category: int) -> None:
+        self.tape = tape
+        self.numel = numel
+        self.item = item
+        self.category = category
+        self.node: Node | None = None
+        self.parameter = False
+        tape.allocated(numel * item, category)
+
+    @property
+    def size(self) -> int:
+        """Requested bytes."""
+        return self.numel * self.item
+
+    def __del__(self) -> None:
+        self.tape.freed(self.numel * self.item, self.category)
+
+    def become(self, category: int) -> None:
+        """Count this tensor under another category from now on."""
+        live, size = self.tape.live, self.numel * self.item
+        live[self.category] -= size
+        live[category] += size
+        self.category = category
+
+
+class Node:
+    """One op's backward: what it saved, and whom its gradients go to."""
+
+    __slots__ = ("backward", "grad", "saved", "segment", "targets")
+
+    def __init__(
+        self,
+        targets: tuple[Tensor | None, ...],
+        saved: tuple[Tensor, ...],
+        backward: Backward,
+        segment: int,
+    ) -> None:
+        self.targets: tuple[Node | Tensor | None, ...] = tuple(
+            None if t is None else t if t.parameter else t.node for t in targets
+        )
+        self.saved = saved
+        self.backward = backward
+        self.grad: Tensor | None = None
+        self.segment = segment
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Bytes at one moment: by category as requested, rounded to blocks, and large blocks."""
+
+    live: tuple[int, ...]
+    rounded: int
+    large: int
+
+    @property
+    def requested(self) -> int:
+        """All requested bytes."""
+        return sum(self.live)
+
+    def plus(self, other: Level, times: int = 1) -> Level:
+        """This level raised by another, taken several times."""
+        return Level(
+            tuple(a + times * b for a, b in zip(self.live, other.live, strict=True)),
+            self.rounded + times * other.rounded,
+            self.large + times * other.large,
+        )
+
+    def minus(self, other: Level) -> Level:
+        """The difference of two levels."""
+        return self.plus(other, -1)
+
+
+ZERO = Level((0,) * len(CATEGORIES), 0, 0)
+
+
+@dataclass(slots=True)
+class Segment:
+    """A stretch of the tape: one layer of one phase, with its start, peak and end."""
+
+    phase: str
+    layer: int
+    start: Level
+    peak: Level = ZERO
+    end: Level = ZERO
+
+
+@dataclass(slots=True)
+class Tape:
+    """Records levels and nodes. With `grad` off, ops leave no nodes (torch.no_grad)."""
+
+    grad: bool = True
+    inplace: bool = True  # gradients of one tensor are added in place, as the engine does
+    live: list[int] = field(default_factory=lambda: [0] * len(CATEGORIES))
+    rounded: int = 0
+    large: int = 0
+    total: int = 0
+    highest: int = -1
+    nodes: list[Node] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
+    kept: list[Tensor] = field(default_factory=list)
+    trace: list[tuple[int, int]] | None = None
+
+    def allocated(self, size: int, category: int) -> None:
+        """Account for a new storage."""
+        self.live[category] += size
+        self.total += size
+        self.rounded += -(-size // BLOCK) * BLOCK
+        self.large += size > LARGE
+        if self.total > self.highest and self.segments:
+            self.highest = self.total
+            self.segments[-1].peak = Level(tuple(self.live), self.rounded, self.large)
+        if self.trace is not None:
+            self.trace.append((size, self.total))
+
+    def freed(self, size: int, category: int) -> None:
+        """Account for a freed storage."""
+        self.live[category] -= size
+        self.total -= size
+        self.rounded -= -(-size // BLOCK) * BLOCK
+        self.large -= size > LARGE
+
+    def level(self) -> Level:
+        """The present level."""
+        return Level(tuple(self.live), self.rounded, self.large)
+
+    def segment(self, phase: str, layer: int = -1) -> None:
+        """End the current segment and begin another."""
+        now = self.level()
+        if self.segments:
+            self.segments[-1].end = now
+        self.segments.append(Segment(phase, layer, now, now, now))
+        self.highest = self.total
+
+    def new(self, numel: int, item: int, category: int = TEMPORARIES) -> Tensor:
+        """A new tensor."""
+        return Tensor(self, numel, item, category)
+
+    def parameter(self, numel: int, item: int = 4) -> Tensor:
+        """A leaf whose gradient is kept. Its own bytes are counted by the caller."""
+        leaf = Tensor(self, 0, item, PARAMETERS)
+        leaf.numel = numel
+        leaf.parameter = True
+        return leaf
+
+    def record(
+        self,
+        out: Tensor,
+        inputs: tuple[Tensor | None, ...],
+        saved: tuple[Tensor, ...],
+        backward: Backward,
+    ) -> Tensor:
+        """Make `out` the result of an op. Saved tensors become activations."""
+        if not self.grad:
+            return out
+        for tensor in saved:
+            if tensor.category == TEMPORARIES:
+                tensor.become(ACTIVATIONS)
+        node = Node(inputs, saved, backward, len(self.segments) - 1)
+        out.node = node
+        self.nodes.append(node)
+        return out
+
+    def backward(self, grad: Tensor, phase: str = "backward") -> None:
+        """Run all nodes, newest first. A new segment starts where a node's layer changes."""
+        if not self.nodes:
+            return
+        self.nodes[-1].grad = grad
+        del grad
+        made_in = -1
+        while self.nodes:
+            node = self.nodes.pop()
+            if node.grad is None:
+                node.saved = ()
+                continue
+            if node.segment != made_in:
+                made_in = node.segment
+                self.segment(phase, self.segments[made_in].layer)
+            self._apply(node)
+
+    def _apply(self, node: Node) -> None:
+        grad, node.grad = node.grad, None
+        assert grad is not None
+        grads = node.backward(grad, node.saved)
+        del grad
+        node.saved = ()
+        outputs = list(grads)
+        del grads
+        for at, target in enumerate(node.targets):
+            given, outputs[at] = outputs[at], None
+            if target is None or given is None:
+                continue
+            if isinstance(target, Node):
+                target.grad = self._add(target.grad, given)
+            else:
+                self._accumulate(target, given)
+            del given
+
+    def _add(self, old: Tensor | None, new: Tensor) -> Tensor:
+        if old is None:
+            return new
+        return old if self.inplace else self.new(old.numel, old.item)
+
+    def _accumulate(self, leaf: Tensor, grad: Tensor) -> None:
+        grad.become(GRADIENTS)
+        self.kept.append(grad)

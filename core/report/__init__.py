@@ -1,0 +1,74 @@
+"""A run as Markdown, CSV or JSON, from tables that are each defined once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from llmprof.core.report import markdown, records
+from llmprof.core.results import RunView
+
+Format = Literal["md", "csv", "json"]
+FORMATS: tuple[Format, ...] = ("md", "csv", "json")
+
+
+class ExportError(ValueError):
+    """An export that cannot be written; its text is one line for the user."""
+
+
+def render(view: RunView, fmt: Format) -> str:
+    """The run in a format."""
+    if fmt == "md":
+        return markdown.render(view)
+    return records.to_csv(view) if fmt == "csv" else records.to_json(view)
+
+
+def format_of(path: Path) -> Format:
+    """The format that a path's extension names. Raises ExportError."""
+    extension = path.suffix.lower().lstrip(".")
+    for fmt in FORMATS:
+        if extension == fmt:
+            return fmt
+    raise ExportError(f"{path}: the extension must be .md, .csv or .json")
+
+
+def check_writable(path: Path) -> None:
+    """Raises ExportError when the path's format is unknown or it could not be written now."""
+    format_of(path)
+    folder = path.parent
+    if path.is_dir():
+        raise ExportError(f"{path} is a folder")
+    if not folder.is_dir():
+        raise ExportError(f"{path}: there is no folder {folder}")
+    target = path if path.exists() else folder
+    if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
+        raise ExportError(f"{path} cannot be written: permission denied")
+
+
+def export(view: RunView, path: Path) -> None:
+    """Write the run to a path, whole or not at all. Raises ExportError."""
+    text = render(view, format_of(path))
+    try:
+        fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
+        try:
+            with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            temporary.chmod(_mode(path))
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.stat().st_mode & 0o777
+    except OSError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask

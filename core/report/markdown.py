@@ -1,0 +1,149 @@
+"""Tables as Markdown that can be pasted into a write-up."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from llmprof.core.report.steps import memory, step_logs
+from llmprof.core.report.table import Cell, Table, format_cell
+from llmprof.core.report.timing import TIMING_TABLES
+from llmprof.core.results import RunView
+from llmprof.core.text import clean
+from llmprof.version import __version__
+
+# An underscore between letters or digits means nothing to Markdown and stays readable.
+_SPECIAL = re.compile(r"([\\|*\[\]<>~#]|(?<![^\W_])_|_(?![^\W_]))")
+
+
+def render(view: RunView) -> str:
+    """The whole report."""
+    parts = [f"# llmprof: {escape(_title(view))}", header(view)]
+    tables = [table for build in TIMING_TABLES if (table := build(view)) is not None]
+    peak = memory(view)
+    if peak is not None:
+        tables.append(peak)
+    parts += [section(table) for table in (*tables, *step_logs(view))]
+    return "\n\n".join(parts) + "\n"
+
+
+def header(view: RunView) -> str:
+    """What was measured on what: a bullet list."""
+    lines = [f"- **{name}:** {text}" for name, text in facts(view)]
+    return "\n".join(lines)
+
+
+def facts(view: RunView) -> Iterable[tuple[str, str]]:
+    """Name and escaped text of each fact of the header."""
+    environment = view.environment
+    if environment is not None:
+        memory_gib = (environment.memory_total_bytes or 0) / 2**30
+        size = f", {memory_gib:.1f} GiB" if memory_gib else ""
+        yield "Device", escape(f"{environment.device_name} ({environment.device}{size})")
+        if environment.driver:
+            yield "Driver", escape(f"{environment.driver}, CUDA {environment.cuda}")
+        yield "PyTorch", escape(f"{environment.torch}, Python {environment.python}")
+        yield "Host", escape(f"{environment.cpu_name}, {environment.cpu_count} CPUs")
+    precisions = dict.fromkeys(state.case.precision for state in view.cases)
+    yield "Precision", escape(", ".join(precisions) + _tf32(view))
+    cases = view.cases
+    if cases:
+        steps = sorted({(s.case.warmup_steps, s.case.measure_steps) for s in cases})
+        yield "Steps", "; ".join(f"{w} warm-up, {m} measured" for w, m in steps)
+        contexts = ", ".join(str(c) for c in dict.fromkeys(s.case.context_length for s in cases))
+        batches = ", ".join(str(b) for b in dict.fromkeys(s.case.batch_size for s in cases))
+        yield "Context", f"{contexts} tokens, batch {batches}"
+    if view.segments:
+        moment = datetime.fromtimestamp(view.segments[0].wall_ns / 1e9, UTC)
+        yield "Date", f"{moment:%Y-%m-%d %H:%M} UTC"
+        yield "Version", f"llmprof {escape(view.segments[-1].version)}"
+    else:
+        yield "Version", f"llmprof {__version__}"
+    if view.command:
+        yield "Command", code(shlex.join(view.command))
+    if view.outcome != "complete":
+        yield "Outcome", f"**{view.outcome or 'interrupted'}**: not every case was measured"
+
+
+def section(table: Table) -> str:
+    """A titled table, folded when it is long."""
+    body = "\n\n".join([grid(table), *(escape_text(note) for note in table.notes)])
+    if not table.folded:
+        return f"## {escape(table.title)}\n\n{body}"
+    title = _html(table.title)
+    return f"<details>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
+def grid(table: Table) -> str:
+    """The table itself: aligned so that it also reads well as plain text."""
+    heads = [escape(column.heading) for column in table.columns]
+    rows = [[escape_cell(cell) for cell in row] for row in table.rows]
+    widths = [
+        max(3, len(head), *(len(row[i]) for row in rows)) if rows else max(3, len(head))
+        for i, head in enumerate(heads)
+    ]
+    numeric = [column.numeric for column in table.columns]
+    rule = [("-" * (w - 1) + ":") if n else "-" * w for w, n in zip(widths, numeric, strict=True)]
+    lines = [_line(heads, widths, numeric), "| " + " | ".join(rule) + " |"]
+    lines += [_line(row, widths, numeric) for row in rows]
+    return "\n".join(lines)
+
+
+def escape(text: str) -> str:
+    """Text from outside as one line that Markdown shows as it is."""
+    return _SPECIAL.sub(r"\\\1", clean(text)).replace("`", "\\`")
+
+
+def escape_text(text: str) -> str:
+    """A sentence that may hold `code`: spans stay, all else is escaped, bars never end a cell."""
+    pieces = clean(text, 2000).split("`")
+    if len(pieces) % 2 == 0:  # an odd backtick: no spans
+        return escape(text)
+    return "`".join(
+        _SPECIAL.sub(r"\\\1", piece) if i % 2 == 0 else piece.replace("|", "\\|")
+        for i, piece in enumerate(pieces)
+    )
+
+
+def escape_cell(cell: Cell) -> str:
+    """A cell as Markdown."""
+    text = format_cell(cell)
+    return escape_text(text) if isinstance(cell, str) else text
+
+
+def code(text: str) -> str:
+    """Text as a code span, whatever backticks it holds."""
+    line = clean(text, 2000)
+    longest = max((len(run) for run in re.findall("`+", line)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if "`" in line else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def _line(cells: list[str], widths: list[int], numeric: list[bool]) -> str:
+    padded = (
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(cells, widths, numeric, strict=True)
+    )
+    return "| " + " | ".join(padded) + " |"
+
+
+def _title(view: RunView) -> str:
+    if view.experiment is None:
+        return "an empty run"
+    return view.experiment.title or view.experiment.name
+
+
+def _tf32(view: RunView) -> str:
+    seen = {state.observed.tf32 for state in view.cases if state.observed is not None}
+    if not seen:
+        return ""
+    if len(seen) > 1:
+        return "; TF32 on in some cases (see each case)"
+    return "; TF32 on" if seen == {True} else "; TF32 off"
+
+
+def _html(text: str) -> str:
+    return clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

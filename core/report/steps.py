@@ -1,0 +1,98 @@
+"""M07: every step of every case, and peak memory by phase."""
+
+from __future__ import annotations
+
+from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
+from llmprof.core.results import CaseState, RunView
+from llmprof.core.spec import PHASES
+from llmprof.core.stats import Summary
+
+MIB = 2**20
+
+
+def step_logs(view: RunView) -> list[Table]:
+    """M07: a table a case: each step, warm-up apart, then mean ± std (CV)."""
+    return [step_log(state) for state in view.cases if state.steps_done]
+
+
+def step_log(state: CaseState) -> Table:
+    """M07 of one case."""
+    phases = state.case.phases
+    marks = _marks(state.total)
+    rows: list[tuple[Cell, ...]] = []
+    for kind, steps in (("warm-up", state.warmup), ("measured", state.measured)):
+        for position, step in enumerate(steps):
+            times = [step.device_ms[PHASES.index(phase)] for phase in phases]
+            rows.append(
+                (
+                    kind,
+                    step.index + 1,
+                    *(Figure(value) for value in times),
+                    Figure(step.total_ms),
+                    Figure(step.wall_ms),
+                    marks.get(position, "") if kind == "measured" else "",
+                )
+            )
+    columns = (
+        Column("Kind", numeric=False),
+        Column("Step"),
+        *(Column(phase, "ms") for phase in phases),
+        Column("total", "ms"),
+        Column("wall", "ms"),
+        Column("Mark", numeric=False),
+    )
+    notes = tuple(_lines(state))
+    return Table("M07", f"Steps of {state.case.label}", columns, tuple(rows), notes, folded=True)
+
+
+def memory(view: RunView) -> Table | None:
+    """Peak memory of one step, by phase, from a step that is not timed."""
+    measured = [state for state in view.cases if state.memory is not None]
+    if not measured:
+        return None
+    rows: list[tuple[Cell, ...]] = []
+    for state in measured:
+        assert state.memory is not None
+        peaks = {edge.phase: edge.peak_bytes for edge in state.memory.edges}
+        start = next((e.allocated_bytes for e in state.memory.edges if e.phase == "start"), None)
+        rows.append(
+            (
+                state.case.label,
+                _mib(start),
+                *(_mib(peaks.get(phase)) for phase in PHASES),
+                _mib(state.memory.peak_bytes),
+            )
+        )
+    columns = (
+        Column("Case", numeric=False),
+        Column("before", "MiB"),
+        *(Column(phase, "MiB") for phase in PHASES),
+        Column("Peak", "MiB"),
+    )
+    source = measured[0].memory.source if measured[0].memory is not None else ""
+    notes = (f"Highest level within each phase of one extra step ({source}).",)
+    return Table("memory", "Peak memory", columns, tuple(rows), notes)
+
+
+def _mib(count: int | None) -> Cell:
+    return None if count is None else Figure(count / MIB, 1.0)
+
+
+def _marks(total: Summary | None) -> dict[int, str]:
+    if total is None:
+        return {}
+    return dict.fromkeys(total.mild, "outlier") | dict.fromkeys(total.severe, "severe outlier")
+
+
+def _lines(state: CaseState) -> list[str]:
+    lines = []
+    for name, summary in [*state.summaries.items(), ("total", state.total)]:
+        if summary is None or summary.n < 2:
+            continue
+        cv = "" if summary.cv_percent is None else f" (CV {summary.cv_percent:.1f} %)"
+        mean, std = Figure(summary.mean, summary.ci95), Figure(summary.std, summary.ci95)
+        lines.append(f"{name}: {format_cell(mean)} ± {format_cell(std)} ms{cv}, n = {summary.n}.")
+    forward, backward = state.summaries.get("forward"), state.summaries.get("backward")
+    if forward is not None and backward is not None:
+        lines.append(f"Backward is {backward.mean / forward.mean:.2f} × forward.")
+    return lines

@@ -1,0 +1,262 @@
+"""The one reducer: events in, frozen state of a run out. Screen, exports and tests read this."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+from llmprof.core import events as ev
+from llmprof.core.series import CardHistory, CardHistoryView, Series, SeriesView
+from llmprof.core.spec import PHASES, Case, Experiment, Phase
+from llmprof.core.stats import Summary, summarize
+from llmprof.core.steps import StepColumns, StepsView
+
+CaseStatus = Literal[
+    "pending", "running", "ok", "oom", "error", "killed", "timeout", "unsupported", "skipped"
+]
+LOG_LINES = 200
+
+
+@dataclass(frozen=True)
+class CaseState:
+    """All that is known of one case; replaced, never changed, when an event arrives."""
+
+    index: int
+    case: Case
+    status: CaseStatus = "pending"
+    attempt: int = 0
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    estimate_s: float | None = None
+    model: ev.ModelBuilt | None = None
+    observed: ev.Observed | None = None
+    memory: ev.MemoryStep | None = None
+    kernels: ev.KernelTable | None = None
+    timeline: ev.TimelineFacts | None = None
+    lens: ev.AttentionLens | None = None
+    failure: ev.Failure | None = None
+    warmup: StepsView = field(default_factory=StepsView)
+    measured: StepsView = field(default_factory=StepsView)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more will come of this case."""
+        return self.status not in ("pending", "running")
+
+    @property
+    def steps_done(self) -> int:
+        """Steps finished, warm-up included."""
+        return len(self.warmup) + len(self.measured)
+
+    @property
+    def steps_planned(self) -> int:
+        """Steps asked for, warm-up included."""
+        return self.case.warmup_steps + self.case.measure_steps
+
+    @cached_property
+    def summaries(self) -> dict[Phase, Summary]:
+        """Measured device time of each phase that this mode has, milliseconds."""
+        return {
+            phase: summarize(self.measured.device_ms(phase))
+            for phase in self.case.phases
+            if len(self.measured)
+        }
+
+    @cached_property
+    def total(self) -> Summary | None:
+        """Measured device time of whole steps, milliseconds."""
+        return summarize(self.measured.total_ms()) if len(self.measured) else None
+
+    @cached_property
+    def wall(self) -> Summary | None:
+        """Measured wall time of whole steps, milliseconds."""
+        return summarize(self.measured.wall_ms()) if len(self.measured) else None
+
+    @cached_property
+    def host_share(self) -> float | None:
+        """Median of host launch time over wall time of a step: near 1 means launch-bound."""
+        return self.measured.host_share()
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run as it stands at one moment."""
+
+    run_id: str = ""
+    experiment: Experiment | None = None
+    command: tuple[str, ...] = ()
+    segments: tuple[ev.Segment, ...] = ()
+    environment: ev.Environment | None = None
+    cases: tuple[CaseState, ...] = ()
+    outcome: ev.Outcome | None = None
+    host_cpu: SeriesView = field(default_factory=SeriesView)
+    host_memory: SeriesView = field(default_factory=SeriesView)
+    cards: dict[int, CardHistoryView] = field(default_factory=dict)
+    last_sample: ev.DeviceSample | None = None
+    log: tuple[ev.Log, ...] = ()
+    last_t: int = 0
+    events: int = 0
+    unknown_events: int = 0
+    damaged_lines: int = 0
+
+    @property
+    def current(self) -> CaseState | None:
+        """The case that is running."""
+        return next((case for case in self.cases if case.status == "running"), None)
+
+    @property
+    def cases_done(self) -> int:
+        """Cases of which nothing more will come."""
+        return sum(case.done for case in self.cases)
+
+    def wall_ns(self, t: int) -> int | None:
+        """Wall-clock nanoseconds of a monotonic time, by the segment that was being written."""
+        anchor = next((s for s in reversed(self.segments) if s.t <= t), None)
+        anchor = anchor or (self.segments[0] if self.segments else None)
+        return None if anchor is None else anchor.wall_ns + (t - anchor.t)
+
+
+class Reducer:
+    """Applies events in order; view() is cheap and may be called at any time.
+
+    Not thread-safe: one thread applies and publishes views, which are safe everywhere.
+    """
+
+    def __init__(self) -> None:
+        self._view = RunView()
+        self._cases: list[CaseState] = []
+        self._columns: dict[int, tuple[StepColumns, StepColumns]] = {}
+        self._log: deque[ev.Log] = deque(maxlen=LOG_LINES)
+        self._host_cpu = Series()
+        self._host_memory = Series()
+        self._cards: dict[int, CardHistory] = {}
+        self._stale: set[int] = set()
+        self._count = 0
+        self._unknown = 0
+        self._damaged = 0
+        self._last_t = 0
+
+    def skip(self, *, unknown: bool) -> None:
+        """Count a line that is not an event of this version (unknown) or of any (damaged)."""
+        if unknown:
+            self._unknown += 1
+        else:
+            self._damaged += 1
+
+    def apply(self, event: ev.AnyEvent) -> None:
+        """Take one event into the state. Events about cases that do not exist are counted."""
+        self._count += 1
+        self._last_t = event.t
+        case_index = getattr(event, "case", None)
+        if case_index is not None and not 0 <= case_index < len(self._cases):
+            self.skip(unknown=False)
+            return
+        match event:
+            case ev.StepDone():
+                self._columns[event.case][0 if event.warmup else 1].append(event)
+                self._stale.add(event.case)
+            case ev.DeviceSample():
+                self._sample(event)
+            case ev.Log():
+                self._log.append(event)
+            case ev.Segment():
+                self._segment(event)
+            case ev.RunStarted():
+                self._plan(event)
+            case ev.Environment():
+                self._view = replace(self._view, environment=event)
+            case ev.RunDone():
+                self._view = replace(self._view, outcome=event.outcome)
+            case _:
+                self._case_event(event)
+
+    def view(self) -> RunView:
+        """The state of the run, frozen."""
+        for index in self._stale:
+            warmup, measured = self._columns[index]
+            self._cases[index] = replace(
+                self._cases[index], warmup=warmup.view(), measured=measured.view()
+            )
+        self._stale.clear()
+        return replace(
+            self._view,
+            cases=tuple(self._cases),
+            host_cpu=self._host_cpu.view(),
+            host_memory=self._host_memory.view(),
+            cards={index: card.view() for index, card in self._cards.items()},
+            log=tuple(self._log),
+            last_t=self._last_t,
+            events=self._count,
+            unknown_events=self._unknown,
+            damaged_lines=self._damaged,
+        )
+
+    def _plan(self, event: ev.RunStarted) -> None:
+        self._view = replace(
+            self._view, run_id=event.run_id, experiment=event.experiment, command=event.command
+        )
+        self._cases = [CaseState(index, case) for index, case in enumerate(event.cases)]
+        self._columns = {index: (StepColumns(), StepColumns()) for index in range(len(event.cases))}
+
+    def _segment(self, event: ev.Segment) -> None:
+        self._view = replace(self._view, segments=(*self._view.segments, event), outcome=None)
+        for index, state in enumerate(self._cases):
+            if state.status == "running":  # its engine died with it
+                self._cases[index] = replace(state, status="pending")
+
+    def _case_event(self, event: ev.AnyEvent) -> None:
+        match event:
+            case ev.CaseStarted():
+                self._start(event)
+            case ev.Planned():
+                self._change(event.case, estimate_s=event.estimate_s)
+            case ev.ModelBuilt():
+                self._change(event.case, model=event)
+            case ev.Observed():
+                self._change(event.case, observed=event)
+            case ev.MemoryStep():
+                self._change(event.case, memory=event)
+            case ev.KernelTable():
+                self._change(event.case, kernels=event)
+            case ev.TimelineFacts():
+                self._change(event.case, timeline=event)
+            case ev.AttentionLens():
+                self._change(event.case, lens=event)
+            case ev.CaseFailed():
+                self._change(
+                    event.case, status=event.failure.kind, failure=event.failure, ended_ns=event.t
+                )
+            case ev.CaseDone():
+                self._change(event.case, status="ok", ended_ns=event.t)
+            case _:
+                self.skip(unknown=True)
+
+    def _change(self, index: int, **changes: object) -> None:
+        self._cases[index] = replace(self._cases[index], **changes)  # type: ignore[arg-type]
+
+    def _start(self, event: ev.CaseStarted) -> None:
+        old = self._cases[event.case]
+        self._columns[event.case] = (StepColumns(), StepColumns())
+        self._stale.discard(event.case)
+        self._cases[event.case] = CaseState(
+            old.index,
+            old.case,
+            status="running",
+            attempt=old.attempt + 1,
+            started_ns=event.t,
+            estimate_s=old.estimate_s,
+        )
+
+    def _sample(self, event: ev.DeviceSample) -> None:
+        self._view = replace(self._view, last_sample=event)
+        self._host_cpu.append(event.t, event.host.cpu_percent)
+        self._host_memory.append(event.t, event.host.memory_used_bytes)
+        for card in event.cards:
+            self._cards.setdefault(card.index, CardHistory()).append(event.t, card)
+
+
+def phase_index(phase: Phase) -> int:
+    """Position of a phase in the tuples of StepDone."""
+    return PHASES.index(phase)

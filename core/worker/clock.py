@@ -1,0 +1,113 @@
+"""Phase clocks: device events on CUDA, the host clock on the CPU."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from llmprof.core.spec import PHASES, PHASES_OF, Mode, Phase
+
+_MS = 1e-6  # nanoseconds to milliseconds
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """One step: phase times in milliseconds in the order of the mode's phases."""
+
+    start_ns: int
+    wall_ms: float
+    device_ms: tuple[float, ...]
+    host_ms: tuple[float, ...]
+
+
+class PhaseClock(Protocol):
+    """start(), the step calling edge(0…n), stop(); nothing else happens on the timed path."""
+
+    reached: int  # the last edge that was marked: tells the phase in which a step failed
+
+    def start(self) -> None:
+        """Drain the device and start the wall clock."""
+
+    def edge(self, index: int) -> None:
+        """Mark a phase edge."""
+
+    def stop(self) -> StepTimes:
+        """Wait for the device and read the times."""
+
+
+class HostClock:
+    """For the CPU: an edge is a reading of the host clock."""
+
+    def __init__(self, phases: int) -> None:
+        self._at = [0] * (phases + 1)
+        self._start = 0
+        self.reached = 0
+
+    def start(self) -> None:
+        """Start the wall clock."""
+        self._start = time.perf_counter_ns()
+
+    def edge(self, index: int) -> None:
+        """Read the host clock."""
+        self._at[index] = time.perf_counter_ns()
+        self.reached = index
+
+    def stop(self) -> StepTimes:
+        """The times of the step."""
+        end = time.perf_counter_ns()
+        spans = _spans(self._at)
+        return StepTimes(self._start, (end - self._start) * _MS, spans, spans)
+
+
+class CudaClock:
+    """For CUDA: an edge records a device event and reads the host clock.
+
+    Events are made once and read after the step's synchronisation, so a step allocates nothing.
+    """
+
+    def __init__(self, phases: int, device: torch.device) -> None:
+        self._device = device
+        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(phases + 1)]
+        self._at = [0] * (phases + 1)
+        self._start = 0
+        self.reached = 0
+
+    def start(self) -> None:
+        """Drain the device and start the wall clock."""
+        torch.cuda.synchronize(self._device)
+        self._start = time.perf_counter_ns()
+
+    def edge(self, index: int) -> None:
+        """Record a device event; host time is read before it, so that its cost is the next's."""
+        self._at[index] = time.perf_counter_ns()
+        self.reached = index
+        self._events[index].record()
+
+    def stop(self) -> StepTimes:
+        """Wait for the device and read the events."""
+        torch.cuda.synchronize(self._device)
+        end = time.perf_counter_ns()
+        device = tuple(
+            before.elapsed_time(after) for before, after in itertools.pairwise(self._events)
+        )
+        return StepTimes(self._start, (end - self._start) * _MS, device, _spans(self._at))
+
+
+def build_clock(device: torch.device, mode: Mode) -> PhaseClock:
+    """The clock of a device for the phases of a mode."""
+    phases = len(PHASES_OF[mode])
+    return CudaClock(phases, device) if device.type == "cuda" else HostClock(phases)
+
+
+def spread(mode: Mode, times: tuple[float, ...]) -> tuple[float | None, ...]:
+    """Times of a mode's phases laid out as spec.PHASES, None where the mode has no such phase."""
+    of_mode: dict[Phase, float] = dict(zip(PHASES_OF[mode], times, strict=True))
+    return tuple(of_mode.get(phase) for phase in PHASES)
+
+
+def _spans(at: list[int]) -> tuple[float, ...]:
+    return tuple((after - before) * _MS for before, after in itertools.pairwise(at))

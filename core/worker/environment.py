@@ -1,0 +1,156 @@
+"""What this machine is: device, driver, torch, capabilities, and a short matmul."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from llmprof.core import events as ev
+from llmprof.core.hostmem import available_bytes
+from llmprof.core.text import clean
+from llmprof.core.worker.failures import Unsupported
+
+MATMUL_S = 0.3
+
+
+def read(device_name: str) -> ev.Environment:
+    """The environment of a device name ("auto" prefers CUDA).
+
+    Raises Unsupported for a device that isn't there.
+    """
+    device = resolve(device_name)
+    common = {
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "system": clean(f"{platform.system()} {platform.release()}"),
+        "host": clean(socket.gethostname(), 80),
+        "cpu_name": _cpu_name(),
+        "cpu_count": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
+    own = _cuda(device) if device.type == "cuda" else _cpu()
+    rate = matmul_tflops(device)
+    return ev.Environment(device=str(device), matmul_tflops=rate, **common, **own)
+
+
+def resolve(name: str) -> torch.device:
+    """A torch device with its index. Raises Unsupported for one that isn't there."""
+    there = torch.cuda.is_available()
+    if name == "auto":
+        return torch.device("cuda", 0) if there else torch.device("cpu")
+    device = torch.device(name)
+    if device.type == "cpu":
+        return torch.device("cpu")
+    if not there:
+        build = "" if torch.version.cuda else " (this torch is a CPU build)"
+        raise Unsupported(f"device {name} isn't there: no CUDA device was found{build}")
+    index = device.index or 0
+    if index >= torch.cuda.device_count():
+        raise Unsupported(
+            f"device {name} isn't there: cuda:0 to cuda:{torch.cuda.device_count() - 1} are"
+        )
+    return torch.device("cuda", index)
+
+
+def create_context(device: torch.device) -> None:
+    """Make the CUDA context and wait for it."""
+    torch.cuda.set_device(device)
+    torch.zeros(1, device=device)
+    torch.cuda.synchronize(device)
+
+
+def matmul_tflops(device: torch.device, seconds: float = MATMUL_S) -> float:
+    """Rate of fp32 matrix products over about `seconds`, TFLOP/s."""
+    torch.set_float32_matmul_precision("highest")
+    size = 4096 if device.type == "cuda" else 512
+    a, b = torch.randn(size, size, device=device), torch.randn(size, size, device=device)
+    batch = 1
+    (a @ b).sum().item()
+    while True:
+        start = time.perf_counter()
+        for _ in range(batch):
+            c = a @ b
+        c[0, 0].item()
+        elapsed = time.perf_counter() - start
+        if elapsed >= seconds / 2:
+            return batch * 2 * size**3 / elapsed / 1e12
+        batch *= 2
+
+
+def _cuda(device: torch.device) -> dict[str, Any]:
+    start = time.monotonic_ns()
+    create_context(device)
+    context_ms = (time.monotonic_ns() - start) / 1e6
+    properties = torch.cuda.get_device_properties(device)
+    free, total = torch.cuda.mem_get_info(device)
+    uuid = getattr(properties, "uuid", None)
+    return {
+        "device_name": clean(properties.name, 80),
+        "device_uuid": None if uuid is None else f"GPU-{uuid}",
+        "pci_bus_id": _pci_bus_id(properties),
+        "capability": (properties.major, properties.minor),
+        "memory_total_bytes": total,
+        "memory_free_bytes": free,
+        "driver": _driver(),
+        "cuda": torch.version.cuda,
+        "unsupported": _unsupported_on_cuda(properties.major),
+        "context_ms": context_ms,
+    }
+
+
+def _cpu() -> dict[str, Any]:
+    return {
+        "device_name": _cpu_name(),
+        "memory_total_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "memory_free_bytes": available_bytes(),
+        "unsupported": {
+            "tf32": "TF32 is a number format of NVIDIA's tensor cores; a CPU has none",
+        },
+    }
+
+
+def _unsupported_on_cuda(major: int) -> dict[str, str]:
+    reasons = {}
+    if major < 8:
+        reasons["tf32"] = "TF32 needs tensor cores of compute capability 8.0 (Ampere) or later"
+    if not _real_bf16():
+        reasons["bf16"] = "this card has no bf16 arithmetic, torch would emulate it"
+    return reasons
+
+
+def _real_bf16() -> bool:
+    try:
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    except TypeError:  # an older signature
+        return torch.cuda.get_device_capability()[0] >= 8
+
+
+def _pci_bus_id(properties: Any) -> str | None:
+    parts = [getattr(properties, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
+    if any(part is None for part in parts):
+        return None
+    domain, bus, slot = parts
+    return f"{domain:08x}:{bus:02x}:{slot:02x}.0"
+
+
+def _driver() -> str | None:
+    try:
+        return Path("/sys/module/nvidia/version").read_text().strip() or None
+    except OSError:
+        return None
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return clean(line.split(":", 1)[1], 80)
+    except OSError:
+        pass
+    return clean(platform.processor() or platform.machine(), 80)

@@ -1,0 +1,56 @@
+"""An exception in a worker, told as a Failure."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from llmprof.core.events import Failure
+from llmprof.core.text import clean
+
+_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+) (bytes|KiB|MiB|GiB|TiB)")
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "DefaultCPUAllocator",
+    "can't allocate memory",
+)
+
+
+class Unsupported(Exception):
+    """What a case asks for cannot run here; instead names what to use."""
+
+    def __init__(self, reason: str, instead: str | None = None) -> None:
+        super().__init__(reason)
+        self.instead = instead
+
+
+def describe(error: BaseException, phase: str | None) -> Failure:
+    """The failure that an exception means; keeps no reference to it, which would hold tensors."""
+    text = str(error)
+    if isinstance(error, Unsupported):
+        return Failure(kind="unsupported", message=clean(text), phase=phase, instead=error.instead)
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or _says_out_of_memory(error):
+        return Failure(
+            kind="oom", message=clean(text, 300), phase=phase, bytes_asked=bytes_asked(text)
+        )
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return Failure(
+        kind="error", message=clean(f"{type(error).__name__}: {first}", 300), phase=phase
+    )
+
+
+def bytes_asked(message: str) -> int | None:
+    """Bytes of the allocation that failed, read from an allocator's message."""
+    match = _ASKED.search(message)
+    return None if match is None else round(float(match[1]) * _UNITS[match[2]])
+
+
+def _says_out_of_memory(error: BaseException) -> bool:
+    if not isinstance(error, RuntimeError):
+        return False
+    text = str(error)
+    return any(mark in text for mark in _OUT_OF_MEMORY)

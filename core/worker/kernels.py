@@ -1,0 +1,196 @@
+"""The kernels probe: profile a few steps and say where the time went.
+
+The process has had a profiler on and is never used for timing: its steps are journalled as what
+they are, steps under the profiler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+from llmprof.core import events as ev
+from llmprof.core.kernels import profile as summary
+from llmprof.core.kernels.attribution import Activities, Source, attribute
+from llmprof.core.kernels.columns import EventColumns, Kind
+from llmprof.core.kernels.extract import extract
+from llmprof.core.kernels.tables import class_ids, launch_sources
+from llmprof.core.kernels.windows import from_marks
+from llmprof.core.spec import Case
+from llmprof.core.worker.clock import PhaseClock, StepTimes, build_clock
+from llmprof.core.worker.failures import Unsupported
+from llmprof.core.worker.job import Job
+from llmprof.core.worker.kernel_ranges import (
+    PhaseMarks,
+    SourceMode,
+    mark_attention,
+    mark_modules,
+)
+from llmprof.core.worker.observe import Observer
+from llmprof.core.worker.timing import StepWriter, build, measure
+from llmprof.core.worker.trainer import Trainer
+
+LEAD_IN = 1  # steps at a session's start that are not read: CUPTI may drop their kernels
+INSTEAD = "the timing of the same case, which needs no profiler"
+
+
+@dataclass(frozen=True)
+class Session:
+    """What one profiler session recorded."""
+
+    columns: EventColumns
+    times: list[StepTimes]
+    losses: list[Tensor | None]
+
+
+def run(job: Job) -> None:
+    """Profile the job's case. Raises Unsupported when the profiler cannot, else what a step does."""
+    trainer = build(job)
+    case = job.case
+    observer = Observer(trainer)
+    clock = build_clock(job.device, case.mode)
+    steps = StepWriter(job)
+    layer = _mark(trainer, case)
+    probe = Profiler(job, trainer, clock)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    with job.phase_of(clock):
+        measure(job, trainer, clock, steps, warmup=True)
+        steps.flush()
+        probe.record(1)  # a process's first session starts CUPTI and is not read
+        observer.begin()
+        session = probe.record(case.measure_steps, trace=_trace_path(job))
+        observer.end()
+        sources = _sources(probe, case)
+    gc.enable()
+    job.phase = "tables"
+    for index, (times, loss) in enumerate(zip(session.times, session.losses, strict=True)):
+        steps.write(index, times, loss, warmup=False)
+    steps.flush()
+    job.emit(*_events(job, session, layer, sources), observer.report(job.index))
+
+
+class Profiler:
+    """Runs steps of a trainer under sessions of torch's profiler."""
+
+    def __init__(self, job: Job, trainer: Trainer, clock: PhaseClock) -> None:
+        self._trainer = trainer
+        self._clock = clock
+        self._marks = PhaseMarks(clock, job.case.phases, nvtx=_nvtx(job))
+        self._activities = [ProfilerActivity.CPU]
+        if job.device.type == "cuda":
+            self._activities.append(ProfilerActivity.CUDA)
+
+    def record(self, steps: int, trace: Path | None = None) -> Session:
+        """One session: a step that is not read, then `steps`. Raises Unsupported."""
+        times: list[StepTimes] = []
+        losses: list[Tensor | None] = []
+        with contextlib.ExitStack() as stack:
+            try:
+                session = stack.enter_context(profile(activities=self._activities))
+            except RuntimeError as error:
+                raise Unsupported(f"the profiler cannot start: {error}", INSTEAD) from error
+            for _ in range(LEAD_IN + steps):
+                self._clock.start()
+                self._marks.step.open()
+                losses.append(self._trainer.step(self._marks.edge))
+                times.append(self._clock.stop())
+                self._marks.step.close()
+        results = session.profiler.kineto_results if session.profiler else None
+        if results is None:
+            raise Unsupported("the profiler recorded nothing", INSTEAD)
+        columns = extract(results.events())
+        if trace is not None:
+            session.export_chrome_trace(str(trace))
+        return Session(columns, times[LEAD_IN:], losses[LEAD_IN:])
+
+
+def read(session: Session, case: Case, source: Source) -> Activities:
+    """The session's activities in its measured steps. Raises Unsupported."""
+    columns = session.columns
+    windows = from_marks(columns, case.phases).last(len(session.times))
+    activities = attribute(columns, windows, source)
+    launches = len(columns.of_kind(Kind.RUNTIME))
+    on_card = len(columns.of_kind(Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET))
+    try:
+        summary.check(activities, launches, on_card)
+    except summary.ProfileError as error:
+        raise Unsupported(str(error), INSTEAD) from error
+    return activities
+
+
+def _events(
+    job: Job, session: Session, layer: int | None, sources: dict[tuple[str, str], str]
+) -> list[ev.Event]:
+    activities = read(session, job.case, _source(job))
+    classes = class_ids(activities)
+    trace = _trace_path(job)
+    events: list[ev.Event] = [
+        summary.kernel_table(
+            activities,
+            classes,
+            index=job.index,
+            case=job.case,
+            sources=sources,
+            trace=None if trace is None else trace.name,
+            notes=_notes(job.case, activities),
+        ),
+        summary.timeline_facts(activities, classes, index=job.index, folder=job.artifacts),
+    ]
+    if layer is not None:
+        seen = summary.attention_lens(activities, index=job.index, case=job.case, layer=layer)
+        events += [] if seen is None else [seen]
+    return events
+
+
+def _mark(trainer: Trainer, case: Case) -> int | None:
+    """Mark modules and the middle layer's attention; the layer, None for a compiled model."""
+    if case.compile is not None:
+        return None  # hooks would break the graph that is to be profiled
+    nvtx = case.nvtx and trainer.device.type == "cuda"
+    layer = case.model.num_layers // 2
+    mark_modules(trainer.model, nvtx=nvtx)
+    mark_attention(trainer.model, layer, nvtx=nvtx)
+    return layer
+
+
+def _sources(probe: Profiler, case: Case) -> dict[tuple[str, str], str]:
+    """Python lines of the launches, from a session of their own, which they slow down."""
+    if not case.stacks or case.compile is not None:
+        return {}
+    with SourceMode():
+        session = probe.record(1)
+    source: Source = "cuda" if len(session.columns.of_kind(Kind.KERNEL)) else "cpu"
+    return launch_sources(read(session, case, source))
+
+
+def _notes(case: Case, activities: Activities) -> tuple[str, ...]:
+    notes = []
+    if activities.barren:
+        notes.append(f"{activities.barren} kernel launches left no kernel in the profile")
+    if case.compile is not None:
+        notes.append("a compiled model has no module ranges: kernels are known by phase and op")
+    if case.compile == "reduce-overhead":
+        notes.append("kernels of a CUDA graph are tied to the graph's launch, not to an op")
+    if case.stacks and case.compile is not None:
+        notes.append("source lines are not read of a compiled model")
+    return tuple(notes)
+
+
+def _trace_path(job: Job) -> Path | None:
+    return job.artifacts / f"trace-{job.index}.json.gz" if job.case.trace else None
+
+
+def _nvtx(job: Job) -> bool:
+    return job.case.nvtx and job.device.type == "cuda"
+
+
+def _source(job: Job) -> Source:
+    return "cuda" if job.device.type == "cuda" else "cpu"

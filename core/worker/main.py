@@ -1,0 +1,102 @@
+"""Entry of a worker process: isolate it, run its probe, tell how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import msgspec
+import torch
+
+from llmprof.core import events as ev
+from llmprof.core.engine.request import Request
+from llmprof.core.lifeline import die_with
+from llmprof.core.spec import Case
+from llmprof.core.worker import environment
+from llmprof.core.worker.failures import describe
+from llmprof.core.worker.job import Job, write_all
+
+
+def work(request_json: bytes, events: Connection, lifeline: Connection, log: str) -> None:
+    """Run one request in this process, which ends with the lifeline."""
+    isolate(lifeline.fileno(), log)
+    request = msgspec.json.decode(request_json, type=Request)
+    if request.case is None:
+        _look(request, events.fileno())
+    else:
+        _measure(request, request.case, events.fileno())
+
+
+def isolate(lifeline: int, log: str) -> None:
+    """Own process group, tied to the engine; output to the log; first for the OOM killer."""
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)
+    die_with(lifeline)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _stop)
+    fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for standard in (1, 2):
+        os.dup2(fd, standard)
+    os.close(fd)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)  # a probe's finally sends what it has
+
+
+def limit_memory(extra_bytes: int) -> None:
+    """Let this process map at most extra_bytes more, so that too much is an error, not a kill."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + extra_bytes
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+def _look(request: Request, fd: int) -> None:
+    try:
+        write_all(fd, ev.encode(environment.read(request.device)))
+    except Exception as error:
+        traceback.print_exc()
+        failure = describe(error, "start")
+        write_all(fd, ev.encode(ev.Log(message=failure.message, level="error")))
+        sys.exit(1)
+
+
+def _measure(request: Request, case: Case, fd: int) -> None:
+    job = Job(request, case, torch.device(request.device), fd)
+    try:
+        start = time.monotonic_ns()
+        if job.device.type == "cuda":
+            environment.create_context(job.device)
+            job.context_ms = (time.monotonic_ns() - start) / 1e6
+        elif request.memory_limit_bytes is not None:
+            limit_memory(request.memory_limit_bytes)
+        if request.created_ns:
+            job.own_ms = (start - request.created_ns) / 1e6
+        importlib.import_module(f"llmprof.core.worker.{case.probe}").run(job)
+        job.emit(ev.CaseDone(case=job.index))
+    except Exception as error:
+        traceback.print_exc()
+        job.emit(ev.CaseFailed(case=job.index, failure=describe(error, job.phase)))
+    except SystemExit as stop:
+        _leave(int(stop.code or 0))
+    _leave(0)
+
+
+def _leave(code: int) -> NoReturn:
+    """End without the interpreter's teardown: the card is free at once, nothing is left to do."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

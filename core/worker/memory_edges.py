@@ -1,0 +1,59 @@
+"""Bytes at the phase edges, from one extra step that is not timed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, cast
+
+import torch
+
+from llmprof.core import events as ev
+from llmprof.core.spec import Phase
+from llmprof.core.worker.job import Job
+from llmprof.core.worker.trainer import Trainer
+
+_STATUS = Path("/proc/self/status")
+_CLEAR_REFS = Path("/proc/self/clear_refs")
+
+
+def memory_step(job: Job, trainer: Trainer) -> ev.MemoryStep:
+    """Run one step and read memory at every edge: CUDA's allocator, or the resident set."""
+    cuda = job.device.type == "cuda"
+    names: tuple[Phase | Literal["start"], ...] = ("start", *job.case.phases)
+    edges: list[ev.MemoryEdge] = []
+
+    def edge(index: int) -> None:
+        name = names[index]
+        edges.append(_cuda_edge(name, job.device) if cuda else _host_edge(name))
+
+    if cuda:
+        torch.cuda.reset_peak_memory_stats(job.device)
+    trainer.step(edge)
+    source = "cuda allocator" if cuda else "process resident set"
+    return ev.MemoryStep(case=job.index, edges=tuple(edges), source=source)
+
+
+def _cuda_edge(name: Phase | Literal["start"], device: torch.device) -> ev.MemoryEdge:
+    stats = torch.cuda.memory_stats(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    return ev.MemoryEdge(
+        phase=name,
+        allocated_bytes=stats["allocated_bytes.all.current"],
+        peak_bytes=stats["allocated_bytes.all.peak"],
+        requested_peak_bytes=stats.get("requested_bytes.all.peak"),
+        reserved_bytes=stats["reserved_bytes.all.current"],
+    )
+
+
+def _host_edge(name: Phase | Literal["start"]) -> ev.MemoryEdge:
+    fields = dict(
+        cast(tuple[str, str], tuple(line.split(":", 1)))
+        for line in _STATUS.read_text().splitlines()
+        if ":" in line
+    )
+    resident, peak = (int(fields[key].split()[0]) << 10 for key in ("VmRSS", "VmHWM"))
+    try:
+        _CLEAR_REFS.write_text("5")  # peak := resident (proc(5))
+    except OSError:
+        peak = max(peak, resident)
+    return ev.MemoryEdge(phase=name, allocated_bytes=resident, peak_bytes=peak)

@@ -1,0 +1,17 @@
+"""Exit codes, documented in the README, and the errors that lead to them."""
+
+from __future__ import annotations
+
+OK = 0  # results; a row that says OOM or unsupported is a result
+CRASHED = 1  # a case crashed
+USAGE = 2  # bad input; nothing was measured
+NOTHING = 3  # nothing could be measured
+INTERRUPTED = 130  # by Ctrl-C; 128 + n for other signals
+
+
+class UserError(Exception):
+    """What the user can put right: one line on stderr and an exit code."""
+
+    def __init__(self, message: str, code: int = USAGE) -> None:
+        super().__init__(message)
+        self.code = code

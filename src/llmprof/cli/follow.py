@@ -1,0 +1,81 @@
+"""Follow a run from a terminal: progress on stderr, Ctrl-C once stops, twice kills."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from llmprof.cli.exits import CRASHED, NOTHING, OK
+from llmprof.cli.progress import Progress
+from llmprof.core.journal import Follower
+from llmprof.core.launch import Engine
+from llmprof.core.results import RunView
+from llmprof.core.runs import Run
+
+POLL_S = 0.1
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Follow:
+    """Reads a run's journal until its engine has ended.
+
+    With an engine of our own, a signal stops the run; when only attached, it lets go of it.
+    """
+
+    def __init__(self, the_run: Run, engine: Engine | None = None, *, quiet: bool = False) -> None:
+        self._run = the_run
+        self._engine = engine
+        self._quiet = quiet
+        self._received: list[int] = []
+
+    def to_end(self) -> tuple[RunView, int | None]:
+        """The last view, and the first signal that came, if one did."""
+        follower = Follower(self._run.journal)
+        try:
+            with _caught(self._note), Progress(quiet=self._quiet) as progress:
+                while True:
+                    over = self._over()
+                    while follower.poll():
+                        pass
+                    view = follower.view()
+                    progress.update(view)
+                    if over or (self._engine is None and self._received):
+                        break
+                    time.sleep(POLL_S)
+        finally:
+            follower.close()
+        return view, self._received[0] if self._received else None
+
+    def _over(self) -> bool:
+        return (
+            self._engine.poll() is not None if self._engine is not None else not self._run.alive()
+        )
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._received.append(number)
+        if self._engine is not None:
+            self._run.stop(force=len(self._received) > 1) or self._engine.dismiss()
+            if len(self._received) == 1:
+                print("\nstopping; once more to kill", file=sys.stderr)
+
+
+def verdict(view: RunView) -> int:
+    """Exit code of a run that was not interrupted: see exits.py."""
+    states = {state.status for state in view.cases}
+    if states & {"error", "killed", "timeout"}:
+        return CRASHED
+    return OK if states & {"ok", "oom", "unsupported"} else NOTHING
+
+
+@contextmanager
+def _caught(handler: object) -> Iterator[None]:
+    old = {number: signal.signal(number, handler) for number in SIGNALS}  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for number, previous in old.items():
+            signal.signal(number, previous)

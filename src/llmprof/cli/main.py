@@ -1,0 +1,101 @@
+"""Picks the command and turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn, Protocol, cast
+
+from llmprof.cli.exits import INTERRUPTED, OK, USAGE, UserError
+from llmprof.version import __version__
+
+# name: (module, one line of help); a module has add_arguments(parser) and run(args) -> int.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("run", "measure an experiment and print or export its tables"),
+    "screen": ("screen", "pick, run and watch on one screen (the default)"),
+    "attach": ("attach", "follow a run that is going on"),
+    "stop": ("stop", "stop a run, keeping what it has measured"),
+    "runs": ("runs", "list the runs of this machine"),
+    "show": ("show", "print or export a run, also one from another machine"),
+    "pack": ("pack", "put a run into one file to carry home"),
+    "presets": ("presets", "list the models with their counted parameters"),
+}
+
+
+class Command(Protocol):
+    """What a command's module offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's options."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; the exit code. Raises UserError."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a mistake is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where help is, and exit with 2."""
+        self.exit(USAGE, f"{self.prog}: {message} (see `{self.prog} --help`)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return dispatch(arguments)
+    except UserError as error:
+        print(f"llmprof: {error}", file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        with contextlib.suppress(OSError):  # whoever read our output has gone
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def dispatch(arguments: list[str]) -> int:
+    """Find the command and run it. `llmprof --export F` is `llmprof run --export F`."""
+    if arguments and arguments[0] in ("-h", "--help"):
+        _overview().print_help()
+        return OK
+    if arguments and arguments[0] in ("-V", "--version"):
+        print(f"llmprof {__version__}")
+        return OK
+    if not arguments:
+        arguments = ["screen"]
+    elif arguments[0].startswith("-"):
+        arguments = ["run", *arguments]
+    name, *rest = arguments
+    if name not in COMMANDS:
+        raise UserError(f"unknown command {name!r}; there are {', '.join(COMMANDS)}")
+    module, summary = COMMANDS[name]
+    command = cast(Command, importlib.import_module(f"llmprof.cli.{module}"))
+    parser = Parser(prog=f"llmprof {name}", description=_sentence(summary))
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(rest))
+
+
+def _overview() -> argparse.ArgumentParser:
+    width = max(map(len, COMMANDS)) + 2
+    lines = [f"  {name:<{width}}{summary}" for name, (_, summary) in COMMANDS.items()]
+    return argparse.ArgumentParser(
+        prog="llmprof",
+        usage="llmprof [COMMAND] [OPTIONS]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Measure and profile transformer language-model training on this machine.\n\n"
+        "commands:\n" + "\n".join(lines),
+        epilog="`llmprof COMMAND --help` tells a command's options.\n"
+        "`llmprof --export results.md` is `llmprof run --export results.md`.\n"
+        "Exit codes: 0 results, 1 a case crashed, 2 usage, 3 nothing measured, 130 interrupted.",
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + "."

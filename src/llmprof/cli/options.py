@@ -1,0 +1,181 @@
+"""Options that choose what is measured, shared by several commands."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from llmprof.cli.exits import UserError
+from llmprof.core.experiments import DEFAULT, build_experiment
+from llmprof.core.presets import select_models
+from llmprof.core.spec import (
+    ATTENTIONS,
+    COMPILE_MODES,
+    MODES,
+    OPTIMIZERS,
+    PRECISIONS,
+    Experiment,
+    ModelShape,
+    SpecError,
+)
+
+T = TypeVar("T")
+DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+
+
+def add_case_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that choose cases; comma lists make a grid."""
+    group = parser.add_argument_group("what to measure (comma lists make a grid)")
+    add = group.add_argument
+    add("--model-size", type=listed(str), metavar="NAMES", help="small,medium or all")
+    add("--context-length", "--seq-len", type=listed(whole), metavar="N", help="tokens (128)")
+    add("--batch-size", type=listed(whole), metavar="N", help="sequences a step (4)")
+    add("--mode", "--pass-type", type=listed(one_of(MODES)), metavar="MODES", help=", ".join(MODES))
+    add(
+        "--precision",
+        type=listed(one_of(PRECISIONS)),
+        metavar="NAMES",
+        help=", ".join(PRECISIONS),
+    )
+    add(
+        "--attention",
+        type=listed(one_of(ATTENTIONS)),
+        metavar="NAMES",
+        help="naive writes the scores to memory, sdpa uses torch's fused kernels",
+    )
+    add(
+        "--optimizer",
+        type=listed(one_of(OPTIMIZERS)),
+        metavar="NAMES",
+        help="AdamW as foreach, fused or a loop over tensors",
+    )
+    add(
+        "--compile",
+        nargs="?",
+        const="default",
+        type=one_of(COMPILE_MODES),
+        metavar="MODE",
+        help="torch.compile the model: " + ", ".join(COMPILE_MODES),
+    )
+    add("--warmup-steps", type=listed(whole), metavar="N", help="steps before the measured (5)")
+    add("--measure-steps", type=whole, metavar="N", help="measured steps (10)")
+    add("--device", type=device, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)")
+    add("--seed", type=whole, metavar="N", help="of weights and tokens (0)")
+    shape = parser.add_argument_group("change the model's dimensions")
+    for name in DIMENSIONS:
+        shape.add_argument(f"--{name.replace('_', '-')}", type=whole, metavar="N")
+    limits = parser.add_argument_group("limits")
+    limits.add_argument("--force", action="store_true", help="try what is predicted not to fit")
+    limits.add_argument(
+        "--timeout", type=seconds, metavar="S", help="end a case that is silent for so long (600)"
+    )
+
+
+def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment:
+    """The experiment that the options ask for. Raises UserError."""
+    axes = {
+        "context_lengths": args.context_length,
+        "batch_sizes": args.batch_size,
+        "modes": args.mode,
+        "precisions": args.precision,
+        "attentions": args.attention,
+        "optimizers": args.optimizer,
+        "compiles": None if args.compile is None else [args.compile],
+        "warmup_steps": args.warmup_steps,
+        "measure_steps": args.measure_steps,
+        "device": args.device,
+        "seed": args.seed,
+        "silence_s": args.timeout,
+        "force": args.force or None,
+    }
+    overrides: dict[str, Any] = {key: value for key, value in axes.items() if value is not None}
+    try:
+        models = _models(args)
+        if models is not None:
+            # Sizes that were asked for are measured, however long they take.
+            overrides |= {"models": models, "cpu_budget_s": None}
+        return build_experiment(name, overrides)
+    except SpecError as error:
+        raise UserError(str(error)) from error
+
+
+def add_export_option(parser: argparse.ArgumentParser) -> None:
+    """Declare --export, which may be repeated."""
+    parser.add_argument(
+        "--export",
+        "--output",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="write the tables to FILE.md, FILE.csv or FILE.json; may be repeated",
+    )
+
+
+def _models(args: argparse.Namespace) -> tuple[ModelShape, ...] | None:
+    changes = {name: v for name in DIMENSIONS if (v := getattr(args, name)) is not None}
+    if not args.model_size and not changes:
+        return None
+    models = select_models(args.model_size or ["small"])
+    if not changes:
+        return models
+    return tuple(_changed(model, changes) for model in models)
+
+
+def _changed(model: ModelShape, changes: dict[str, int]) -> ModelShape:
+    suffix = " ".join(f"{name}={value}" for name, value in changes.items())
+    return msgspec.structs.replace(model, **changes, name=f"{model.name} {suffix}")
+
+
+def listed(item: Callable[[str], T]) -> Callable[[str], list[T]]:
+    """An argparse type: a comma list of items, without repeats."""
+
+    def parse(text: str) -> list[T]:
+        parts = [part.strip() for part in text.split(",")]
+        if not all(parts):
+            raise argparse.ArgumentTypeError(f"{text!r} has an empty item")
+        return list(dict.fromkeys(item(part) for part in parts))
+
+    return parse
+
+
+def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    """An argparse type: one of some words."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def whole(text: str) -> int:
+    """An argparse type: a whole number that is not negative, digits only."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """An argparse type: a positive number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
+
+
+def device(text: str) -> str:
+    """An argparse type: the name of a device."""
+    if not _DEVICE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not auto, cpu, cuda or cuda:N")
+    return text

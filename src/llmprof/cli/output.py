@@ -1,0 +1,47 @@
+"""Where tables go: files by extension, or Markdown on stdout."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from llmprof.cli.exits import CRASHED, UserError
+from llmprof.core.report import ExportError, export, render
+from llmprof.core.report.groups import status_word
+from llmprof.core.report.markdown import grid
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.results import RunView
+
+
+def deliver(view: RunView, exports: list[Path]) -> None:
+    """Export to every path, or print Markdown when there is none. Raises UserError."""
+    if not exports:
+        sys.stdout.write(render(view, "md"))
+        return
+    for path in exports:
+        try:
+            export(view, path)
+        except ExportError as error:
+            raise UserError(str(error), CRASHED) from error
+        print(f"wrote {path}", file=sys.stderr)
+
+
+def dry_run_table(view: RunView) -> None:
+    """Print the cases of a plan with their estimates."""
+    rows: list[tuple[Cell, ...]] = []
+    for state in view.cases:
+        word = "to run" if state.status == "pending" else status_word(state)
+        message = "" if state.failure is None else state.failure.message
+        rows.append(
+            (state.index + 1, state.case.label, Figure(state.estimate_s, 10.0), word, message)
+        )
+    columns = (
+        Column("Case"),
+        Column("Configuration", numeric=False),
+        Column("Estimate", "s"),
+        Column("Status", numeric=False),
+        Column("Reason", numeric=False),
+    )
+    print(grid(Table("plan", "Plan", columns, tuple(rows))))
+    total = sum(state.estimate_s or 0.0 for state in view.cases if state.status == "pending")
+    print(f"\n{len(view.cases)} cases, about {total:.0f} s in all; nothing was measured.")

@@ -1,0 +1,132 @@
+"""`llmprof run`: start an engine, follow its journal, print or export the tables."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from llmprof.cli.exits import NOTHING, OK, UserError
+from llmprof.cli.follow import Follow, verdict
+from llmprof.cli.options import add_case_options, add_export_option, experiment_from
+from llmprof.cli.output import deliver, dry_run_table
+from llmprof.core.experiments import DEFAULT
+from llmprof.core.launch import Engine, Plan
+from llmprof.core.report import ExportError, check_writable
+from llmprof.core.results import RunView
+from llmprof.core.runs import Run, RunStore, wait_started
+from llmprof.core.spec import Experiment
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `llmprof run`."""
+    parser.add_argument(
+        "experiment", nargs="?", default=DEFAULT, help=f"which experiment ({DEFAULT})"
+    )
+    add_case_options(parser)
+    add_export_option(parser)
+    how = parser.add_argument_group("how to run")
+    how.add_argument("--detach", action="store_true", help="start it, print its name, leave it")
+    how.add_argument("--dry-run", action="store_true", help="only list the cases and their times")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure; the exit code says whether there are results. Raises UserError."""
+    experiment = experiment_from(args, args.experiment)
+    for path in args.export:
+        try:
+            check_writable(path)
+        except ExportError as error:
+            raise UserError(str(error)) from error
+    if args.detach and args.export:
+        raise UserError("--detach does not wait for tables; export later with `llmprof show`")
+    require_torch()
+    if args.dry_run:
+        return _dry_run(experiment)
+    store = RunStore()
+    try:
+        the_run = store.create(experiment.name)
+    except OSError as error:
+        raise UserError(f"cannot create a run in {store.root}: {error.strerror}") from error
+    if args.detach:
+        return _detach(the_run, experiment)
+    view, signal = measure(the_run, experiment)
+    return finish(view, signal, args.export, the_run)
+
+
+def require_torch() -> None:
+    """Raise UserError when torch is not installed, without importing it."""
+    if importlib.util.find_spec("torch") is None:
+        raise UserError(
+            "torch is not installed, and measuring needs it: `pip install torch` "
+            "(viewing, exporting and monitoring work without)",
+            NOTHING,
+        )
+
+
+def measure(the_run: Run, experiment: Experiment) -> tuple[RunView, int | None]:
+    """Run an experiment to its end; the final view, and the signal that stopped it."""
+    with _engine(the_run, experiment) as engine:
+        follow = Follow(the_run, engine)
+        return follow.to_end()
+
+
+def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run) -> int:
+    """Print or export what was measured; the exit code."""
+    if view.environment is None and signal is None:
+        reason = next((log.message for log in view.log if log.level == "error"), None)
+        if reason is None:
+            raise UserError(f"the engine ended before it measured; see {the_run.log}", NOTHING)
+        with contextlib.suppress(OSError, RuntimeError):
+            the_run.delete()  # an empty run would only clutter the list
+        raise UserError(reason)
+    deliver(view, exports)
+    return 128 + signal if signal is not None else verdict(view)
+
+
+def _detach(the_run: Run, experiment: Experiment) -> int:
+    engine = Engine()
+    engine.run(_plan(the_run, experiment))
+    if not wait_started(the_run):
+        raise UserError(f"the engine did not start; see {the_run.log}", NOTHING)
+    print(the_run.id)
+    print(f"follow it with `llmprof attach {the_run.id}`", file=sys.stderr)
+    return OK
+
+
+def _dry_run(experiment: Experiment) -> int:
+    with tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
+        the_run = RunStore(Path(folder)).create(experiment.name)
+        with _engine(the_run, experiment, only_plan=True) as engine:
+            view, signal = Follow(the_run, engine, quiet=True).to_end()
+        if view.environment is None and signal is None:
+            return finish(view, signal, [], the_run)
+    dry_run_table(view)
+    return OK if signal is None else 128 + signal
+
+
+@contextlib.contextmanager
+def _engine(the_run: Run, experiment: Experiment, *, only_plan: bool = False) -> Iterator[Engine]:
+    engine = Engine()
+    try:
+        engine.run(_plan(the_run, experiment, lifeline=True, only_plan=only_plan))
+        yield engine
+    finally:
+        engine.dismiss()
+        engine.wait()
+
+
+def _plan(
+    the_run: Run, experiment: Experiment, *, lifeline: bool = False, only_plan: bool = False
+) -> Plan:
+    return Plan(
+        run_dir=str(the_run.path),
+        experiment=experiment,
+        command=("llmprof", *sys.argv[1:]),
+        lifeline=lifeline,
+        only_plan=only_plan,
+    )

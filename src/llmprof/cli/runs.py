@@ -1,0 +1,63 @@
+"""`llmprof runs`: what was run on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import datetime
+
+from llmprof.cli.exits import OK
+from llmprof.core.report.markdown import grid
+from llmprof.core.report.table import Cell, Column, Table
+from llmprof.core.runlist import RunSummary, summaries
+from llmprof.core.runs import RunStore
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `llmprof runs`."""
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the runs, newest first."""
+    store = RunStore()
+    found = summaries(store)
+    if args.json:
+        print(json.dumps([summary.as_json() for summary in found], indent=2, ensure_ascii=False))
+    elif not found:
+        print(f"no runs in {store.root}")
+    else:
+        print(grid(table(found)))
+    return OK
+
+
+def table(found: list[RunSummary]) -> Table:
+    """The list as a table."""
+    columns = (
+        Column("Run", numeric=False),
+        Column("Name", numeric=False),
+        Column("Started", numeric=False),
+        Column("Status", numeric=False),
+        Column("Device", numeric=False),
+        Column("Experiment", numeric=False),
+        Column("Cases", numeric=False),
+    )
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            each.id,
+            each.label if each.label != each.id else "",
+            ""
+            if each.started is None
+            else f"{datetime.fromtimestamp(each.started):%Y-%m-%d %H:%M}",
+            each.status,
+            each.device or "n/a",
+            each.experiment or "n/a",
+            f"{each.ok} ok of {each.cases}",
+        )
+        for each in found
+    )
+    return Table("runs", "Runs", columns, rows)
+
+
+def _moment(started: float | None) -> str:
+    return "" if started is None else f"{datetime.fromtimestamp(started):%Y-%m-%d %H:%M}"

@@ -1,0 +1,43 @@
+"""`llmprof show`: print or export a run; needs no torch."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from llmprof.cli.exits import OK, UserError
+from llmprof.cli.options import add_export_option
+from llmprof.cli.output import deliver
+from llmprof.core.pack import PackError, open_view
+from llmprof.core.report import ExportError, check_writable
+from llmprof.core.results import RunView
+from llmprof.core.runs import RunNotFound, RunStore
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `llmprof show`."""
+    parser.add_argument("run", nargs="?", help="a run's name, or a file or folder (newest run)")
+    add_export_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print or export the run. Raises UserError."""
+    for path in args.export:
+        try:
+            check_writable(path)
+        except ExportError as error:
+            raise UserError(str(error)) from error
+    deliver(find_view(args.run), args.export)
+    return OK
+
+
+def find_view(name: str | None) -> RunView:
+    """The view of a run of this machine, or of a file. Raises UserError."""
+    try:
+        if name is not None and ("/" in name or Path(name).exists()):
+            return open_view(Path(name))
+        return open_view(RunStore().find(name).path)
+    except (RunNotFound, PackError) as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"{name}: {error.strerror or error}") from error

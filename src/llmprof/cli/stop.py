@@ -1,0 +1,34 @@
+"""`llmprof stop`: end a run, keeping what it has measured."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from llmprof.cli.exits import OK, UserError
+from llmprof.core.runs import RunNotFound, RunStore
+
+PATIENCE_S = 10.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `llmprof stop`."""
+    parser.add_argument("run", help="a run's name, or last")
+    parser.add_argument("--kill", action="store_true", help="at once, without the current steps")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Stop the run and wait for its end. Raises UserError."""
+    try:
+        found = RunStore().find(args.run)
+    except RunNotFound as error:
+        raise UserError(str(error)) from error
+    if not found.stop(force=args.kill):
+        raise UserError(f"run {found.id} is not running")
+    deadline = time.monotonic() + PATIENCE_S
+    while found.alive():
+        if time.monotonic() > deadline:
+            raise UserError(f"run {found.id} did not stop within {PATIENCE_S:.0f} s; try --kill")
+        time.sleep(0.05)
+    print(f"stopped {found.id}")
+    return OK

@@ -1,0 +1,213 @@
+"""The sampler as a process: ends with whoever listens, is replaced when it hangs."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from llmprof.core import events as ev
+from llmprof.core.devices.process import SamplerProcess
+from nvml_library import build, environment
+
+# Writes two samples and then is silent, as a driver call that never returns.
+SILENT = """
+import sys, time
+from llmprof.core import events as ev
+card = ev.CardSample(index=3, name="H100", metrics={"power": ev.Metric(5.0)})
+for _ in range(2):
+    sys.stdout.buffer.write(ev.encode(ev.DeviceSample(host=ev.HostSample(), cards=(card,))))
+sys.stdout.buffer.write(b'{"kind":"DeviceSa')
+sys.stdout.buffer.flush()
+time.sleep(600)
+"""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def read_events(sampler: SamplerProcess, count: int, timeout: float = 20) -> list[ev.AnyEvent]:
+    """At least `count` events, or what came in time."""
+    end, lines = time.monotonic() + timeout, b""
+    while lines.count(b"\n") < count and time.monotonic() < end:
+        select.select([sampler.fd], [], [], 0.2)
+        lines += sampler.read()
+    assert lines.endswith(b"\n")
+    return [ev.decode(line) for line in lines.splitlines()]
+
+
+def gone(pid: int, timeout: float = 10) -> bool:
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.fixture
+def sampler() -> Iterator[SamplerProcess]:
+    process = SamplerProcess(0.05)
+    yield process
+    process.close()
+
+
+def test_samples_come_as_whole_lines(sampler: SamplerProcess) -> None:
+    events = read_events(sampler, 4)
+    assert all(isinstance(event, ev.DeviceSample) for event in events)
+    times = [event.t for event in events]
+    assert times == sorted(times)
+    last = events[-1]
+    assert isinstance(last, ev.DeviceSample)
+    assert last.host.memory_total_bytes
+    assert last.cost_ms is not None
+    assert sampler.check() == []
+
+
+def test_closing_leaves_nothing(sampler: SamplerProcess) -> None:
+    read_events(sampler, 1)
+    pid, files = sampler.pid, len(os.listdir("/proc/self/fd"))
+    assert pid is not None
+    assert os.getpgid(pid) == pid
+    sampler.close()
+    assert not psutil.pid_exists(pid)
+    assert len(os.listdir("/proc/self/fd")) == files - 4  # both pipes, stdin, lifeline
+    sampler.close()
+    assert sampler.read() == b""
+    assert sampler.check() == []
+
+
+def test_an_interrupt_from_the_keyboard_does_not_end_it(sampler: SamplerProcess) -> None:
+    read_events(sampler, 1)
+    assert sampler.pid is not None
+    os.kill(sampler.pid, signal.SIGINT)
+    assert len(read_events(sampler, 3)) >= 3
+
+
+def test_a_sampler_that_ends_is_replaced_after_growing_pauses() -> None:
+    clock = Clock()
+    sampler = SamplerProcess(command=[sys.executable, "-c", "raise SystemExit(7)"], clock=clock)
+    pauses = []
+    try:
+        for _ in range(8):
+            end = time.monotonic() + 20
+            while not (events := sampler.check()) and time.monotonic() < end:
+                time.sleep(0.01)
+            log, stale = events
+            assert isinstance(log, ev.Log)
+            assert "exit code 7" in log.message
+            assert isinstance(stale, ev.DeviceSample)
+            pauses.append(int(log.message.split()[-2]))
+            assert sampler.pid is None
+            assert sampler.check() == []
+            clock.now += pauses[-1]
+            sampler.check()
+            assert sampler.pid is not None
+    finally:
+        sampler.close()
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_a_silent_sampler_is_killed_marked_and_replaced() -> None:
+    clock = Clock()
+    sampler = SamplerProcess(command=[sys.executable, "-c", SILENT], clock=clock)
+    try:
+        assert len(read_events(sampler, 2)) == 2
+        first = sampler.pid
+        assert first is not None
+        clock.now += 9
+        assert sampler.check() == []
+        clock.now += 2
+        log, stale = sampler.check()
+        assert isinstance(log, ev.Log)
+        assert "silent for 11 s" in log.message
+        assert isinstance(stale, ev.DeviceSample)
+        card = stale.cards[0]
+        assert (card.index, card.state) == (3, "stale")
+        assert card.metrics["power"].value is None
+        assert gone(first)
+        clock.now += 1
+        sampler.check()
+        assert len(read_events(sampler, 2)) == 2  # the torn line is not glued to the next one
+        assert sampler.pid not in (None, first)
+    finally:
+        sampler.close()
+
+
+def test_a_call_that_hangs_in_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment(build(tmp_path), "hang").items():
+        monkeypatch.setenv(name, value)
+    clock = Clock()
+    sampler = SamplerProcess(0.05, clock=clock)
+    try:
+        events = read_events(sampler, 3)
+        assert any(isinstance(event, ev.DeviceSample) and event.cards for event in events)
+        end = time.monotonic() + 20
+        while time.monotonic() < end and select.select([sampler.fd], [], [], 1.0)[0]:
+            sampler.read()
+        pid = sampler.pid
+        assert pid is not None
+        clock.now += 11
+        assert "hung in the driver" in str(sampler.check()[0])
+        assert gone(pid)
+    finally:
+        sampler.close()
+
+
+OWNER = """
+import os, sys, time
+from llmprof.core.devices.process import SamplerProcess
+sampler = SamplerProcess(0.05)
+print(sampler.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_it_dies_with_an_owner_that_is_killed(stopped: bool) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    pid = int(owner.stdout.readline())
+    child = psutil.Process(pid)
+    end = time.monotonic() + 20  # until it has set up its lifeline
+    while child.cpu_times().user < 0.1 and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    if stopped:
+        os.kill(pid, signal.SIGSTOP)
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    assert gone(pid)
+
+
+def test_alone_it_ends_with_its_standard_input_and_output() -> None:
+    command = [sys.executable, "-m", "llmprof.core.devices", "--interval", "0.05"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert isinstance(ev.decode(process.stdout.readline()), ev.DeviceSample)
+    process.stdout.close()
+    assert process.wait(20) == 0
+    process.stdin.close()
+    done = subprocess.run(command, input=b"", capture_output=True, timeout=30, check=True)
+    assert done.stdout.count(b"\n") >= 1
+
+
+def test_arguments_that_make_no_sense() -> None:
+    command = [sys.executable, "-m", "llmprof.core.devices", "--gpus", "x"]
+    done = subprocess.run(command, input=b"", capture_output=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert b"neither a GPU index" in done.stderr

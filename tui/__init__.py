@@ -1,0 +1,1 @@
+"""The screen: a Textual app that follows journals and owns no truth."""

@@ -1,0 +1,1 @@
+"""Charts as pure functions: points in, rows of styled text out."""

@@ -1,0 +1,99 @@
+"""Long series made short: lowest and highest value of each stretch of time."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+Column = tuple[float, float] | None
+
+
+class Envelope:
+    """Minimum and maximum per stretch of x, of constant size however many points come.
+
+    Points must come in order of x. When the stretches run out, neighbours merge and each is
+    twice as long; appending stays O(1).
+    """
+
+    def __init__(self, capacity: int = 1024, width: float = 1.0) -> None:
+        self._capacity = capacity
+        self._width = width
+        self._origin: float | None = None
+        self._columns: list[Column] = []
+        self.highest: float | None = None
+        self.last: float | None = None
+        self.count = 0
+
+    def extend(self, xs: Iterable[float], ys: Iterable[float]) -> None:
+        """Take points; a y that is not finite only counts."""
+        for x, y in zip(xs, ys, strict=True):
+            self.append(x, y)
+
+    def append(self, x: float, y: float) -> None:
+        """Take one point."""
+        self.count += 1
+        if self._origin is None:
+            self._origin = x
+        at = int((x - self._origin) / self._width)
+        while at >= self._capacity:
+            self._merge()
+            at = int((x - self._origin) / self._width)
+        if at >= len(self._columns):
+            self._columns.extend([None] * (at + 1 - len(self._columns)))
+        if not math.isfinite(y):
+            return
+        at = max(at, 0)
+        old = self._columns[at]
+        self._columns[at] = (y, y) if old is None else (min(old[0], y), max(old[1], y))
+        self.last = y
+        self.highest = y if self.highest is None else max(self.highest, y)
+
+    def points(self) -> tuple[list[float], list[Column]]:
+        """Middle of each stretch that has values, and its lowest and highest value."""
+        if self._origin is None:
+            return [], []
+        xs, columns = [], []
+        for at, column in enumerate(self._columns):
+            if column is not None:
+                xs.append(self._origin + (at + 0.5) * self._width)
+                columns.append(column)
+        return xs, columns
+
+    def _merge(self) -> None:
+        self._width *= 2
+        old = self._columns
+        self._columns = [
+            join(old[at], old[at + 1] if at + 1 < len(old) else None)
+            for at in range(0, len(old), 2)
+        ]
+
+
+def join(one: Column, other: Column) -> Column:
+    """The range that covers both."""
+    if one is None or other is None:
+        return one or other
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def bucket(
+    xs: Sequence[float], columns: Sequence[Column], start: float, end: float, count: int
+) -> list[Column]:
+    """Points between start and end into `count` columns; empty columns are None.
+
+    Nothing is lost: every column keeps the lowest and highest value that fell into it.
+    """
+    out: list[Column] = [None] * count
+    if not end > start:
+        return out
+    per_column = count / (end - start)
+    first, last = bisect_left(xs, start), bisect_left(xs, end)
+    for at in range(first, last):
+        column = min(count - 1, int((xs[at] - start) * per_column))
+        out[column] = join(out[column], columns[at])
+    return out
+
+
+def as_columns(ys: Sequence[float]) -> list[Column]:
+    """Single values as ranges; what is not finite is None."""
+    return [(y, y) if math.isfinite(y) else None for y in ys]

@@ -1,0 +1,232 @@
+"""A plot, drawn: axis, lines, shaded stretches, marks and direct labels as rows of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from llmprof.tui.chart.envelope import Column, bucket
+from llmprof.tui.chart.raster import ACROSS, BRAILLE, DOWN, Raster, draw, to_row
+from llmprof.tui.chart.scale import Scale, ticks, time_label, time_step
+
+Run = tuple[str, str]  # text, role
+Row = list[Run]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One series: points in order of x; role names its style, label stands at its end."""
+
+    role: str
+    label: str
+    xs: Sequence[float]
+    columns: Sequence[Column]
+    fill: bool = False
+    reach: int | None = None  # dot columns without a value that are bridged; None: all
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A single remarkable point."""
+
+    x: float
+    y: float
+    role: str = "mark"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """All that a chart shows; x in seconds, y in the scale's base unit."""
+
+    lines: tuple[Line, ...]
+    x: tuple[float, float]
+    y: tuple[float, float]
+    scale: Scale
+    shades: tuple[tuple[float, float], ...] = ()
+    shade_label: str = ""
+    marks: tuple[Mark, ...] = ()
+    gutter: int = 7  # columns left of the axis
+    label_width: int = 0  # columns for direct labels on the right
+    time_axis: bool = True
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """Characters a chart is made of."""
+
+    braille: bool = True
+    axis: str = "│"
+    tick: str = "┤"
+    floor: str = "─"
+    floor_tick: str = "┴"
+    corner: str = "└"
+    mark: str = "◆"
+    shade: str = " "
+
+
+ASCII_GLYPHS = Glyphs(False, "|", "+", "-", "+", "+", "!", ":")
+
+
+@dataclass
+class _Cells:
+    text: list[list[str]]
+    roles: list[list[str]]
+    letters: dict[str, str] = field(default_factory=dict)
+
+
+def render(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row]:
+    """Rows of exactly `width` characters; [] for a plot of no size."""
+    body_width = width - plot.gutter - 1 - plot.label_width
+    body_height = height - (2 if plot.time_axis else 0)
+    if body_width < 4 or body_height < 1:
+        return [[(" " * max(width, 0), "")] for _ in range(max(height, 0))]
+    cells = _body(plot, body_width, body_height, glyphs)
+    labels = _labels(plot, body_height)
+    y_ticks = _y_ticks(plot, body_height)
+    rows = []
+    for at in range(body_height):
+        axis = glyphs.tick if at in y_ticks else glyphs.axis
+        left = f"{y_ticks.get(at, ''):>{plot.gutter}}"[: plot.gutter]
+        row: Row = [(left + axis, "axis"), *_runs(cells.text[at], cells.roles[at])]
+        if plot.label_width:
+            label, role = labels.get(at, ("", "axis"))
+            row.append((f" {label}"[: plot.label_width].ljust(plot.label_width), role))
+        rows.append(row)
+    if plot.time_axis:
+        rows += _time_axis(plot, body_width, glyphs)
+    return rows
+
+
+def _body(plot: Plot, width: int, height: int, glyphs: Glyphs) -> _Cells:
+    raster = Raster(width, height)
+    for owner, line in enumerate(plot.lines):
+        columns = bucket(line.xs, line.columns, *plot.x, width * ACROSS)
+        draw(raster, columns, plot.y, owner, fill=line.fill, reach=line.reach)
+    shaded = _shaded(plot, width)
+    text = [[" "] * width for _ in range(height)]
+    roles = [["shade" if shaded[x] else "" for x in range(width)] for _ in range(height)]
+    for y in range(height):
+        for x in range(width):
+            mask, owner = raster.masks[y][x], raster.owners[y][x]
+            if mask:
+                role = plot.lines[owner].role
+                text[y][x] = chr(BRAILLE + mask) if glyphs.braille else plot.lines[owner].label[:1]
+                roles[y][x] = f"{role}+shade" if shaded[x] else role
+            elif shaded[x]:
+                text[y][x] = glyphs.shade
+    _write_shade_label(plot, text, roles, shaded)
+    _write_marks(plot, text, roles, glyphs)
+    return _Cells(text, roles)
+
+
+def _shaded(plot: Plot, width: int) -> list[bool]:
+    start, end = plot.x
+    out = [False] * width
+    for low, high in plot.shades:
+        first = int((low - start) / (end - start) * width)
+        last = int((high - start) / (end - start) * width)
+        if high <= start or low >= end:
+            continue
+        for x in range(max(0, first), min(width, last + 1)):
+            out[x] = True
+    return out
+
+
+def _write_shade_label(
+    plot: Plot, text: list[list[str]], roles: list[list[str]], shaded: list[bool]
+) -> None:
+    label = plot.shade_label
+    if not label or True not in shaded:
+        return
+    first = shaded.index(True)
+    run = next((n for n, s in enumerate(shaded[first:]) if not s), len(shaded) - first)
+    for row_text, row_roles in zip(text, roles, strict=True):
+        place = slice(first, first + len(label))
+        if run < len(label) or not all(r == "shade" for r in row_roles[place]):
+            continue
+        row_text[place] = label
+        row_roles[place] = ["shade-label"] * len(label)
+        return
+
+
+def _write_marks(plot: Plot, text: list[list[str]], roles: list[list[str]], glyphs: Glyphs) -> None:
+    start, end = plot.x
+    height, width = len(text), len(text[0])
+    for mark in plot.marks:
+        if not start <= mark.x < end:
+            continue
+        x = int((mark.x - start) / (end - start) * width)
+        y = to_row(mark.y, *plot.y, height * DOWN) // DOWN
+        text[y][x] = glyphs.mark
+        roles[y][x] = mark.role
+
+
+def _y_ticks(plot: Plot, height: int) -> dict[int, str]:
+    low, high = plot.y
+    out: dict[int, str] = {}
+    for value in ticks(low, high, max(2, min(6, height // 2 + 1))):
+        row = to_row(value, low, high, height * DOWN) // DOWN
+        out[row] = plot.scale.tick(value) + " "
+    return out
+
+
+def _labels(plot: Plot, height: int) -> dict[int, Run]:
+    wanted = []
+    for line in plot.lines:
+        last = next((c for c in reversed(line.columns) if c is not None), None)
+        if last is not None and line.label:
+            row = to_row(last[1], *plot.y, height * DOWN) // DOWN
+            wanted.append((row, line.label, line.role))
+    wanted.sort(key=lambda item: item[0])
+    return _spread(wanted, height)
+
+
+def _spread(wanted: list[tuple[int, str, str]], height: int) -> dict[int, Run]:
+    """A row of its own for each label, as near to the wanted one as the others leave."""
+    rows: list[int] = []
+    for row, _, _ in wanted:
+        rows.append(row if not rows else max(row, rows[-1] + 1))
+    over = rows[-1] - (height - 1) if rows else 0
+    if over > 0:
+        limit = height - 1
+        for at in range(len(rows) - 1, -1, -1):
+            rows[at] = min(rows[at], limit)
+            limit = rows[at] - 1
+    return {
+        row: (label, role)
+        for row, (_, label, role) in zip(rows, wanted, strict=True)
+        if 0 <= row < height
+    }
+
+
+def _time_axis(plot: Plot, width: int, glyphs: Glyphs) -> list[Row]:
+    start, end = plot.x
+    step = time_step(end - start, max(1, width // 12))
+    floor, names = [glyphs.floor] * width, [" "] * (width + plot.label_width)
+    tick = -(-start // step) * step
+    free = 0
+    while tick < end:
+        x = int((tick - start) / (end - start) * width)
+        floor[x] = glyphs.floor_tick
+        label = time_label(tick)
+        at = max(0, x - len(label) // 2)
+        if at >= free and at + len(label) <= len(names):
+            names[at : at + len(label)] = label
+            free = at + len(label) + 1
+        tick += step
+    pad = " " * plot.gutter
+    return [
+        [(pad + glyphs.corner + "".join(floor) + " " * plot.label_width, "axis")],
+        [(pad + " " + "".join(names), "axis")],
+    ]
+
+
+def _runs(text: list[str], roles: list[str]) -> Row:
+    """Neighbouring cells of one role joined."""
+    out: Row = []
+    start = 0
+    for at in range(1, len(text) + 1):
+        if at == len(text) or roles[at] != roles[start]:
+            out.append(("".join(text[start:at]), roles[start]))
+            start = at
+    return out

@@ -1,0 +1,97 @@
+"""Axis limits that stay put, round ticks, and numbers with units."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["ms", "B", "%", "W", "°C", "MHz", "s", ""]
+
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200)
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SHRINK = 0.45  # a limit is lowered only when the data uses less of it than this
+
+
+def nice_ceiling(value: float) -> float:
+    """The smallest of 1, 2, 2.5, 5 x 10^k that is at least `value` (positive, finite)."""
+    exponent = math.floor(math.log10(value))
+    base = 10.0**exponent
+    return next((s * base for s in _STEPS if s * base >= value * (1 - 1e-9)), 10 * base)
+
+
+def ticks(low: float, high: float, most: int) -> list[float]:
+    """Round numbers from low to high, at least the two ends' neighbourhood, at most `most`."""
+    if most < 2 or not high > low:
+        return [low]
+    step = nice_ceiling((high - low) / (most - 1))
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [n * step for n in range(first, last + 1)]
+
+
+def time_step(span_s: float, most: int) -> float:
+    """Seconds between time ticks such that at most `most` fit a span."""
+    wanted = span_s / max(1, most)
+    if wanted < 1:
+        return nice_ceiling(wanted) if wanted > 0 else 1.0
+    return next((float(s) for s in _TIME_STEPS if s >= wanted), math.ceil(wanted / 86400) * 86400.0)
+
+
+def time_label(seconds: float) -> str:
+    """A tick on the time axis: 0.5s, 12s, 1:30, 2:05:00."""
+    if seconds < 60:
+        return f"{seconds:g}s"
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class StickyLimit:
+    """The upper end of an axis from zero: grows at once, shrinks only when far too high."""
+
+    def __init__(self, fixed: float | None = None) -> None:
+        self._fixed = fixed
+        self._limit = 0.0
+
+    def update(self, highest: float | None) -> float:
+        """The limit for data whose highest finite value is given; 1 while there is none."""
+        if self._fixed is not None:
+            return self._fixed
+        if highest is None or not math.isfinite(highest) or highest <= 0:
+            return self._limit or 1.0
+        if highest > self._limit or highest < _SHRINK * self._limit:
+            self._limit = nice_ceiling(highest * 1.05)
+        return self._limit
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How the numbers of an axis are written: divided by `divisor`, followed by `unit`."""
+
+    unit: str
+    divisor: float
+
+    def tick(self, value: float) -> str:
+        """A tick without its unit, in as few digits as its value needs."""
+        return f"{value / self.divisor:.6g}"
+
+
+def scale_for(unit: Unit, limit: float) -> Scale:
+    """The unit in which an axis up to `limit` reads best."""
+    if unit == "B":
+        power = min(5, max(0, math.floor(math.log(max(limit, 1), 1024) + 1e-9)))
+        return Scale(_BINARY[power], 1024.0**power)
+    if unit == "ms":
+        if limit < 1:
+            return Scale("µs", 0.001)
+        return Scale("s", 1000.0) if limit >= 10_000 else Scale("ms", 1.0)
+    return Scale(unit, 1.0)
+
+
+def nice_binary_ceiling(value: float) -> float:
+    """The smallest round number of KiB, MiB, ... that is at least `value` bytes."""
+    divisor = scale_for("B", value).divisor
+    return nice_ceiling(value / divisor) * divisor

@@ -1,0 +1,183 @@
+"""View state of the live charts: envelopes that take only what is new of a case."""
+
+from __future__ import annotations
+
+import math
+
+from llmprof.core.results import CaseState, RunView
+from llmprof.core.series import SeriesView
+from llmprof.core.spec import Phase
+from llmprof.core.stats import student_t
+from llmprof.core.steps import StepsView
+from llmprof.tui.chart.envelope import Envelope
+
+OUTLIER_CHECK = 4000  # beyond so many samples outliers are looked for when the case is done
+WIDTH_S = 0.002  # first stretch of an envelope
+
+
+class RunningMean:
+    """Mean and 95 % interval as samples come (Welford, Technometrics 4(3), 1962)."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.mean = 0.0
+        self._m2 = 0.0
+
+    def add(self, value: float) -> None:
+        """Take a sample."""
+        self.n += 1
+        delta = value - self.mean
+        self.mean += delta / self.n
+        self._m2 += delta * (value - self.mean)
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation (ddof 1), None below two samples."""
+        return math.sqrt(self._m2 / (self.n - 1)) if self.n > 1 else None
+
+    @property
+    def ci95(self) -> float | None:
+        """Half-width of the 95 % confidence interval of the mean (Student's t)."""
+        std = self.std
+        return None if std is None else student_t(self.n - 1) * std / math.sqrt(self.n)
+
+
+class CaseCurves:
+    """Everything the charts need of one case, kept up to date with update()."""
+
+    def __init__(self, case: CaseState) -> None:
+        self.key = (case.index, case.attempt)
+        self.origin_ns: int | None = None
+        self.phases: dict[Phase | str, Envelope] = {
+            name: Envelope(width=WIDTH_S) for name in (*case.case.phases, "total")
+        }
+        self.running = {name: RunningMean() for name in (*case.case.phases, "total")}
+        self.mean, self.low, self.high = (Envelope(512) for _ in range(3))
+        self.warmup_end: float | None = None
+        self.first: float | None = None
+        self.last = 0.0
+        self._taken = [0, 0]
+
+    def update(self, case: CaseState) -> None:
+        """Take the steps that are new."""
+        for which, steps in enumerate((case.warmup, case.measured)):
+            start, end = self._taken[which], len(steps)
+            if end > start:
+                self._take(case, steps, start, measured=which == 1)
+                self._taken[which] = end
+
+    def seconds(self, t_ns: int) -> float:
+        """A journal time on this case's axis."""
+        return (t_ns - (self.origin_ns or 0)) / 1e9
+
+    def _take(self, case: CaseState, steps: StepsView, start: int, *, measured: bool) -> None:
+        times = steps.start_ns(start)
+        walls = steps.wall_ms(start)
+        totals = steps.total_ms(start)
+        if self.origin_ns is None:
+            self.origin_ns = times[0]
+        # A step stands at its middle.
+        xs = [self.seconds(t) + wall / 2000 for t, wall in zip(times, walls, strict=True)]
+        self.phases["total"].extend(xs, totals)
+        for phase in case.case.phases:
+            values = steps.device_ms(phase, start)
+            if len(values) == len(xs):
+                self.phases[phase].extend(xs, values)
+                if measured:
+                    self._mean(phase, values)
+        end = self.seconds(times[-1]) + walls[-1] / 1000
+        self.last = max(self.last, end)
+        if measured:
+            self._mean("total", totals)
+        else:
+            self.warmup_end = end
+
+    def _mean(self, name: str, values: list[float]) -> None:
+        running = self.running[name]
+        for value in values:
+            running.add(value)
+            if name == "total" and (half := running.ci95) is not None:
+                at = float(running.n)
+                self.mean.append(at, running.mean)
+                self.low.append(at, max(0.0, running.mean - half))
+                self.high.append(at, running.mean + half)
+
+
+def outliers(case: CaseState) -> list[int]:
+    """Positions of measured steps that are outliers; [] while a long case is running."""
+    if case.total is None if case.done else len(case.measured) > OUTLIER_CHECK:
+        return []
+    total = case.total
+    return [] if total is None else sorted((*total.mild, *total.severe))
+
+
+class DeviceCurves:
+    """Device metrics as percent of what they can be, on a case's time axis."""
+
+    def __init__(self, origin_ns: int) -> None:
+        self._origin_ns = origin_ns
+        self._taken_ns = origin_ns - 1
+        self.envelopes: dict[str, Envelope] = {}
+        self.labels: dict[str, str] = {}
+
+    def update(self, view: RunView, end_ns: int | None = None) -> None:
+        """Take the samples that are new, up to end_ns."""
+        newest = self._taken_ns
+        for role, label, series, full in _card_sources(view) or _host_sources(view):
+            if full is None or full <= 0:
+                continue
+            envelope = self.envelopes.setdefault(role, Envelope(width=0.05))
+            self.labels[role] = label
+            times, values = series.points(self._taken_ns + 1)
+            for t, value in zip(times, values, strict=True):
+                if end_ns is None or t <= end_ns:
+                    envelope.append((t - self._origin_ns) / 1e9, 100 * value / full)
+                    newest = max(newest, t)
+        self._taken_ns = newest
+
+
+Source = tuple[str, str, SeriesView, float | None]
+
+
+def _card_sources(view: RunView) -> list[Source]:
+    index = run_card(view)
+    if index is None or index not in view.cards:
+        return []
+    card = view.cards[index]
+    names = (
+        ("utilization", "util", "utilization", None),
+        ("memory", "memory", "memory_used", "memory_total"),
+        ("power", "power", "power", "power_limit"),
+    )
+    out: list[Source] = []
+    for role, label, name, full in names:
+        series = card.series.get(name)
+        if series is None:
+            continue
+        limit = 100.0 if full is None else (s.last if (s := card.series.get(full)) else None)
+        out.append((role, label, series, limit))
+    return out
+
+
+def _host_sources(view: RunView) -> list[Source]:
+    total = view.last_sample.host.memory_total_bytes if view.last_sample else None
+    out: list[Source] = [("utilization", "cpu", view.host_cpu, 100.0)]
+    if total:
+        out.append(("memory", "ram", view.host_memory, float(total)))
+    return out
+
+
+def run_card(view: RunView) -> int | None:
+    """Index of the card that the run uses, by UUID or PCI bus, else the only one there is."""
+    env, sample = view.environment, view.last_sample
+    if env is not None and env.device == "cpu":
+        return None
+    if sample is None or not sample.cards:
+        return None
+    for card in sample.cards:
+        if env and (
+            (env.device_uuid and card.uuid and env.device_uuid in card.uuid)
+            or (env.pci_bus_id and env.pci_bus_id == card.pci_bus_id)
+        ):
+            return card.index
+    return sample.cards[0].index

@@ -1,0 +1,114 @@
+"""A terminal driver that survives what terminals do: bad bytes, stalls, hang-ups."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import sys
+from codecs import getincrementaldecoder
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+BACKLOG = 4  # frames waiting for the terminal beyond which no new one is drawn
+CLOSE_S = 1.0
+
+
+class TerminalFile:
+    """The terminal as a file that never raises: a closed one is reported once instead."""
+
+    def __init__(self, fd: int, encoding: str, on_hangup: Callable[[], None]) -> None:
+        self._fd = fd
+        self._encoding = encoding
+        self._on_hangup = on_hangup
+        self._gone = False
+
+    def fileno(self) -> int:
+        """The file descriptor."""
+        return self._fd
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return os.isatty(self._fd)
+
+    def flush(self) -> None:
+        """Nothing waits here."""
+
+    def write(self, text: str) -> int:
+        """Write all of the text, characters that the encoding lacks as "?"."""
+        data = memoryview(text.encode(self._encoding, "replace"))
+        while data and not self._gone:
+            try:
+                data = data[os.write(self._fd, data) :]
+            except BlockingIOError:
+                _wait_writable(self._fd)
+            except OSError:
+                self._gone = True
+                self._on_hangup()
+        return len(text)
+
+
+class TerminalDriver(LinuxDriver):
+    """Textual's Linux driver with input that cannot crash it and output that cannot block it."""
+
+    encoding = "utf-8"
+
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        super().__init__(app, **options)
+        self.output = TerminalFile(sys.__stderr__.fileno(), self.encoding, self._hung_up)  # type: ignore[union-attr]
+        self._file = cast(TextIO, self.output)
+        self._reported = False
+
+    @property
+    def backlog(self) -> int:
+        """Writes that wait for the terminal."""
+        writer = self._writer_thread
+        return 0 if writer is None else writer._queue.qsize()
+
+    def run_input_thread(self) -> None:
+        """Read keys until told to stop; undecodable bytes become U+FFFD and are no key."""
+        parser = XTermParser(self._debug)
+        decode = getincrementaldecoder("utf-8")(errors="replace").decode
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if selector.select(0.1):
+                    try:
+                        data = os.read(self.fileno, 4096)
+                    except OSError:
+                        data = b""
+                    if not data:
+                        self._hung_up()
+                        return
+                    text = decode(data).replace("\ufffd", "")
+                    for message in parser.feed(text) if text else ():  # "" would mean the end
+                        self.process_message(message)
+                for message in parser.tick():
+                    self.process_message(message)
+
+    def close(self) -> None:
+        """Let the writer finish, but do not wait for a terminal that takes nothing."""
+        writer = self._writer_thread
+        if writer is not None:
+            with contextlib.suppress(Exception):
+                writer._queue.put(None, timeout=CLOSE_S)
+            writer.join(CLOSE_S)
+
+    def _hung_up(self) -> None:
+        """The terminal is gone: as if SIGHUP had come, which some terminals fail to send."""
+        if not self._reported and not self.exit_event.is_set():
+            self._reported = True
+            os.kill(os.getpid(), signal.SIGHUP)
+
+
+def _wait_writable(fd: int) -> None:
+    with selectors.DefaultSelector() as selector:
+        selector.register(fd, selectors.EVENT_WRITE)
+        selector.select(1.0)

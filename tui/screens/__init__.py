@@ -1,0 +1,1 @@
+"""Views and dialogs, one a file."""

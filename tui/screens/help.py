@@ -1,0 +1,94 @@
+"""Every key of the view in sight and of the app, with what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from textual.app import ComposeResult
+from textual.binding import ActiveBinding, Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.widgets import Static
+
+from llmprof.tui.chart.plot import Row
+from llmprof.tui.screens.dialog import Dialog
+from llmprof.tui.widgets.canvas import Canvas, heading
+
+_NAMES = {"slash": "/", "question_mark": "?", "escape": "esc", "ctrl+c": "^c", "ctrl+z": "^z",
+          "ctrl+p": "^p", "pageup": "page up", "pagedown": "page down"}  # fmt: skip
+_AREAS = {"app": "Everywhere", "bench": "Bench", "runs": "Runs", "ticks": "Lists to tick",
+          "chips": "Options", "field": "Fields", "table": "Tables", "steps": "Step log",
+          "dialog": "Dialogs"}  # fmt: skip
+
+
+class HelpText(Canvas):
+    """Keys and tooltips by area."""
+
+    DEFAULT_CSS = """
+    HelpText { height: auto; }
+    """
+
+    def __init__(self, bindings: Sequence[Binding]) -> None:
+        super().__init__()
+        self._areas = by_area(bindings)
+
+    def get_content_height(self, *_: object) -> int:
+        """A line a key, two an area."""
+        return sum(len(keys) + 2 for keys in self._areas.values())
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Areas one below the other."""
+        rows: list[Row] = []
+        for area, keys in self._areas.items():
+            rows.append(heading(self.look, width, _AREAS.get(area, area)))
+            rows += [
+                [(f"  {self.look.text(key):<14}", "key"), (self.look.text(text), "text")]
+                for key, text in keys.items()
+            ]
+            rows.append([])
+        return rows
+
+
+class HelpDialog(Dialog[str]):
+    """The list, scrolled with the arrow keys."""
+
+    def __init__(self, bindings: Sequence[Binding]) -> None:
+        super().__init__()
+        self._bindings = bindings
+
+    def compose(self) -> ComposeResult:
+        """Title and list."""
+        with Vertical(classes="box wide"):
+            yield Static("Keys", markup=False, classes="dialog-title")
+            with VerticalScroll(id="help-scroll"):
+                yield HelpText(self._bindings)
+            yield Static("ctrl+p lists all commands, esc closes", markup=False,
+                         classes="dialog-note")  # fmt: skip
+
+    def on_mount(self) -> None:
+        """The list scrolls."""
+        self.query_one("#help-scroll").focus()
+
+
+def by_area(bindings: Iterable[Binding]) -> dict[str, dict[str, str]]:
+    """Keys with their tooltips, grouped by the first part of the binding's id."""
+    out: dict[str, dict[str, str]] = {}
+    for binding in bindings:
+        if not binding.id:
+            continue
+        keys = out.setdefault(binding.id.partition(".")[0], {})
+        names = [_NAMES.get(key, key) for key in binding.key.split(",")]
+        keys[" ".join(names)] = binding.tooltip or binding.description
+    return out
+
+
+def active(bindings: dict[str, ActiveBinding]) -> list[Binding]:
+    """The bindings that can be pressed now, one an id, keys joined."""
+    joined: dict[str, Binding] = {}
+    for _, binding, _, _ in bindings.values():
+        if binding.id and binding.id in joined:
+            keys = f"{joined[binding.id].key},{binding.key}"
+            joined[binding.id] = Binding(keys, binding.action, binding.description,
+                                         tooltip=binding.tooltip, id=binding.id)  # fmt: skip
+        elif binding.id:
+            joined[binding.id] = binding
+    return list(joined.values())

@@ -1,0 +1,186 @@
+"""The Runs view: every run on this machine; open, watch, stop, export, rename, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Input
+
+from llmprof.core.runs import Run
+from llmprof.tui.feed import Snapshot
+from llmprof.tui.index import RunSummary
+from llmprof.tui.screens.ask import AskDialog, Choice
+from llmprof.tui.screens.name import NameDialog
+from llmprof.tui.screens.view import View
+from llmprof.tui.widgets.field import FormInput
+from llmprof.tui.widgets.table import Cell, Table, TableColumn, TableRow
+
+COLUMNS = (
+    TableColumn("Run", 26),
+    TableColumn("Status", 12),
+    TableColumn("Started", 16),
+    TableColumn("Cases", 9, "right"),
+    TableColumn("Experiment", 14),
+    TableColumn("Device", 22),
+    TableColumn("Figures", 20, flexible=True),
+)
+_ROLES = {"running": "accent", "complete": "good", "stopped": "warn", "interrupted": "warn",
+          "failed": "bad", "empty": "muted"}  # fmt: skip
+
+
+class RunsView(View):
+    """The list of runs. Its own state: cursor, order, filter."""
+
+    VIEW = "runs"
+    LABEL = "Runs"
+    KEY = "2"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open", id="runs.open", tooltip="open the run, live if it runs"),
+        Binding("x", "stop", "Stop", id="runs.stop", tooltip="stop the run under the cursor"),
+        Binding("e", "export", "Export", id="runs.export", tooltip="export the run's results"),
+        Binding("n", "rename", "Rename", id="runs.rename", tooltip="give the run a name"),
+        Binding("d,delete", "delete", "Delete", id="runs.delete",
+                tooltip="delete the run, after asking"),
+        Binding("slash", "filter", "Filter", key_display="/", id="runs.filter",
+                tooltip="show only runs that contain a text"),
+        Binding("escape", "unfilter", "Clear filter", show=False, id="runs.unfilter",
+                tooltip="show all runs again"),
+    ]  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._summaries: tuple[RunSummary, ...] = ()
+
+    def compose_body(self) -> ComposeResult:
+        """The table, and the filter when it is wanted."""
+        with Vertical(id="runs-body"):
+            yield Table("Runs", "no runs yet: press 1, then r, to measure something", id="runs")
+            field = FormInput(placeholder="filter", compact=True, max_length=60, id="filter")
+            field.cursor_blink = False
+            yield field
+
+    def on_mount(self) -> None:
+        """The table has the keys."""
+        self.query_one(Table).focus()
+        self.llmprof.index.look_again()
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Show the newest list."""
+        found = self.llmprof.index.latest
+        if found is not None and found != self._summaries:
+            self._summaries = found
+            self.query_one(Table).show(COLUMNS, [self._row(summary) for summary in found])
+
+    @property
+    def current(self) -> Run | None:
+        """The run under the cursor."""
+        key = self.query_one(Table).cursor
+        return next((s.run for s in self._summaries if s.run.id == key), None)
+
+    def on_table_selected(self, message: Table.Selected) -> None:
+        """Open the run."""
+        message.stop()
+        self.action_open()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        """Filter while typing."""
+        self.query_one(Table).set_filter(message.value)
+
+    def on_input_submitted(self) -> None:
+        """Back to the table, filtered."""
+        self.query_one(Table).focus()
+
+    def action_open(self) -> None:
+        """Watch the run under the cursor in the Bench view."""
+        if (run := self.current) is not None:
+            self.llmprof.watch_run(run)
+            self.app.switch_mode("bench")
+
+    def action_stop(self) -> None:
+        """Stop the run under the cursor."""
+        if (run := self.current) is not None:
+            self.llmprof.stop_run(run)
+
+    def action_export(self) -> None:
+        """Export the run under the cursor."""
+        self.llmprof.export(self.current)
+
+    def action_rename(self) -> None:
+        """Ask for a name."""
+        if (run := self.current) is not None:
+            label = "" if run.label == run.id else run.label
+            self.llmprof.ask(NameDialog(run.id, label), self._then(partial(_rename, run)))
+
+    def action_delete(self) -> None:
+        """Delete after asking; a running run must be stopped first."""
+        run = self.current
+        if run is None:
+            return
+        if run.alive():
+            self.notify("the run is still running; stop it first", severity="warning")
+            return
+        dialog = AskDialog(
+            f"Delete {run.label}?",
+            "Its journal, logs and artifacts are removed for good.",
+            (Choice("delete", "d", "Delete", "bad"), Choice("cancel", "escape", "Keep")),
+        )
+        self.llmprof.ask(dialog, self._then(partial(self._delete, run)))
+
+    def action_filter(self) -> None:
+        """Show the filter."""
+        self.add_class("-filter")
+        self.query_one("#filter", Input).focus()
+
+    def action_unfilter(self) -> None:
+        """All runs."""
+        self.query_one("#filter", Input).value = ""
+        self.remove_class("-filter")
+        self.query_one(Table).focus()
+
+    def _delete(self, run: Run, answer: str | None) -> None:
+        if answer != "delete":
+            return
+        try:
+            if self.llmprof.run is not None and self.llmprof.run.id == run.id:
+                self.llmprof.watch_run(None)
+            run.delete()
+        except (OSError, RuntimeError) as error:
+            self.notify(str(error), severity="error", markup=False)
+
+    def _then(self, do: Callable[[str | None], None]) -> Callable[[str | None], None]:
+        def after(answer: str | None) -> None:
+            do(answer)
+            self.llmprof.index.look_again()
+
+        return after
+
+    def _row(self, summary: RunSummary) -> TableRow:
+        started = (
+            datetime.fromtimestamp(summary.started_ns / 1e9).strftime("%Y-%m-%d %H:%M")
+            if summary.started_ns
+            else "–"
+        )
+        failed = f" !{summary.failed}" if summary.failed else ""
+        return TableRow(
+            summary.run.id,
+            (
+                Cell(summary.label, "title"),
+                Cell(summary.status, _ROLES[summary.status]),
+                Cell(started, "text", float(summary.started_ns or 0)),
+                Cell(f"{summary.done}/{summary.cases}{failed}", "text", float(summary.cases)),
+                Cell(summary.experiment),
+                Cell(summary.device),
+                Cell(summary.headline, "muted"),
+            ),
+        )
+
+
+def _rename(run: Run, answer: str | None) -> None:
+    if answer is not None:
+        run.rename(answer)

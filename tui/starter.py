@@ -1,0 +1,78 @@
+"""How the screen starts runs: through an engine that waits with torch already loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Protocol
+
+from llmprof.core.launch import Engine, Plan
+from llmprof.core.runs import Run
+from llmprof.core.spec import Experiment
+
+
+class Starter(Protocol):
+    """Starts the process that writes a run's journal."""
+
+    def warm(self) -> None:
+        """Prepare what makes the next start quick; called after the first frame, in a thread."""
+
+    def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
+        """Start measuring into a run. Raises OSError when no process can be started."""
+
+    def exit_code(self) -> int | None:
+        """Exit code of the engine started last, None while it lives or when there is none."""
+
+    def dismiss(self) -> None:
+        """End what waits and was never used."""
+
+
+class EngineStarter:
+    """Keeps one idle engine; a started one outlives the screen."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: Engine | None = None
+        self._running: Engine | None = None
+        self._ended: list[Engine] = []
+        self._closed = False
+
+    def warm(self) -> None:
+        """Start an idle engine unless one waits."""
+        with self._lock:
+            if not self._closed and (self._idle is None or self._idle.poll() is not None):
+                self._idle = Engine()
+
+    def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
+        """Hand the plan to the waiting engine, or to a new one."""
+        plan = Plan(run_dir=str(run.path), experiment=experiment, command=command)
+        with self._lock:
+            engine, self._idle = self._idle, None
+            if engine is not None and engine.poll() is None:
+                try:
+                    engine.run(plan)
+                except BrokenPipeError:
+                    engine = None
+            else:
+                engine = None
+            if engine is None:
+                engine = Engine()
+                engine.run(plan)
+            if self._running is not None:
+                self._ended.append(self._running)
+            self._running = engine
+
+    def exit_code(self) -> int | None:
+        """Exit code of the engine started last, None while it lives or when there is none."""
+        for engine in self._ended:
+            engine.poll()  # no zombies
+        return None if self._running is None else self._running.poll()
+
+    def dismiss(self) -> None:
+        """Close the idle engine's input, which ends it."""
+        with self._lock:
+            self._closed = True
+            engine, self._idle = self._idle, None
+        if engine is not None:
+            with contextlib.suppress(OSError):
+                engine.dismiss()

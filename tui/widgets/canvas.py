@@ -1,0 +1,176 @@
+"""A widget of styled text rows that repaints only the cells that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from llmprof.tui.chart.plot import Row
+from llmprof.tui.look import Look
+
+if TYPE_CHECKING:
+    from llmprof.tui.app import LlmprofApp
+
+ROLES = (
+    "text", "muted", "title", "accent", "good", "warn", "bad", "key", "axis", "shade",
+    "shade-label", "mark", "cursor", "chip", "rule", "total", "forward", "loss", "backward",
+    "optimizer", "zero_grad", "utilization", "memory", "power", "mean", "band",
+)  # fmt: skip
+
+
+class Canvas(Widget):
+    """Rows of (text, role) runs; a role names a component class, "role+modifier" adds one.
+
+    Text is written as it is: nothing is parsed as markup. draw() is called whenever the size
+    or the data changed; subclasses return the rows, one a line.
+    """
+
+    DEFAULT_CSS = """
+    Canvas {
+        height: 1fr;
+        &> .c--text { color: $foreground; }
+        &> .c--muted { color: $text-muted; }
+        &> .c--title { color: $foreground; text-style: bold; }
+        &> .c--accent { color: $accent; text-style: bold; }
+        &> .c--good { color: $text-success; }
+        &> .c--warn { color: $text-warning; }
+        &> .c--bad { color: $text-error; }
+        &> .c--key { color: $accent; }
+        &> .c--axis { color: $text-disabled; }
+        &> .c--rule { color: $rule; }
+        &> .c--shade { background: $shade; color: $text-disabled; }
+        &> .c--shade-label { background: $shade; color: $text-muted; }
+        &> .c--mark { color: $mark; text-style: bold; }
+        &> .c--cursor { background: $cursor; }
+        &> .c--chip { color: $accent; text-style: bold; }
+        &> .c--total { color: $foreground 70%; }
+        &> .c--forward { color: $phase-forward; }
+        &> .c--loss { color: $phase-loss; }
+        &> .c--backward { color: $phase-backward; }
+        &> .c--optimizer { color: $phase-optimizer; }
+        &> .c--zero_grad { color: $phase-zero-grad; }
+        &> .c--utilization { color: $phase-forward; }
+        &> .c--memory { color: $phase-optimizer; }
+        &> .c--power { color: $phase-backward; }
+        &> .c--mean { color: $accent; }
+        &> .c--band { color: $text-disabled; }
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"c--{role}" for role in ROLES}
+    ALLOW_SELECT = False
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._rows: list[Row] = []
+        self._strips: dict[int, Strip] = {}
+        self._styles: dict[str, Style] = {}
+
+    @property
+    def look(self) -> Look:
+        """The glyphs in use."""
+        return cast("LlmprofApp", self.app).look
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Rows for a content area of this size."""
+        raise NotImplementedError
+
+    def repaint(self) -> None:
+        """Draw anew and refresh the spans that differ from what stands on the screen."""
+        width, height = self.size
+        if not width or not height or not self.is_attached:
+            return
+        rows = [list(row) for row in self.draw(width, height)][:height]
+        rows += [[] for _ in range(height - len(rows))]
+        if len(self._rows) != height:
+            self._rows = rows
+            self._strips.clear()
+            self.refresh()
+            return
+        regions = []
+        for y, (old, new) in enumerate(zip(self._rows, rows, strict=True)):
+            if old != new:
+                start, end = changed_span(old, new, width)
+                regions.append(Region(start, y, end - start, 1))
+                self._strips.pop(y, None)
+        self._rows = rows
+        if regions:
+            self.refresh(*regions)
+
+    def on_resize(self) -> None:
+        """Another size: everything is drawn anew."""
+        self._rows = []
+        self.repaint()
+
+    def notify_style_update(self) -> None:
+        """Another theme, focus or class: forget styles."""
+        super().notify_style_update()
+        self._styles.clear()
+        self._strips.clear()
+
+    def render_line(self, y: int) -> Strip:
+        """The strip of one line, from the cache when its row did not change."""
+        strip = self._strips.get(y)
+        if strip is None:
+            row = self._rows[y] if y < len(self._rows) else []
+            segments = [Segment(text, self.style_of(role)) for text, role in row if text]
+            base = self.rich_style
+            strip = Strip(segments).adjust_cell_length(self.size.width, base).apply_style(base)
+            self._strips[y] = strip
+        return strip
+
+    def style_of(self, role: str) -> Style:
+        """The style of a role such as "good" or "forward+shade"; "" is the widget's own."""
+        style = self._styles.get(role)
+        if style is None:
+            base, *modifiers = role.split("+")
+            style = self.get_component_rich_style(f"c--{base}") if base else self.rich_style
+            for name in modifiers:
+                extra = self.get_component_rich_style(f"c--{name}")
+                style += Style(bgcolor=extra.bgcolor, bold=extra.bold, reverse=extra.reverse)
+            self._styles[role] = style
+        return style
+
+
+def changed_span(old: Row, new: Row, width: int) -> tuple[int, int]:
+    """First and one past the last column that differ, for rows padded with blanks to width."""
+    one, other = _cells(old, width), _cells(new, width)
+    if one is None or other is None:
+        return 0, width
+    start = next((x for x in range(width) if one[x] != other[x]), 0)
+    end = next((x for x in range(width - 1, start - 1, -1) if one[x] != other[x]), start)
+    return start, end + 1
+
+
+def _cells(row: Row, width: int) -> list[tuple[str, str]] | None:
+    """(character, role) a column; None when some character is not one column wide."""
+    cells: list[tuple[str, str]] = []
+    for text, role in row:
+        if not text.isascii() and cell_len(text) != len(text):
+            return None
+        cells += [(char, role) for char in text]
+    return (cells + [(" ", "")] * (width - len(cells)))[:width]
+
+
+def row_length(row: Row) -> int:
+    """Columns that a row takes."""
+    return sum(cell_len(text) for text, _ in row)
+
+
+def heading(look: Look, width: int, title: str, note: str = "", right: Row | None = None) -> Row:
+    """A section's first line: title, a muted note, a quiet rule, and something at the right."""
+    row: Row = [(look.text(title), "title")]
+    if note:
+        row.append((look.text(f" {note}"), "muted"))
+    tail = right or []
+    room = width - row_length(row) - row_length(tail) - (2 if tail else 1)
+    if room < 1:
+        return row
+    row += [(" ", ""), (look.rule * room, "rule")]
+    return [*row, (" ", ""), *tail] if tail else row

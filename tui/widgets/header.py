@@ -1,0 +1,62 @@
+"""The first line: name, views as tabs, and what is being watched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual import events
+
+from llmprof.tui.chart.plot import Row
+from llmprof.tui.widgets.canvas import Canvas, row_length
+
+if TYPE_CHECKING:
+    from llmprof.tui.screens.view import View
+
+
+class Header(Canvas):
+    """Tabs of all views, the current one marked; a click on a tab shows its view."""
+
+    DEFAULT_CSS = """
+    Header { height: 1; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.status: Row = []
+        self._tabs: list[tuple[int, int, str]] = []
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """One row; the status is cut before the tabs are."""
+        row: Row = [("llmprof", "accent"), ("  ", "")]
+        self._tabs = []
+        for view in self._views():
+            start = row_length(row)
+            here = view.VIEW == self.screen.id
+            row += [(f"{view.KEY} ", "muted"), (view.LABEL, "title" if here else "muted")]
+            self._tabs.append((start, row_length(row), view.VIEW))
+            row.append(("  ", ""))
+        room = width - row_length(row)
+        status = _cut(self.status, room)
+        return [[*row, (" " * (room - row_length(status)), ""), *status]]
+
+    def on_click(self, event: events.Click) -> None:
+        """Show the view whose tab was clicked."""
+        for start, end, view in self._tabs:
+            if start <= event.x - 1 < end:
+                self.app.switch_mode(view)
+
+    def _views(self) -> Sequence[type[View]]:
+        from llmprof.tui.views import VIEWS
+
+        return VIEWS
+
+
+def _cut(row: Row, width: int) -> Row:
+    """The end of a row that fits into `width` columns, whole runs only."""
+    out: Row = []
+    for run in reversed(row):
+        if row_length([run, *out]) > width:
+            break
+        out.insert(0, run)
+    return out

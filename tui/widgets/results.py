@@ -1,0 +1,150 @@
+"""The results table: one row a case, from pending to its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from llmprof.core.results import CaseState, RunView
+from llmprof.core.stats import stability
+from llmprof.core.text import clean
+from llmprof.tui.curves import CaseCurves
+from llmprof.tui.format import count, mean_interval, memory, number, percent, sparkline
+from llmprof.tui.look import Look
+from llmprof.tui.widgets.table import Cell, TableColumn, TableRow
+
+SPARK = 12
+_AXES: tuple[tuple[str, int, Callable[[CaseState], str]], ...] = (
+    ("Mode", 16, lambda c: c.case.mode),
+    ("Context", 7, lambda c: str(c.case.context_length)),
+    ("Batch", 5, lambda c: str(c.case.batch_size)),
+    ("Prec.", 5, lambda c: c.case.precision),
+    ("Attn.", 5, lambda c: c.case.attention),
+    ("Optim.", 7, lambda c: c.case.optimizer),
+    ("Compile", 7, lambda c: c.case.compile or "eager"),
+    ("Warm-up", 7, lambda c: str(c.case.warmup_steps)),
+)
+_ROLES = {"ok": "good", "running": "accent", "pending": "muted", "oom": "bad", "error": "bad",
+          "killed": "bad", "timeout": "bad", "unsupported": "warn", "skipped": "warn"}  # fmt: skip
+
+
+@dataclass
+class ResultRows:
+    """Builds the table; rows of cases that did not change are taken over from before."""
+
+    look: Look
+    known: dict[int, tuple[CaseState, TableRow]]
+
+    def columns(self, view: RunView) -> list[TableColumn]:
+        """Model, the axes on which cases differ, and the figures."""
+        return [
+            TableColumn("Status", 11),
+            TableColumn("Model", self._model_width(view)),
+            *(TableColumn(name, width) for name, width, _ in self._axes(view)),
+            TableColumn("Step ms", 16, "right"),
+            TableColumn("Trend", SPARK),
+            TableColumn("CV", 7, "right"),
+            TableColumn("Tokens/s", 9, "right"),
+            TableColumn("Peak memory", 11, "right"),
+            TableColumn("Verdict", 12, flexible=True),
+        ]
+
+    def rows(self, view: RunView, curves: CaseCurves | None) -> list[TableRow]:
+        """One row a case, in the order in which they run."""
+        axes = self._axes(view)
+        out = []
+        for case in view.cases:
+            held = self.known.get(case.index)
+            if held is None or held[0] is not case:
+                own = curves if curves and curves.key == (case.index, case.attempt) else None
+                held = case, self._row(case, axes, own)
+                self.known[case.index] = held
+            out.append(held[1])
+        return out
+
+    def _row(
+        self, case: CaseState, axes: Sequence[tuple[str, int, Callable[[CaseState], str]]],
+        curves: CaseCurves | None,
+    ) -> TableRow:  # fmt: skip
+        cells = [self._status(case), Cell(clean(case.case.model.name, 40), "title")]
+        cells += [Cell(read(case)) for _, _, read in axes]
+        return TableRow(str(case.index), (*cells, *self._figures(case, curves)))
+
+    def _status(self, case: CaseState) -> Cell:
+        look = self.look
+        sign = {"ok": look.ok, "running": look.running, "pending": look.pending}.get(
+            case.status, look.bad
+        )
+        name = case.status
+        if case.status == "oom" and case.failure and case.failure.predicted:
+            name = "won't fit"  # type: ignore[assignment]
+        if case.status == "running":
+            done = f" {case.steps_done}/{case.steps_planned}"
+            name += done if len(done) < 6 else ""  # type: ignore[assignment]
+        return Cell(f"{sign} {name}", _ROLES[case.status], float(case.index))
+
+    def _figures(self, case: CaseState, curves: CaseCurves | None) -> list[Cell]:
+        mean, half, cv = _mean(case, curves)
+        tokens = case.case.tokens / mean * 1000 if mean else None
+        peak = case.memory.peak_bytes if case.memory else None
+        recent = case.measured.total_ms(max(0, len(case.measured) - SPARK))
+        verdict, role = self._verdict(case)
+        return [
+            Cell(mean_interval(mean, half), "text", mean),
+            Cell(sparkline(recent, SPARK, self.look.spark), "total"),
+            Cell(percent(cv), "text", cv),
+            Cell(number(tokens, 0), "text", tokens),
+            Cell(memory(peak), "text", peak),
+            Cell(verdict, role),
+        ]
+
+    def _verdict(self, case: CaseState) -> tuple[str, str]:
+        if case.failure is not None:
+            asked = case.failure.bytes_asked
+            where = f"in {case.failure.phase} " if case.failure.phase else ""
+            size = f"asked {memory(asked)}: " if asked else ""
+            return clean(f"{where}{size}{case.failure.message}", 200), _ROLES[case.status]
+        if not case.done or case.total is None:
+            return "", "muted"
+        verdict = stability(case.total)
+        return verdict, "good" if verdict == "very stable" else (
+            "text" if verdict == "acceptable" else "warn")  # fmt: skip
+
+    def _axes(self, view: RunView) -> list[tuple[str, int, Callable[[CaseState], str]]]:
+        first = view.cases[0] if view.cases else None
+        return [
+            axis
+            for axis in _AXES
+            if axis[0] in ("Mode", "Context")
+            or (first and any(axis[2](case) != axis[2](first) for case in view.cases))
+        ]
+
+    def _model_width(self, view: RunView) -> int:
+        names = [len(clean(case.case.model.name, 40)) for case in view.cases]
+        return min(20, max([8, *names]))
+
+
+def _mean(
+    case: CaseState, curves: CaseCurves | None
+) -> tuple[float | None, float | None, float | None]:
+    """Mean, interval and CV: of a running case from the running mean, which costs nothing."""
+    if case.done or curves is None:
+        total = case.total if case.done else None
+        return (total.mean, total.ci95, total.cv_percent) if total else (None, None, None)
+    running = curves.running["total"]
+    std = running.std
+    if not running.n:
+        return None, None, None
+    return running.mean, running.ci95, None if std is None else 100 * std / running.mean
+
+
+def parameters_note(case: CaseState) -> str:
+    """Dimensions and counted parameters beside a name that alone says too little."""
+    model = case.case.model
+    counted = case.model.parameters if case.model else model.parameters
+    return (
+        f"{clean(model.name, 40)}: d_model {model.d_model}, d_ff {model.d_ff}, "
+        f"{model.num_layers} layers, {model.num_heads} heads, {counted:,} parameters"
+        f" ({count(counted)})"
+    )
+

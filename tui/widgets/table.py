@@ -1,0 +1,263 @@
+"""A table that draws only the rows in sight, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from rich.cells import cell_len, set_cell_size
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from llmprof.tui.chart.plot import Row
+from llmprof.tui.widgets.canvas import Canvas, heading
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A heading with its unit; a flexible column takes what the others leave."""
+
+    title: str
+    width: int
+    align: Literal["left", "right"] = "left"
+    flexible: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text, its role, and what it is sorted by (its text when None)."""
+
+    text: str
+    role: str = "text"
+    sort: float | None = None
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row and the key by which it is known."""
+
+    key: str
+    cells: tuple[Cell, ...]
+
+
+class Table(Canvas, can_focus=True):
+    """Rows with a cursor, an order and a filter, which are the table's own view state."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="table.up", tooltip="row above"),
+        Binding("down,j", "move(1)", "Down", show=False, id="table.down", tooltip="row below"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="table.page_up",
+                tooltip="a page up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="table.page_down",
+                tooltip="a page down"),
+        Binding("home", "move(-1000000)", "First", show=False, id="table.first",
+                tooltip="first row"),
+        Binding("end", "move(1000000)", "Last", show=False, id="table.last", tooltip="last row"),
+        Binding("o", "order", "Sort", show=False, id="table.order",
+                tooltip="sort by the next column"),
+        Binding("O", "reverse", "Reverse", show=False, id="table.reverse",
+                tooltip="turn the order round"),
+        Binding("enter", "select", "Open", show=False, id="table.select",
+                tooltip="open the row under the cursor"),
+    ]  # fmt: skip
+
+    class Moved(Message):
+        """The cursor stands on another row because of the user."""
+
+        def __init__(self, table: Table, key: str) -> None:
+            super().__init__()
+            self.table, self.key = table, key
+
+    class Selected(Message):
+        """A row was opened with enter or a second click."""
+
+        def __init__(self, table: Table, key: str) -> None:
+            super().__init__()
+            self.table, self.key = table, key
+
+    def __init__(self, title: str, empty: str, *, id: str) -> None:
+        super().__init__(id=id)
+        self.title = title
+        self.empty = empty
+        self.columns: tuple[TableColumn, ...] = ()
+        self.rows: tuple[TableRow, ...] = ()
+        self.cursor: str | None = None
+        self.order: tuple[int, bool] | None = None  # column, falling
+        self.filter = ""
+        self._shown: list[TableRow] = []
+        self._top = 0
+
+    def show(self, columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
+        """Take columns and rows; the cursor stays on its key."""
+        self.columns, self.rows = tuple(columns), tuple(rows)
+        self._arrange()
+        self.repaint()
+
+    def put_cursor(self, key: str | None) -> None:
+        """Put the cursor on a row without telling anybody."""
+        if key != self.cursor:
+            self.cursor = key
+            self.repaint()
+
+    def set_filter(self, text: str) -> None:
+        """Show only rows in which some cell contains the text, in any case."""
+        self.filter = text
+        self._arrange()
+        self.repaint()
+
+    @property
+    def shown_keys(self) -> list[str]:
+        """Keys of the rows in their order on the screen."""
+        return [row.key for row in self._shown]
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Heading, column titles, the rows in sight."""
+        out: list[Row] = [self._heading(width)]
+        if not self._shown:
+            text = "no row matches the filter" if self.rows and self.filter else self.empty
+            return [*out, [(self.look.text(text), "muted")]]
+        widths = self._widths(width)
+        out.append(self._titles(widths))
+        room = max(1, height - 2)
+        self._scroll(room)
+        for row in self._shown[self._top : self._top + room]:
+            out.append(self._line(row, widths, width))
+        return out
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor by rows."""
+        if not self._shown:
+            return
+        at = min(len(self._shown) - 1, max(0, self._position() + by))
+        if self._shown[at].key != self.cursor:
+            self.cursor = self._shown[at].key
+            self.post_message(self.Moved(self, self.cursor))
+        self.repaint()
+
+    def action_page(self, by: int) -> None:
+        """Move the cursor by a screenful."""
+        self.action_move(by * max(1, self.size.height - 3))
+
+    def action_order(self) -> None:
+        """Sort by the next column; after the last one, back to the natural order."""
+        at = -1 if self.order is None else self.order[0]
+        self.order = (at + 1, False) if at + 1 < len(self.columns) else None
+        self._arrange()
+        self.repaint()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        if self.order is not None:
+            self.order = (self.order[0], not self.order[1])
+            self._arrange()
+            self.repaint()
+
+    def action_select(self) -> None:
+        """Open the row under the cursor."""
+        if self._shown:
+            self.post_message(self.Selected(self, self._shown[self._position()].key))
+
+    def on_click(self, event: events.Click) -> None:
+        """Move to the clicked row; a double click opens it."""
+        at = self._top + event.y - 2
+        if event.y >= 2 and at < len(self._shown):
+            self.action_move(at - self._position())
+            if event.chain == 2:
+                self.action_select()
+
+    def on_mouse_scroll_down(self) -> None:
+        """Three rows down."""
+        self.action_move(3)
+
+    def on_mouse_scroll_up(self) -> None:
+        """Three rows up."""
+        self.action_move(-3)
+
+    def on_focus(self) -> None:
+        """Show the cursor."""
+        self.repaint()
+
+    def on_blur(self) -> None:
+        """Show the cursor less."""
+        self.repaint()
+
+    def _position(self) -> int:
+        return next((n for n, row in enumerate(self._shown) if row.key == self.cursor), 0)
+
+    def _arrange(self) -> None:
+        wanted = self.filter.casefold()
+        rows = [
+            row
+            for row in self.rows
+            if not wanted or any(wanted in cell.text.casefold() for cell in row.cells)
+        ]
+        if self.order is not None and self.order[0] < len(self.columns):
+            column, falling = self.order
+            known = [row for row in rows if _sortable(row.cells[column])]
+            rest = [row for row in rows if not _sortable(row.cells[column])]
+            known.sort(key=lambda row: _sort_key(row.cells[column]), reverse=falling)
+            rows = known + rest  # unknown figures stay last in either direction
+        self._shown = rows
+        if rows and all(row.key != self.cursor for row in rows):
+            self.cursor = rows[0].key
+
+    def _scroll(self, room: int) -> None:
+        at = self._position()
+        self._top = min(max(self._top, at - room + 1), at, max(0, len(self._shown) - room))
+
+    def _widths(self, width: int) -> list[int]:
+        """Column widths; columns that do not fit are left out from the right, but one at least."""
+        used, out = 2, []
+        for column in self.columns:
+            if out and used + column.width + 2 > width + 2:
+                break
+            out.append(column.width)
+            used += column.width + 2
+        spare = width - (used - 2) - 0
+        for at, column in enumerate(self.columns[: len(out)]):
+            if column.flexible and spare > 0:
+                out[at] += spare
+                break
+        return out
+
+    def _heading(self, width: int) -> Row:
+        note = self.filter and f"filter: {self.filter}"
+        return heading(self.look, width, self.title, note)
+
+    def _titles(self, widths: list[int]) -> Row:
+        row: Row = [("  ", "")]
+        for at, (column, width) in enumerate(zip(self.columns, widths, strict=False)):
+            title = self.look.text(column.title)
+            if self.order is not None and self.order[0] == at:
+                arrow = self.look.down if self.order[1] else self.look.up
+                title = f"{title[: width - 2]} {arrow}"
+            row += [(_fit(title, width, column.align), "muted"), ("  ", "")]
+        return row
+
+    def _line(self, row: TableRow, widths: list[int], width: int) -> Row:
+        here = row.key == self.cursor
+        back = "+cursor" if here and self.has_focus else ""
+        mark = self.look.cursor if here else " "
+        out: Row = [(f"{mark} ", f"accent{back}")]
+        for column, cell, size in zip(self.columns, row.cells, widths, strict=False):
+            text = _fit(self.look.text(cell.text), size, column.align, self.look.ellipsis)
+            out += [(text, f"{cell.role}{back}"), ("  ", back.lstrip("+") and "text+cursor")]
+        return out
+
+
+def _fit(text: str, width: int, align: str, ellipsis: str = "") -> str:
+    length = cell_len(text)
+    if length > width:
+        return set_cell_size(text, width - len(ellipsis)) + ellipsis
+    pad = " " * (width - length)
+    return pad + text if align == "right" else text + pad
+
+
+def _sortable(cell: Cell) -> bool:
+    return cell.sort is not None or (bool(cell.text) and cell.text != "–")
+
+
+def _sort_key(cell: Cell) -> tuple[int, float, str]:
+    return (0, cell.sort, "") if cell.sort is not None else (1, 0.0, cell.text.casefold())
