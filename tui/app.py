@@ -1,4 +1,4 @@
-"""The app: which run is watched, which view is up, and how it all ends."""
+"""The app: views and dialogs over one session, and how it all ends."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
+from textual.theme import Theme
 
 from llmprof.core.runs import Run, RunStore
 from llmprof.core.spec import Experiment, ModelShape
@@ -21,7 +22,7 @@ from llmprof.tui import themes
 from llmprof.tui.chart.plot import Row
 from llmprof.tui.choices import Choices
 from llmprof.tui.driver import BACKLOG, TerminalDriver
-from llmprof.tui.feed import Feed, Snapshot
+from llmprof.tui.feed import Snapshot
 from llmprof.tui.index import RunIndex
 from llmprof.tui.look import UNICODE, Look
 from llmprof.tui.screens.ask import AskDialog, Choice
@@ -29,12 +30,12 @@ from llmprof.tui.screens.dialog import Dialog
 from llmprof.tui.screens.export import ExportDialog
 from llmprof.tui.screens.help import HelpDialog, active
 from llmprof.tui.screens.view import View
+from llmprof.tui.session import CannotStart, Session
 from llmprof.tui.starter import Starter
 from llmprof.tui.views import VIEWS
 
-ALIVE_S = 0.5
-STOP_S, FORCE_S = 15.0, 5.0
-ENDING = (signal.SIGTERM, signal.SIGHUP)
+PATIENCE_S = 20.0  # a stopping engine gets this long before it is killed
+POLL_S = 0.1
 
 
 @dataclass
@@ -46,6 +47,7 @@ class Setting:
     models: dict[str, ModelShape]
     choices: Choices = field(default_factory=Choices)
     look: Look = UNICODE
+    encoding: str = "utf-8"
     refresh_hz: float = 4.0
     theme: str = themes.DARK.name
     watch: Run | None = None
@@ -54,17 +56,16 @@ class Setting:
 
 
 class LlmprofApp(App[None]):
-    """Follows one run at a time and lends its newest snapshot to the view in sight."""
+    """Takes the session's newest snapshot on a timer and lends it to the view in sight."""
 
     CSS_PATH = "app.tcss"
     TITLE = "llmprof"
     MODES = {view.VIEW: view for view in VIEWS}
-    DEFAULT_MODE = "bench"
-    ENABLE_COMMAND_PALETTE = True
+    DEFAULT_MODE = VIEWS[0].VIEW
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(view.KEY, f"view('{view.VIEW}')", view.LABEL, show=False,
-                    id=f"app.{view.VIEW}", tooltip=f"the {view.LABEL} view")
+                    id=f"view.{view.VIEW}", tooltip=f"go to the {view.LABEL} view")
             for view in VIEWS
         ),
         Binding("question_mark,f1", "help", "Help", key_display="?", id="app.help",
@@ -72,34 +73,29 @@ class LlmprofApp(App[None]):
         Binding("t", "theme", "Theme", show=False, id="app.theme", tooltip="dark or light"),
         Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True,
                 tooltip="find a command by name"),
-        Binding("q,ctrl+q", "quit", "Quit", id="app.quit",
-                tooltip="leave; asks what becomes of a run"),
+        Binding("q", "quit", "Quit", id="app.quit", tooltip="leave; asks what becomes of a run"),
+        Binding("ctrl+q", "quit", "Quit", show=False, id="app.quit_anywhere", priority=True,
+                tooltip="leave, from a field as well"),
         Binding("ctrl+c", "interrupt", "Interrupt", show=False, id="app.interrupt", priority=True,
-                tooltip="leave with exit code 130; once more stops the run"),
+                tooltip="leave with exit code 130; twice stops a run first"),
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, id="app.suspend",
                 tooltip="back to the shell; fg returns"),
     ]  # fmt: skip
 
     def __init__(self, setting: Setting) -> None:
-        driver = type("Driver", (TerminalDriver,), {"encoding": _encoding(setting.look)})
+        driver = type("Driver", (TerminalDriver,), {"encoding": setting.encoding})
         super().__init__(driver_class=driver)
         self._filters = [NoColor() if isinstance(f, Monochrome) else f for f in self._filters]
         self.setting = setting
         self.look = setting.look
         self.models = setting.models
         self.choices = setting.choices
-        self.run_alive = False
-        self.run_shown: Run | None = None
-        self.paused = False
-        self.problem = ""
-        self.left_running: Run | None = None
-        self.snapshot = Snapshot()
+        self.session = Session(setting.store, setting.starter)
+        self.session.watch(setting.watch)
         self.index = RunIndex(setting.store)
-        self._feed: Feed | None = None
-        self._own: Run | None = None
-        self._interrupted = False
-        self._since_alive = ALIVE_S
+        self.left_running: Run | None = None
         self._listed: object = None
+        self._stopping = False
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our variables in themes that do not have them."""
@@ -108,15 +104,13 @@ class LlmprofApp(App[None]):
     def on_mount(self) -> None:
         """Signals, theme, first view, timer; the engine is warmed after the first frame."""
         loop = asyncio.get_running_loop()
-        for number in ENDING:
+        for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.end_by, number)
         loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
         for theme in (themes.DARK, themes.LIGHT):
             self.register_theme(theme)
         self.theme = self.setting.theme
         self.set_class(self.look.ascii, "-ascii")
-        if self.setting.watch is not None:
-            self.watch_run(self.setting.watch)
         if self.setting.view != self.current_mode:
             self.switch_mode(self.setting.view)
         self.theme_changed_signal.subscribe(self, self._theme_changed)
@@ -125,15 +119,212 @@ class LlmprofApp(App[None]):
             self.call_after_refresh(self._warm)
 
     def on_unmount(self) -> None:
-        """Threads end, what waits unused ends, the terminal is given back."""
+        """Threads end, and what waits unused."""
         self.index.close()
-        if self._feed is not None:
-            self._feed.close()
-        self.setting.starter.dismiss()
+        self.session.close()
 
-    # What is watched
+    # Data
 
     @property
-    def run(self) -> Run | None:  # type: ignore[override]
-        """The run in sight."""
-        return self.run_shown
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot of the watched run, the held one while paused."""
+        return self.session.snapshot
+
+    @property
+    def base_view(self) -> View | None:
+        """The view under any dialog."""
+        stack = self.screen_stack
+        return stack[0] if stack and isinstance(stack[0], View) else None
+
+    def tick(self) -> None:
+        """Show what is new, unless the terminal still has frames to take."""
+        if getattr(self._driver, "backlog", 0) > BACKLOG:
+            return
+        changed = self.session.poll()
+        listed = self.index.latest
+        if changed or listed is not self._listed:
+            self._listed = listed
+            self.show_newest()
+
+    def show_newest(self) -> None:
+        """Hand the newest snapshot to the view."""
+        view = self.base_view
+        if view is not None:
+            view.catch_up()
+
+    def status_row(self) -> Row:
+        """What is watched, for the header's right end."""
+        session = self.session
+        if session.run is None:
+            return []
+        view = session.snapshot.view
+        row: Row = []
+        if view.environment is not None:
+            row += [(self.look.text(clean(view.environment.device_name, 40)), "muted"), ("  ", "")]
+        if session.snapshot.loading:
+            row.append(("reading", "muted"))
+        elif session.paused:
+            row.append(("paused, the run goes on" if session.alive else "paused", "warn"))
+        elif session.alive:
+            row.append((f"{self.look.on} live", "accent"))
+        else:
+            row.append((view.outcome or "interrupted", "muted"))
+        return row
+
+    # Runs
+
+    def watch_run(self, run: Run | None) -> None:
+        """Show another run."""
+        self.session.watch(run)
+        self.show_newest()
+
+    def start_run(self, experiment: Experiment, command: tuple[str, ...]) -> bool:
+        """Start a run; says why not and returns False when it can't be."""
+        try:
+            self.session.start(experiment, command)
+        except CannotStart as error:
+            self.notify(str(error), severity="error", markup=False)
+            return False
+        self.show_newest()
+        self.index.look_again()
+        return True
+
+    def stop_run(self, run: Run | None = None) -> None:
+        """Ask a run's engine to stop, by default the watched one's."""
+        target = run or self.session.run
+        if target is None or not target.stop():
+            self.notify("no engine is running here", severity="warning")
+        else:
+            self.notify("stopping; what is measured is kept", markup=False)
+
+    def toggle_pause(self) -> None:
+        """Hold the picture, or let it go on."""
+        self.session.toggle_pause()
+        self.session.poll()
+        self.show_newest()
+
+    def export(self, run: Run | None) -> None:
+        """Open the export dialog."""
+        if run is None:
+            self.notify("no run to export yet", severity="warning")
+            return
+        self.ask(ExportDialog(run), self._exported)
+
+    def _exported(self, path: str | None) -> None:
+        if path is not None:
+            self.copy_to_clipboard(path)
+            self.notify(self.look.text(clean(path, 300)), title="Written; path copied",
+                        markup=False)  # fmt: skip
+
+    def ask(self, dialog: Dialog[str], then: Callable[[str | None], None]) -> None:
+        """Open a dialog, one at a time."""
+        if len(self.screen_stack) == 1:
+            self.push_screen(dialog, then)
+
+    # Commands
+
+    def action_view(self, name: str) -> None:
+        """Go to a view."""
+        if len(self.screen_stack) == 1:
+            self.switch_mode(name)
+
+    def action_help(self) -> None:
+        """All keys that work now."""
+        bindings = active(self.screen.active_bindings)
+        self.ask(HelpDialog(bindings), lambda _: None)
+
+    def action_theme(self) -> None:
+        """Dark or light."""
+        dark = self.current_theme.dark
+        self.theme = themes.LIGHT.name if dark else themes.DARK.name
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """Everything that can be done now, as "area: verb"."""
+        for binding in active(screen.active_bindings):
+            area, _, verb = (binding.id or "").partition(".")
+            if area in {view.VIEW for view in VIEWS} | {"app", "view"}:
+                node = screen if area == screen.id else self
+                yield SystemCommand(
+                    f"{area}: {verb.replace('_', ' ')}",
+                    binding.tooltip or binding.description,
+                    partial(node.run_action, binding.action),
+                )
+        for name in self.available_themes:
+            yield SystemCommand(f"theme: {name}", "colours", partial(setattr, self, "theme", name))
+
+    def _theme_changed(self, _: Theme) -> None:
+        view = self.base_view
+        if view is not None:
+            self.call_after_refresh(view.repaint_all)
+
+    def _warm(self) -> None:
+        self.run_worker(self.session.starter.warm, thread=True, group="engine", exit_on_error=False)
+
+    # Ends
+
+    async def action_quit(self) -> None:
+        """Leave; asks what becomes of a run that goes on."""
+        self.leave(0)
+
+    def action_interrupt(self) -> None:
+        """Ctrl+C: leave with 130, asking about a run; once more stops the run."""
+        if len(self.screen_stack) > 1 and isinstance(self.screen, AskDialog):
+            self._stop_and_exit(128 + signal.SIGINT)
+        else:
+            while len(self.screen_stack) > 1:
+                self.pop_screen()
+            self.leave(128 + signal.SIGINT)
+
+    def leave(self, code: int) -> None:
+        """End with an exit code; a run that goes on is asked about first."""
+        run = self.session.going()
+        if run is None:
+            self.exit(return_code=code)
+        elif self.setting.demo:
+            self._stop_and_exit(code)
+        else:
+            self.ask(
+                AskDialog(
+                    "A run is going",
+                    f"{run.label} goes on without this screen if you let it; "
+                    "`llmprof attach` shows it again.",
+                    (
+                        Choice("leave", "l", "Leave it running", "good"),
+                        Choice("stop", "s", "Stop the run", "bad"),
+                        Choice("cancel", "escape", "Cancel"),
+                    ),
+                ),
+                partial(self._answered, code, run),
+            )
+
+    def end_by(self, number: int) -> None:
+        """A signal that ends the screen; a run goes on, as over a lost connection."""
+        if self.setting.demo:
+            self._stop_and_exit(128 + number)
+            return
+        self.left_running = self.session.going()
+        self.exit(return_code=128 + number)
+
+    def _answered(self, code: int, run: Run, answer: str | None) -> None:
+        if answer == "leave":
+            self.left_running = run
+            self.exit(return_code=code)
+        elif answer == "stop":
+            self._stop_and_exit(code)
+
+    def _stop_and_exit(self, code: int) -> None:
+        if not self._stopping:
+            self._stopping = True
+            self.run_worker(self._stop(code), group="stop", exit_on_error=False)
+
+    async def _stop(self, code: int) -> None:
+        """Stop the run and leave when its engine is gone; kill it when it takes too long."""
+        run = self.session.going()
+        self.notify("stopping the run; what is measured is kept", timeout=PATIENCE_S)
+        waited = 0.0
+        while run is not None and self.session.going() is not None and waited < PATIENCE_S:
+            if round(waited / POLL_S) % 10 == 0:
+                run.stop(force=waited >= PATIENCE_S / 2)
+            await asyncio.sleep(POLL_S)
+            waited += POLL_S
+        self.exit(return_code=code)

@@ -54,7 +54,7 @@ class CaseCurves:
         self.running = {name: RunningMean() for name in (*case.case.phases, "total")}
         self.mean, self.low, self.high = (Envelope(512) for _ in range(3))
         self.warmup_end: float | None = None
-        self.first: float | None = None
+        self.highest: float | None = None  # of the measured steps
         self.last = 0.0
         self._taken = [0, 0]
 
@@ -89,8 +89,20 @@ class CaseCurves:
         self.last = max(self.last, end)
         if measured:
             self._mean("total", totals)
+            self.highest = max(totals) if self.highest is None else max(self.highest, *totals)
         else:
             self.warmup_end = end
+
+    def scale_top(self) -> float | None:
+        """What the step axis must reach: measured steps, the farthest outliers excepted.
+
+        The first warm-up steps, and an outlier beyond three times the mean, would press all
+        else to the floor; they are drawn at the upper edge.
+        """
+        total = self.running["total"]
+        if self.highest is None or not total.n:
+            return self.phases["total"].highest
+        return min(self.highest, 3 * total.mean)
 
     def _mean(self, name: str, values: list[float]) -> None:
         running = self.running[name]

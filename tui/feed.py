@@ -44,10 +44,11 @@ class Feed:
         """The newest snapshot."""
         return self._latest
 
-    def close(self) -> None:
-        """End the thread; waits at most two seconds."""
+    def close(self, *, wait: bool = True) -> None:
+        """End the thread; waits for it at most two seconds."""
         self._stop.set()
-        self._thread.join(JOIN_S)
+        if wait:
+            self._thread.join(JOIN_S)
 
     @property
     def alive(self) -> bool:

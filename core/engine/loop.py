@@ -213,22 +213,12 @@ class EngineRun:
         if self._sampler is not None:
             if self._sampler.fd in ready:
                 self._journal.append_lines(self._sampler.read())
-            self._watch_sampler()
+            for event in self._sampler.check():
+                self._journal.append(event)
 
     def _start_sampler(self) -> None:
         self._sampler = SamplerProcess()
-        self._sampler_fd = self._sampler.fd
-        self._poll.register(self._sampler_fd, select.POLLIN)
-
-    def _watch_sampler(self) -> None:
-        assert self._sampler is not None
-        for event in self._sampler.check():
-            self._journal.append(event)
-        if self._sampler.fd != self._sampler_fd:
-            self._poll.unregister(self._sampler_fd)
-            self._sampler_fd = self._sampler.fd
-            if self._sampler_fd >= 0:
-                self._poll.register(self._sampler_fd, select.POLLIN)
+        self._poll.register(self._sampler.fd, select.POLLIN)
 
     def _ending(self, code: int, overdue: bool, memory_kill: bool) -> ev.Failure:
         if overdue:

@@ -15,14 +15,13 @@ from typing import Literal
 
 import numpy as np
 
-from llmprof.core.kernels import marks
 from llmprof.core.kernels.columns import Bool, EventColumns, Int32, Int64, Kind
-from llmprof.core.kernels.nesting import NONE, nearest, parents, self_time
+from llmprof.core.kernels.nesting import NONE, self_time
+from llmprof.core.kernels.optree import OpTree, build_tree, named_in
 from llmprof.core.kernels.windows import Int16, Windows
 
 Source = Literal["cuda", "cpu"]
 UNATTRIBUTED = "unattributed"
-ACCUMULATE = "(gradient accumulation)"
 LAUNCHES = frozenset(
     {
         "cudaLaunchKernel",
@@ -35,29 +34,6 @@ LAUNCHES = frozenset(
     }
 )
 GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch"})
-
-
-@dataclass(frozen=True, eq=False)
-class OpTree:
-    """Ops and ranges of the CPU: events, their enclosers and where in the model they belong.
-
-    rows are positions in the columns; every other array is indexed like rows and holds
-    positions in rows (-1: none). place is the module's label, lens the attention step's.
-    """
-
-    rows: Int64
-    parent: Int64
-    depth: Int64
-    node: Int64
-    forward_op: Int64
-    place: Int32
-    lens: Int32
-    source: Int32
-    places: tuple[str, ...]
-    lenses: tuple[str, ...]
-    sources: tuple[str, ...]
-    gemm: Int64
-    is_mark: Bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,129 +107,6 @@ def attribute(columns: EventColumns, windows: Windows, source: Source) -> Activi
     return _gpu_activities(columns, windows, tree)
 
 
-def build_tree(columns: EventColumns, windows: Windows) -> OpTree:
-    """The CPU's ops and ranges, nested and placed in the model."""
-    rows = columns.of_kind(Kind.OP)
-    start, end = columns.start[rows], columns.end[rows]
-    parent, depth = parents(start, end, columns.place[rows])
-    is_mark = columns.named(marks.PREFIX)[rows] if len(rows) else np.zeros(0, np.bool_)
-    autograd = _autograd(columns, rows)
-    node = nearest(parent, depth, autograd, itself=True)
-    forward_op = _forward_ops(columns, rows, autograd, node)
-    origin = np.where(forward_op >= 0, forward_op, np.arange(len(rows)))
-    place, places = _places(columns, rows, parent, depth, windows, node, origin)
-    lens, lenses = _labels(columns, rows, parent, depth, marks.LENS)
-    source, sources = _labels(columns, rows, parent, depth, marks.SOURCE)
-    return OpTree(
-        rows=rows,
-        parent=parent,
-        depth=depth,
-        node=node,
-        forward_op=forward_op,
-        place=place,
-        lens=lens[origin],
-        source=source[origin],
-        places=places,
-        lenses=lenses,
-        sources=sources,
-        gemm=nearest(parent, depth, _named_in(columns, rows, GEMM_OPS), itself=True),
-        is_mark=is_mark,
-    )
-
-
-GEMM_OPS = frozenset(
-    {
-        "aten::mm",
-        "aten::bmm",
-        "aten::addmm",
-        "aten::baddbmm",
-        "aten::addbmm",
-        "aten::_scaled_mm",
-        "aten::_addmm_activation",
-        "aten::mv",
-        "aten::addmv",
-    }
-)
-
-
-def _autograd(columns: EventColumns, rows: Int64) -> Bool:
-    """Autograd's nodes, and the engine's ranges around them, in which gradients are summed."""
-    if not len(rows):
-        return np.zeros(0, np.bool_)
-    engine: Bool = columns.named("autograd::engine::evaluate_function")[rows]
-    return engine | (columns.scope[rows] == 1)
-
-
-def _named_in(columns: EventColumns, rows: Int64, wanted: frozenset[str]) -> Bool:
-    return np.array([name in wanted for name in columns.names], np.bool_)[columns.name[rows]]
-
-
-def _forward_ops(columns: EventColumns, rows: Int64, autograd: Bool, node: Int64) -> Int64:
-    """For ops within an autograd node: the op that made the node, by number and thread.
-
-    Several ops can carry a number, which is drawn when a node is made: the last one made it.
-    """
-    found = np.full(len(rows), NONE, np.int64)
-    sequence, thread = columns.sequence[rows], columns.place[rows]
-    makers = np.flatnonzero((sequence >= 0) & (node < 0) & (columns.forward_thread[rows] == 0))
-    nodes = np.flatnonzero(autograd & (columns.forward_thread[rows] > 0))
-    if not len(makers) or not len(nodes):
-        return found
-    order = np.lexsort((columns.start[rows[makers]], sequence[makers], thread[makers]))
-    makers = makers[order]
-    key = _pair(thread[makers], sequence[makers])
-    wanted = _pair(columns.forward_thread[rows[nodes]], sequence[nodes])
-    at = np.searchsorted(key, wanted, side="right") - 1
-    match = (at >= 0) & (key[np.maximum(at, 0)] == wanted)
-    maker_of_node = np.full(len(rows), NONE, np.int64)
-    maker_of_node[nodes[match]] = makers[at[match]]
-    inside = node >= 0
-    found[inside] = maker_of_node[node[inside]]
-    return found
-
-
-def _places(
-    columns: EventColumns,
-    rows: Int64,
-    parent: Int64,
-    depth: Int64,
-    windows: Windows,
-    node: Int64,
-    origin: Int64,
-) -> tuple[Int32, tuple[str, ...]]:
-    """The module of each op, or the part of the step where it has none."""
-    own, modules = _labels(columns, rows, parent, depth, marks.MODULE)
-    parts = (*(f"({phase})" for phase in windows.phases), ACCUMULATE)
-    labels = (*modules, *parts)
-    _, phase = windows.place(columns.start[rows])
-    within = np.where(phase >= 0, phase + len(modules), NONE)
-    place = np.where(own >= 0, own, within)[origin]
-    accumulate = np.array(["AccumulateGrad" in name for name in columns.names], np.bool_)
-    if len(rows):
-        sums = (node >= 0) & accumulate[columns.name[rows[np.maximum(node, 0)]]]
-        place = np.where(sums, len(labels) - 1, place)
-    return place.astype(np.int32), labels
-
-
-def _labels(
-    columns: EventColumns, rows: Int64, parent: Int64, depth: Int64, prefix: str
-) -> tuple[Int32, tuple[str, ...]]:
-    """The innermost range with this prefix around each op, as a label without it."""
-    marked = columns.named(prefix)[rows] if len(rows) else np.zeros(0, np.bool_)
-    encloser = nearest(parent, depth, marked, itself=True)
-    labels: dict[str, int] = {}
-    of_name = np.full(len(columns.names), NONE, np.int32)
-    for position, name in enumerate(columns.names):
-        if name.startswith(prefix):
-            text = name.removeprefix(prefix)
-            label = marks.collapse(text) if prefix == marks.MODULE else text
-            of_name[position] = labels.setdefault(label, len(labels))
-    found = np.full(len(rows), NONE, np.int32)
-    inside = encloser >= 0
-    found[inside] = of_name[columns.name[rows[encloser[inside]]]]
-    return found, tuple(labels)
-
-
 def _cpu_activities(columns: EventColumns, windows: Windows, tree: OpTree) -> Activities:
     busy = self_time(tree.parent, columns.duration[tree.rows])
     step, phase = windows.place(columns.start[tree.rows])
@@ -320,7 +173,7 @@ def _gpu_activities(columns: EventColumns, windows: Windows, tree: OpTree) -> Ac
 def _launches(columns: EventColumns, calls: Int64, events: Int64) -> tuple[Int64, Bool]:
     """Calls that launch kernels, in order of start, and which of them left no activity."""
     names = LAUNCHES | GRAPH_LAUNCHES
-    found = calls[_named_in(columns, calls, names)]
+    found = calls[named_in(columns, calls, names)]
     found = found[np.argsort(columns.start[found], kind="stable")]
     barren = ~np.isin(columns.correlation[found], columns.correlation[events])
     return found, barren
@@ -337,7 +190,3 @@ def _join(wanted: Int64, keys: Int64, values: Int64) -> Int64:
     match = ordered[at] == wanted
     found[match] = values[order[at[match]]]
     return found
-
-
-def _pair(high: Int64, low: Int64) -> Int64:
-    return (high << 40) | low

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal, get_args
 
-from llmprof.core.kernels.attribution import GEMM_OPS
 from llmprof.core.kernels.columns import Kind
+from llmprof.core.kernels.optree import GEMM_OPS
 
 KernelClass = Literal[
     "GEMM",

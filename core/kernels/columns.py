@@ -80,7 +80,7 @@ class EventColumns:
     def load(cls, path: Path) -> EventColumns:
         """Read what save() wrote. Raises OSError, ValueError for anything else."""
         arrays, names = load_arrays(path, DTYPES, LIMITS)
-        columns = cls(names=names, **arrays)  # type: ignore[arg-type]
+        columns = cls(names=names, **arrays)
         if len(columns) and not 0 <= columns.name.min() <= columns.name.max() < len(names):
             raise ValueError(f"{path.name}: an event's name is missing")
         return columns

@@ -33,7 +33,7 @@ def save_arrays(path: Path, columns: Mapping[str, NDArray[Any] | bytes]) -> None
         for name, value in columns.items()
     }
     with path.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def load_arrays(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from llmprof.core.kernels.attribution import Activities
-from llmprof.core.kernels.columns import Kind
+from llmprof.core.kernels.columns import Bool, Int64, Kind
 from llmprof.core.kernels.rows import GemmCount
 from llmprof.core.spec import Case
 
@@ -44,7 +44,7 @@ def gemm_counts(activities: Activities, case: Case | None) -> tuple[GemmCount, .
     )
 
 
-def _within_gemm(gemm: np.ndarray, parent: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _within_gemm(gemm: Int64, parent: Int64) -> Bool:
     inside = np.zeros(len(gemm), np.bool_)
     nested = parent >= 0
     inside[nested] = gemm[parent[nested]] >= 0

@@ -10,12 +10,14 @@ import numpy as np
 from llmprof.core.kernels import marks
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.columns import Bool, Int64, Kind
+from llmprof.core.kernels.nesting import nearest
 from llmprof.core.kernels.rows import LensRow
 from llmprof.core.spec import Case
 
 SCORES, MASK, SOFTMAX, VALUES, FUSED = "scores", "masked", "softmax", "values", "fused"
 QK, SCALE_MASK, SOFT, AV, WHOLE = "QKᵀ", "scale + mask", "softmax", "AV", "fused attention"
 STAGES = {SCORES: QK, MASK: SCALE_MASK, SOFTMAX: SOFT, VALUES: AV, FUSED: WHOLE}
+SCALING_OPS = ("aten::div", "aten::mul")  # within the range of the scores: not the product
 SOFTMAX_FLOPS = 5  # an element: maximum, subtraction, exponential, sum, division
 SOFTMAX_BACKWARD_FLOPS = 4  # an element: product, sum, subtraction, product
 _US = 1e-3
@@ -36,10 +38,10 @@ def lens_rows(activities: Activities, case: Case) -> tuple[LensRow, ...]:
             mine = (stage == _position(name)) & (backward == going_back)
             if not mine.any():
                 continue
-            flops, moved = work(case, name, direction)  # type: ignore[arg-type]
+            flops, moved = work(case, name, direction)
             rows.append(
                 LensRow(
-                    direction=direction,  # type: ignore[arg-type]
+                    direction=direction,
                     stage=name,
                     cpu_us=None if going_back else cpu.get(name),
                     device_us=float(activities.busy[mine].sum()) / steps * _US,
@@ -97,20 +99,18 @@ def _stages(activities: Activities) -> tuple[Int64, Bool]:
     label = activities.of_op(tree.lens)
     of_label = np.array([_position(STAGES[text]) for text in tree.lenses], np.int64)
     stage = np.where(label >= 0, of_label[np.maximum(label, 0)], -1)
-    product = activities.of_op(tree.gemm) >= 0
-    scaling = (stage == _position(QK)) & ~product
-    origin = activities.of_op(tree.forward_op)
-    known = origin >= 0
-    scaling[known] &= ~_makes_product(activities, origin[known])
+    scaling = (stage == _position(QK)) & (activities.of_op(_scaled(activities)) >= 0)
     stage[scaling] = _position(SCALE_MASK)
     return stage, activities.of_op(tree.node) >= 0
 
 
-def _makes_product(activities: Activities, forward_op: Int64) -> Bool:
-    """Whether forward ops are matrix products or the views and copies around them."""
-    tree, names = activities.tree, activities.columns.names
-    dividing = np.array([name in ("aten::div", "aten::mul") for name in names], np.bool_)
-    found: Bool = ~dividing[activities.columns.name[tree.rows[forward_op]]]
+def _scaled(activities: Activities) -> Int64:
+    """For each op, or the forward op of its node: the scaling of scores that it is part of."""
+    tree, columns = activities.tree, activities.columns
+    scaling = np.array([name in SCALING_OPS for name in columns.names], np.bool_)
+    root = nearest(tree.parent, tree.depth, scaling[columns.name[tree.rows]], itself=True)
+    origin = np.where(tree.forward_op >= 0, tree.forward_op, np.arange(len(tree.rows)))
+    found: Int64 = root[origin]
     return found
 
 
@@ -140,7 +140,7 @@ def _scaling_ns(activities: Activities, ranges: Int64) -> float:
     tree, columns = activities.tree, activities.columns
     inside = np.flatnonzero(np.isin(tree.parent, ranges))
     names = [columns.names[name] for name in columns.name[tree.rows[inside]]]
-    scaling = np.array([name in ("aten::div", "aten::mul") for name in names], np.bool_)
+    scaling = np.array([name in SCALING_OPS for name in names], np.bool_)
     return float(columns.duration[tree.rows[inside[scaling]]].sum())
 
 

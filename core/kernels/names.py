@@ -60,7 +60,7 @@ def short_name(name: str) -> str:
         return _cut(body)
     head, template = split_template(body)
     base = _NAMESPACES.sub("", head).split("::")[-1].strip() or head
-    if base == "Kernel" or base == "Kernel2":  # CUTLASS wraps the kernel that tells what it is
+    if base in ("Kernel", "Kernel2"):  # CUTLASS wraps the kernel that tells what it is
         return _cut(_NAMESPACES.sub("", template).split("<")[0].split("::")[-1] or base)
     if base in _OUTER:
         return _cut(f"{base.removesuffix('_kernel')} {_inner(template)}".strip())

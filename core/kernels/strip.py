@@ -122,7 +122,7 @@ def _renamed(names: dict[str, int], texts: tuple[str, ...], ids: NDArray[np.inte
     table = np.full(len(texts) + 1, -1, np.int32)
     for position in used.tolist():
         table[position] = names.setdefault(texts[position], len(names))
-    return table[ids]
+    return np.asarray(table[ids])
 
 
 def _check(

@@ -37,32 +37,36 @@ Backward = Callable[["Tensor", tuple["Tensor", ...]], "tuple[Tensor | None, ...]
 
 
 class Tensor:
-    """A storage of `size` bytes; freed when the last reference to it goes."""
+    """A storage of `size` bytes; freed when the last reference to it goes.
 
-    __slots__ = ("category", "item", "node", "numel", "parameter", "tape")
+    A leaf stands for a parameter: it has no bytes of its own, and its gradient is kept.
+    """
 
-    def __init__(self, tape: Tape, numel: int, item: int, category: int) -> None:
+    __slots__ = ("category", "grad", "item", "leaf", "node", "numel", "size", "tape")
+
+    def __init__(
+        self, tape: Tape, numel: int, item: int, category: int, leaf: bool = False
+    ) -> None:
         self.tape = tape
         self.numel = numel
         self.item = item
         self.category = category
+        self.leaf = leaf
+        self.size = 0 if leaf else numel * item
         self.node: Node | None = None
-        self.parameter = False
-        tape.allocated(numel * item, category)
-
-    @property
-    def size(self) -> int:
-        """Requested bytes."""
-        return self.numel * self.item
+        self.grad: Tensor | None = None
+        if self.size:
+            tape.allocated(self.size, category)
 
     def __del__(self) -> None:
-        self.tape.freed(self.numel * self.item, self.category)
+        if self.size:
+            self.tape.freed(self.size, self.category)
 
     def become(self, category: int) -> None:
         """Count this tensor under another category from now on."""
-        live, size = self.tape.live, self.numel * self.item
-        live[self.category] -= size
-        live[category] += size
+        live = self.tape.live
+        live[self.category] -= self.size
+        live[category] += self.size
         self.category = category
 
 
@@ -79,7 +83,7 @@ class Node:
         segment: int,
     ) -> None:
         self.targets: tuple[Node | Tensor | None, ...] = tuple(
-            None if t is None else t if t.parameter else t.node for t in targets
+            None if t is None else t if t.leaf else t.node for t in targets
         )
         self.saved = saved
         self.backward = backward
@@ -179,11 +183,8 @@ class Tape:
         return Tensor(self, numel, item, category)
 
     def parameter(self, numel: int, item: int = 4) -> Tensor:
-        """A leaf whose gradient is kept. Its own bytes are counted by the caller."""
-        leaf = Tensor(self, 0, item, PARAMETERS)
-        leaf.numel = numel
-        leaf.parameter = True
-        return leaf
+        """A leaf; the caller counts its bytes."""
+        return Tensor(self, numel, item, PARAMETERS, leaf=True)
 
     def record(
         self,
@@ -244,5 +245,9 @@ class Tape:
         return old if self.inplace else self.new(old.numel, old.item)
 
     def _accumulate(self, leaf: Tensor, grad: Tensor) -> None:
+        if leaf.grad is not None:  # a tied weight: the second gradient is added to the first
+            grad = self._add(leaf.grad, grad)
+            self.kept.remove(leaf.grad)
         grad.become(GRADIENTS)
+        leaf.grad = grad
         self.kept.append(grad)

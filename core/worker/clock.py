@@ -71,7 +71,10 @@ class CudaClock:
 
     def __init__(self, phases: int, device: torch.device) -> None:
         self._device = device
-        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(phases + 1)]
+        self._events = [
+            torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+            for _ in range(phases + 1)
+        ]
         self._at = [0] * (phases + 1)
         self._start = 0
         self.reached = 0

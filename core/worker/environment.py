@@ -25,7 +25,7 @@ def read(device_name: str) -> ev.Environment:
     Raises Unsupported for a device that isn't there.
     """
     device = resolve(device_name)
-    common = {
+    common: dict[str, Any] = {
         "torch": str(torch.__version__),
         "python": platform.python_version(),
         "system": clean(f"{platform.system()} {platform.release()}"),
@@ -126,7 +126,7 @@ def _unsupported_on_cuda(major: int) -> dict[str, str]:
 
 def _real_bf16() -> bool:
     try:
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     except TypeError:  # an older signature
         return torch.cuda.get_device_capability()[0] >= 8
 
@@ -141,7 +141,7 @@ def _pci_bus_id(properties: Any) -> str | None:
 
 def _driver() -> str | None:
     try:
-        return Path("/sys/module/nvidia/version").read_text().strip() or None
+        return clean(Path("/sys/module/nvidia/version").read_text(), 40) or None
     except OSError:
         return None
 

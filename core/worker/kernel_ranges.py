@@ -109,9 +109,7 @@ class SourceMode(TorchFunctionMode):
     the forward op, whose range this is.
     """
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the call in its range."""
         with _RecordFunctionFast(marks.SOURCE + _line(sys._getframe(1))):
             return func(*args, **(kwargs or {}))

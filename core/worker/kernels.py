@@ -11,7 +11,6 @@ import gc
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
@@ -50,7 +49,7 @@ class Session:
 
 
 def run(job: Job) -> None:
-    """Profile the job's case. Raises Unsupported when the profiler cannot, else what a step does."""
+    """Profile the job's case. Raises Unsupported when the profiler cannot."""
     trainer = build(job)
     case = job.case
     observer = Observer(trainer)

@@ -124,7 +124,9 @@ class SelfAttention(nn.Module):
         groups = self.num_heads // self.num_kv_heads
         if groups > 1:
             k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-        return self.o_proj(rearrange(self.core(q, k, v), "b h t d -> b t (h d)"))
+        attended: Tensor = self.core(q, k, v)
+        out: Tensor = self.o_proj(rearrange(attended, "b h t d -> b t (h d)"))
+        return out
 
 
 class SwiGLU(nn.Module):
@@ -138,7 +140,8 @@ class SwiGLU(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform x of shape (..., d_model)."""
-        return self.down(F.silu(self.gate(x)) * self.up(x))
+        out: Tensor = self.down(F.silu(self.gate(x)) * self.up(x))
+        return out
 
 
 class Block(nn.Module):
@@ -154,7 +157,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor, rope: RoPE) -> Tensor:
         """Transform x of shape (batch, length, d_model)."""
         x = x + self.attention(self.attention_norm(x), rope)
-        return x + self.ffn(self.ffn_norm(x))
+        out: Tensor = x + self.ffn(self.ffn_norm(x))
+        return out
 
 
 class TransformerLM(nn.Module):

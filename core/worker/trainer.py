@@ -111,7 +111,8 @@ class Trainer:
         if self.observe:
             self.observe(logits, loss)
         del logits  # its memory is the loss's to keep, not the step's
-        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+        scaled = loss if self.scaler is None else self.scaler.scale(loss)
+        scaled.backward()  # type: ignore[no-untyped-call]
         edge(3)
         return loss.detach()
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pynvml
+
 from llmprof.core.devices.nvml import NvmlCards
 from llmprof.core.devices.processes import Identity
 
@@ -85,7 +86,7 @@ def _usual(count: int) -> dict[str, Any]:
             SimpleNamespace(pid=4242, timeStamp=7, smUtil=33, memUtil=5)
         ],
         "nvmlGpmQueryDeviceSupport": SimpleNamespace(isSupportedDevice=1),
-        "nvmlGpmSampleAlloc": lambda: SimpleNamespace(),
+        "nvmlGpmSampleAlloc": SimpleNamespace,
         "nvmlGpmSampleGet": lambda _handle, sample: sample,
         "nvmlGpmSampleFree": None,
         "nvmlGpmMetricsGet": _fill,

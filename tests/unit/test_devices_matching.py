@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from llmprof.core.devices.matching import Selection, match, pci_address, uuid_key, visible
 from llmprof.core.events import CardSample, MigInstance
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fake_binding import GIB, MISMATCH, Clock, FakeNvml, cards_of, error
+
 from llmprof.core.devices import throttle
 from llmprof.core.devices.merge import merge_card
 from llmprof.core.devices.nvml import NvmlCards
@@ -392,7 +393,9 @@ def test_activity_is_read_only_while_it_is_shown() -> None:
     assert fake.calls["nvmlGpmSampleGet"] == 0
     cards.show_activity(True)
     shown = poll(cards, clock, 3)
-    values = [card.metrics["tensor_activity"].value for card in shown if "sm_activity" in card.metrics]
+    values = [
+        card.metrics["tensor_activity"].value for card in shown if "sm_activity" in card.metrics
+    ]
     assert values == [15.0, 15.0]
     cards.show_activity(False)
     poll(cards, clock, 1)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from fake_binding import Clock, FakeNvml, cards_of
+
 from llmprof.core import events as ev
 from llmprof.core.devices.host import PsutilHost
 from llmprof.core.devices.sampler import Sampler

@@ -60,6 +60,7 @@ class BenchView(View):
         self.pinned: int | None = None  # case in sight; None follows the run
         self.zoom = 0
         self._run: str | None = None
+        self._alive = False
         self._curves: CaseCurves | None = None
         self._device: DeviceCurves | None = None
         self._rows: ResultRows | None = None
@@ -87,18 +88,21 @@ class BenchView(View):
 
     def on_mount(self) -> None:
         """Begin with the set-up pane unless a run is being watched."""
-        self.show_setup(self.llmprof.run is None)
+        self.show_setup(self.llmprof.session.run is None)
 
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
         app = self.llmprof
-        watched = app.run.id if app.run else None
+        watched = app.session.run.id if app.session.run else None
         if watched != self._run:
             self._forget(watched)
-        view = snapshot.view if app.run else None
-        note = snapshot.error or app.problem
-        self.query_one(StatusLines).show(view, alive=app.run_alive, note=note)
+        view = snapshot.view if app.session.run else None
+        note = snapshot.error or app.session.problem
+        self.query_one(StatusLines).show(view, alive=app.session.alive, note=note)
         case = self._case_in_sight(view) if view else None
+        if app.session.alive != self._alive:
+            self._alive = app.session.alive
+            self.refresh_bindings()
         state = self._chart_state(view, case) if view and case else None
         for chart in (StepChart, DeviceChart, MeanChart, NowPanel):
             self.query_one(chart).show(state)
@@ -112,11 +116,13 @@ class BenchView(View):
         rows = self._rows or ResultRows(self.llmprof.look, {})
         self._rows = rows
         table = self.query_one(Table)
+        table.note = rows.common(view)
         table.show(rows.columns(view), rows.rows(view, self._curves))
         table.put_cursor(str(case.index) if case else None)
 
     def _forget(self, watched: str | None) -> None:
         self._run = watched
+        self.refresh_bindings()
         self.pinned = None
         self._curves = self._device = self._rows = None
         table = self.query_one(Table)
@@ -144,9 +150,18 @@ class BenchView(View):
             self._device.update(view, case.ended_ns)
         window = WINDOWS[self.zoom]
         name = "whole case" if window is None else f"last {window:g} s"
-        done = case.done or not self.llmprof.run_alive
+        done = case.done or not self.llmprof.session.alive
         span = time_window(curves, done, window)
         return ChartState(view, case, curves, self._device, span, name)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what can be done now is offered."""
+        session = self.llmprof.session
+        if action in ("stop", "pause"):
+            return session.run is not None and (session.alive or session.paused)
+        if action in ("export", "follow", "zoom"):
+            return session.run is not None
+        return True
 
     def show_setup(self, shown: bool) -> None:
         """Show or hide the set-up pane; where it fills the window, it takes the focus."""
@@ -174,7 +189,7 @@ class BenchView(View):
             self.notify(checked.message, severity="error", markup=False)
             self.show_setup(True)
             return
-        if self.llmprof.start(checked.experiment, command(checked.experiment)):
+        if self.llmprof.start_run(checked.experiment, command(checked.experiment)):
             remember(pane.choices)
             self.show_setup(False)
 
@@ -188,7 +203,7 @@ class BenchView(View):
 
     def action_back(self) -> None:
         """From the set-up pane to the run."""
-        if self.llmprof.run is not None:
+        if self.llmprof.session.run is not None:
             self.show_setup(False)
 
     def action_pause(self) -> None:
@@ -222,4 +237,4 @@ class BenchView(View):
 
     def action_export(self) -> None:
         """Open the export dialog for the run in sight."""
-        self.llmprof.export(self.llmprof.run)
+        self.llmprof.export(self.llmprof.session.run)

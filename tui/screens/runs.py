@@ -147,7 +147,7 @@ class RunsView(View):
         if answer != "delete":
             return
         try:
-            if self.llmprof.run is not None and self.llmprof.run.id == run.id:
+            if self.llmprof.session.run is not None and self.llmprof.session.run.id == run.id:
                 self.llmprof.watch_run(None)
             run.delete()
         except (OSError, RuntimeError) as error:

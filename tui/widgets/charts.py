@@ -81,8 +81,7 @@ class StepChart(Canvas):
         state = self._state
         if state is None or state.curves.origin_ns is None:
             return self._waiting(width)
-        highest = state.curves.phases["total"].highest
-        limit = self._limit.update(highest)
+        limit = self._limit.update(state.curves.scale_top())
         scale = scale_for("ms", limit)
         plot = Plot(
             self._lines(state),
@@ -97,6 +96,9 @@ class StepChart(Canvas):
         )
         look = self.look
         note = f"by phase, {look.text(scale.unit)}"
+        highest = state.curves.phases["total"].highest or 0.0
+        if highest > limit and width >= 70:
+            note += f", up to {scale.tick(round(highest, 1))} beyond the scale"
         right: Row = self._legend(state) if width < 70 else [(state.window, "muted")]
         title = heading(look, width, "Step time", note, right)
         return [title, *render(plot, width, height - 1, look.chart)]
@@ -107,9 +109,9 @@ class StepChart(Canvas):
             heading(look, width, "Step time", "by phase"),
             [(look.text("waiting for the first step"), "text")],
             [],
-            [(look.text("Each step's forward, loss, backward and optimizer time appears here"),
-              "muted")],
-            [(look.text("as it is measured: warm-up shaded, outliers marked."), "muted")],
+            [("each step's forward, loss, backward and optimizer", "muted")],
+            [("time, as it is measured: warm-up shaded, outliers", "muted")],
+            [("marked, on one time axis with the device below", "muted")],
         ]  # fmt: skip
 
     def _lines(self, state: ChartState) -> tuple[Line, ...]:
@@ -167,8 +169,7 @@ class DeviceChart(Canvas):
         if state is None or state.device is None or not state.device.envelopes:
             return [
                 heading(look, width, "Device", "utilisation, memory, power"),
-                [(look.text("the card's curves appear here, the host's where there is no card"),
-                  "muted")],
+                [("the card's curves, or the host's where there is no card", "muted")],
             ]  # fmt: skip
         lines = []
         for role in ("memory", "power", "utilization"):

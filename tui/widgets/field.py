@@ -39,8 +39,9 @@ class Field(Horizontal):
     DEFAULT_CSS = """
     Field {
         height: 1;
+        width: 1fr;
         &> Label { width: 11; color: $text-muted; }
-        &> FormInput { width: 1fr; max-width: 30; background: $panel; }
+        &> FormInput { width: 1fr; max-width: 30; margin-right: 2; background: $panel; }
         &> FormInput:focus { background: $cursor; }
         &> FormInput.-invalid { color: $text-error; }
     }

@@ -115,9 +115,19 @@ class ResultRows:
         return [
             axis
             for axis in _AXES
-            if axis[0] in ("Mode", "Context")
-            or (first and any(axis[2](case) != axis[2](first) for case in view.cases))
+            if first and any(axis[2](case) != axis[2](first) for case in view.cases)
         ]
+
+    def common(self, view: RunView) -> str:
+        """What all cases share, for the table's heading."""
+        if not view.cases:
+            return ""
+        varying = {name for name, _, _ in self._axes(view)}
+        case = view.cases[0].case
+        parts = {"Mode": case.mode, "Context": f"ctx {case.context_length}",
+                 "Batch": f"batch {case.batch_size}", "Prec.": case.precision,
+                 "Attn.": case.attention}  # fmt: skip
+        return " · ".join(text for name, text in parts.items() if name not in varying)
 
     def _model_width(self, view: RunView) -> int:
         names = [len(clean(case.case.model.name, 40)) for case in view.cases]

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input
 
@@ -86,7 +86,8 @@ class Equivalent(Canvas):
         if self.checked.experiment is None:
             return [""]
         lines = [""]
-        for word in command_line(self.checked.experiment).split(" "):
+        head, *options = command_line(self.checked.experiment).split(" --")
+        for word in (head, *(f"--{option}" for option in options)):
             if lines[-1] and len(lines[-1]) + len(word) + 3 > width:
                 lines[-1] += " \\"
                 lines.append("  " + word)
@@ -102,7 +103,7 @@ class SetupPane(VerticalScroll, can_focus=False):
     DEFAULT_CSS = """
     SetupPane {
         scrollbar-size-vertical: 1;
-        &> .gap { height: 1; }
+        &> .pair { height: 1; }
     }
     """
 
@@ -131,8 +132,10 @@ class SetupPane(VerticalScroll, can_focus=False):
         yield Title("Measure", "space adds, enter chooses one")
         for name, label, options in _CHIPS:
             yield Chips(label, options, getattr(self.choices, name), id=name)
-        for name, label, _, _ in NUMBERS:
-            yield Field(label, getattr(self.choices, name), _HINTS[name], id=name)
+        for pair in (NUMBERS[:2], NUMBERS[2:]):
+            with Horizontal(classes="pair"):
+                for name, label, _, _ in pair:
+                    yield Field(label, getattr(self.choices, name), _HINTS[name], id=name)
         yield Equivalent()
 
     def on_mount(self) -> None:

@@ -42,7 +42,7 @@ class StepLog(Canvas, can_focus=True):
     """
 
     def __init__(self) -> None:
-        super().__init__(id="steps")
+        super().__init__(id="step-log")
         self._case: CaseState | None = None
         self._back = 0
 

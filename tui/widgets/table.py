@@ -81,6 +81,7 @@ class Table(Canvas, can_focus=True):
         super().__init__(id=id)
         self.title = title
         self.empty = empty
+        self.note = ""
         self.columns: tuple[TableColumn, ...] = ()
         self.rows: tuple[TableRow, ...] = ()
         self.cursor: str | None = None
@@ -223,7 +224,7 @@ class Table(Canvas, can_focus=True):
         return out
 
     def _heading(self, width: int) -> Row:
-        note = self.filter and f"filter: {self.filter}"
+        note = f"filter: {self.filter}" if self.filter else self.note
         return heading(self.look, width, self.title, note)
 
     def _titles(self, widths: list[int]) -> Row:

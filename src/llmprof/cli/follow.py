@@ -58,7 +58,8 @@ class Follow:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._received.append(number)
         if self._engine is not None:
-            self._run.stop(force=len(self._received) > 1) or self._engine.dismiss()
+            if not self._run.stop(force=len(self._received) > 1):
+                self._engine.dismiss()  # it has no run yet
             if len(self._received) == 1:
                 print("\nstopping; once more to kill", file=sys.stderr)
 

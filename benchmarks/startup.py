@@ -1,0 +1,71 @@
+"""Start-up: `llmprof --help`, and llmprof's own part of a fresh process a case.
+
+Usage: python benchmarks/startup.py
+
+The own part is from the engine's asking for a process to the worker's reaching its probe; the
+CUDA context and building the model are reported beside it. Medians; exit code 1 over budget.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from llmprof.core.experiments import build_experiment
+from llmprof.core.journal import replay
+from llmprof.core.launch import Engine, Plan
+from llmprof.core.runs import RunStore
+
+HELP_BUDGET_MS = 150.0
+OWN_BUDGET_MS = 100.0
+
+
+def main() -> int:
+    """Measure and print; the exit code."""
+    help_ms = statistics.median(_help_ms() for _ in range(15))
+    print(f"llmprof --help: {help_ms:.0f} ms (budget {HELP_BUDGET_MS:.0f})")
+    with tempfile.TemporaryDirectory() as folder:
+        own = own_parts(Path(folder))
+    middle = statistics.median(own)
+    print(f"own part of a fresh process: {middle:.1f} ms (budget {OWN_BUDGET_MS:.0f})")
+    return 0 if help_ms <= HELP_BUDGET_MS and middle <= OWN_BUDGET_MS else 1
+
+
+def own_parts(folder: Path) -> list[float]:
+    """Own milliseconds of each worker of a run of eight small cases."""
+    overrides = {
+        "models": ["tiny"],
+        "modes": ["forward"],
+        "context_lengths": [16, 24, 32, 40, 48, 56, 64, 72],
+        "measure_steps": 2,
+        "warmup_steps": [1],
+    }
+    run = RunStore(folder).create("startup")
+    engine = Engine()
+    experiment = build_experiment("end-to-end", overrides)
+    engine.run(Plan(run_dir=str(run.path), experiment=experiment, lifeline=True))
+    engine.wait()
+    view = replay(run.journal)
+    if view.environment is not None:
+        print(f"{view.environment.device_name}, torch {view.environment.torch}")
+    built = [state.model for state in view.cases if state.model is not None]
+    context = [model.context_ms for model in built if model.context_ms is not None]
+    if context:
+        print(f"CUDA context beside it: {statistics.median(context):.0f} ms")
+    firsts = [state.warmup.row(0).wall_ms for state in view.cases if len(state.warmup)]
+    print(f"first step beside it: {statistics.median(firsts):.0f} ms")
+    return [model.own_ms for model in built if model.own_ms is not None]
+
+
+def _help_ms() -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "llmprof", "--help"], check=True, capture_output=True)
+    return 1e3 * (time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

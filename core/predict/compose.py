@@ -1,0 +1,86 @@
+"""A step of any depth from a tape of three layers.
+
+The level inside a middle layer depends on its depth only by what every middle layer leaves
+behind, so one middle layer of the tape stands for all of them, forward and backward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmprof.core.predict.reference import Reference
+from llmprof.core.predict.tape import ZERO, Level, Segment, Tape
+from llmprof.core.spec import Case, Phase
+
+TAPED_LAYERS = 3
+MIDDLE = 1  # the layer of the tape that stands for those between the first and the last
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseLevel:
+    """What the step holds in a phase, beside what it held before the step."""
+
+    phase: Phase
+    peak: Level
+    end: Level
+
+
+def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ...]:
+    """Peak and final level of forward, loss and backward, as far as the case's mode goes."""
+    layers = min(case.model.num_layers, TAPED_LAYERS)
+    segments = _tape(case, layers, capability)
+    return _merge(_deepen(segments, case.model.num_layers - layers))
+
+
+def _tape(case: Case, layers: int, capability: tuple[int, int]) -> list[Segment]:
+    tape = Tape(grad=case.mode != "forward")
+    model = Reference(case, layers, capability, tape)
+    logits = model.forward()
+    if "backward" in case.phases:
+        tape.segment("loss", layers)
+        loss = model.loss(logits)
+        model.cache.clear()
+        tape.segment("backward", layers)
+        del logits
+        tape.backward(tape.new(1, 4))
+        tape.segment("end")
+        del loss
+    else:
+        model.cache.clear()
+        tape.segment("end")
+    segments = tape.segments[:-1]
+    tape.segments = []
+    return segments
+
+
+def _deepen(segments: list[Segment], extra: int) -> list[Segment]:
+    """The segments with the middle layer repeated `extra` times more."""
+    if extra <= 0:
+        return segments
+    offset = ZERO
+    deep = []
+    for segment in segments:
+        start, peak, end = (level.plus(offset) for level in _levels(segment))
+        if segment.layer == MIDDLE:
+            net = segment.end.minus(segment.start)
+            offset = offset.plus(net, extra)
+            last = peak.plus(net, extra)
+            peak = max(peak, last, key=lambda level: level.requested)
+            end = segment.end.plus(offset)
+        deep.append(Segment(segment.phase, segment.layer, start, peak, end))
+    return deep
+
+
+def _levels(segment: Segment) -> tuple[Level, Level, Level]:
+    return segment.start, segment.peak, segment.end
+
+
+def _merge(segments: list[Segment]) -> tuple[PhaseLevel, ...]:
+    merged: dict[str, PhaseLevel] = {}
+    for segment in segments:
+        old = merged.get(segment.phase)
+        peak = segment.peak
+        if old is not None and old.peak.requested > peak.requested:
+            peak = old.peak
+        merged[segment.phase] = PhaseLevel(segment.phase, peak, segment.end)  # type: ignore[arg-type]
+    return tuple(merged.values())

@@ -1,0 +1,357 @@
+"""The reference model's step written on a tape: the same ops, locals and lifetimes as the model.
+
+Sizes come from the ops; what stays alive comes from who refers to it, in Python and in autograd,
+so this file follows the model line by line, without data.
+"""
+
+from __future__ import annotations
+
+from llmprof.core.predict import attention as kernels
+from llmprof.core.predict.tape import COPIES, Tape, Tensor
+from llmprof.core.spec import Case
+
+FP32 = 4
+HALF = 2
+SORTED_TOKENS = 3072  # above, the embedding's backward sorts its indices (EmbeddingBackwardKernel)
+
+
+class Reference:
+    """Ops of the reference model for one case; `layers` may be fewer than the model has."""
+
+    def __init__(self, case: Case, layers: int, capability: tuple[int, int], tape: Tape) -> None:
+        self.case = case
+        self.tape = tape
+        self.layers = layers
+        self.capability = capability
+        model = case.model
+        self.tokens = case.tokens
+        self.half = case.precision in ("bf16", "fp16")
+        self.item = HALF if self.half else FP32
+        self.scores = case.batch_size * model.num_heads * case.context_length**2
+        self.cache: dict[Tensor, Tensor] = {}
+        self.embedding_weight = self.weight(model.vocab_size * model.d_model)
+        self.head_weight = (
+            self.embedding_weight
+            if model.tie_embeddings
+            else self.weight(model.vocab_size * model.d_model)
+        )
+
+    def weight(self, numel: int) -> Tensor:
+        """A parameter; its own bytes are not on the tape."""
+        return self.tape.parameter(numel)
+
+    # elementary ops
+
+    def cast(self, x: Tensor, item: int) -> Tensor:
+        """Tensor.to for another width; weights are cast once and cached until autocast ends."""
+        if x.item == item:
+            return x
+        if x.leaf and x in self.cache:
+            return self.cache[x]
+        tape, numel, back = self.tape, x.numel, x.item
+        copy = tape.new(numel, item, COPIES) if x.leaf else tape.new(numel, item)
+        tape.record(copy, (x,), (), lambda g, s: (tape.new(numel, back),))
+        if x.leaf:
+            self.cache[x] = copy
+        return copy
+
+    def linear(self, x: Tensor, w: Tensor, k: int, n: int, bias: Tensor | None = None) -> Tensor:
+        """F.linear of (tokens, k) to (tokens, n), under autocast in its width."""
+        tape, item, tokens = self.tape, self.item, self.tokens
+        if self.half:
+            if bias is not None:
+                bias = self.cast(bias, item)
+            w = self.cast(w, item)
+            x = self.cast(x, item)
+        out = tape.new(tokens * n, item)
+        if bias is None:
+
+            def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+                gw = tape.new(k * n, item)
+                return tape.new(tokens * k, item), gw
+
+            return tape.record(out, (x, w), (x, w), backward)
+
+        def backward_bias(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            gx = tape.new(tokens * k, item)
+            return gx, tape.new(k * n, item), tape.new(n, item)
+
+        return tape.record(out, (x, w, bias), (x, w), backward_bias)
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + y in fp32; both get the same gradient, cast for a half y."""
+        tape, half = self.tape, y.item != FP32
+        out = tape.new(x.numel, FP32)
+
+        def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            return g, (tape.new(g.numel, HALF) if half else g)
+
+        return tape.record(out, (x, y), (), backward)
+
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
+        """x * y of equal sizes."""
+        tape, numel, item = self.tape, x.numel, x.item
+        return tape.record(
+            tape.new(numel, item),
+            (x, y),
+            (x, y),
+            lambda g, s: (tape.new(numel, item), tape.new(numel, item)),
+        )
+
+    def mul_broadcast(self, x: Tensor, y: Tensor) -> Tensor:
+        """x * y where y is smaller: its gradient is a full product, then summed."""
+        tape, numel, small = self.tape, x.numel, y.numel
+
+        def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            gx = tape.new(numel, FP32)
+            product = tape.new(numel, FP32)
+            gy = tape.new(small, FP32)
+            del product
+            return gx, gy
+
+        return tape.record(tape.new(numel, FP32), (x, y), (x, y), backward)
+
+    # blocks of the model
+
+    def rms_norm(self, x: Tensor, gain: Tensor) -> Tensor:
+        """RMSNorm.forward."""
+        tape, numel, rows = self.tape, x.numel, self.tokens
+        wide = x
+
+        def pow_backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            power = tape.new(numel, FP32)
+            scaled = tape.new(numel, FP32)
+            out = tape.new(numel, FP32)
+            del power, scaled
+            return (out,)
+
+        def rsqrt_backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            cube = tape.new(rows, FP32)
+            scaled = tape.new(rows, FP32)
+            out = tape.new(rows, FP32)
+            del cube, scaled
+            return (out,)
+
+        square = tape.record(tape.new(numel, FP32), (wide,), (wide,), pow_backward)
+        mean = tape.record(
+            tape.new(rows, FP32), (square,), (), lambda g, s: (tape.new(numel, FP32),)
+        )
+        del square
+        shifted = tape.record(tape.new(rows, FP32), (mean,), (), lambda g, s: (g,))
+        del mean
+        scale = tape.new(rows, FP32)
+        scale = tape.record(scale, (shifted,), (scale,), rsqrt_backward)
+        del shifted
+        return self.mul_broadcast(self.mul_broadcast(wide, scale), gain)
+
+    def rope(self, x: Tensor) -> Tensor:
+        """RoPE.forward of (batch, heads, length, head_dim)."""
+        tape, item, numel = self.tape, x.item, x.numel
+        half = numel // 2
+        table = self.case.context_length * self.case.model.head_dim // 2
+        cos = tape.new(table, item) if self.half else tape.new(0, item)
+        sin = tape.new(table, item) if self.half else tape.new(0, item)
+
+        def part(y: Tensor, by: Tensor) -> Tensor:
+            return tape.record(
+                tape.new(half, item), (y,), (by,), lambda g, s: (tape.new(half, item),)
+            )
+
+        def every_second() -> Tensor:
+            view = tape.new(0, item)
+            return tape.record(view, (x,), (), lambda g, s: (tape.new(numel, item),))
+
+        even, odd = every_second(), every_second()
+        left, right = part(even, cos), part(odd, sin)
+        first = tape.record(
+            tape.new(half, item), (left, right), (), lambda g, s: (g, tape.new(half, item))
+        )
+        del left, right
+        left, right = part(even, sin), part(odd, cos)
+        second = tape.record(tape.new(half, item), (left, right), (), lambda g, s: (g, g))
+        del left, right
+        turned = tape.new(numel, item)
+        return tape.record(turned, (first, second), (), lambda g, s: (g, g))
+
+    def split(self, x: Tensor, strided: bool) -> Tensor:
+        """(b, t, h·d) seen as (b, h, t, d): its gradient is copied unless it is strided so."""
+        tape, numel, item = self.tape, x.numel, x.item
+        view = _alias(tape, x)
+        if strided:
+            return tape.record(view, (x,), (), lambda g, s: (g,))
+        return tape.record(view, (x,), (), lambda g, s: (tape.new(numel, item),))
+
+    def repeat(self, x: Tensor, groups: int) -> Tensor:
+        """repeat_interleave over heads: a copy; its gradient is summed."""
+        tape, numel, item = self.tape, x.numel, x.item
+        out = tape.new(numel * groups, item)
+        return tape.record(out, (x,), (), lambda g, s: (tape.new(numel, item),))
+
+    def naive(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """NaiveAttention.forward."""
+        scores = self._scores(q, k)
+        masked = self._pointwise(scores)
+        return self._values(self._softmax(masked), v)
+
+    def _scores(self, q: Tensor, k: Tensor) -> Tensor:
+        tape, item, numel = self.tape, q.item, q.numel
+
+        def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            gk = tape.new(numel, item)
+            return tape.new(numel, item), gk
+
+        return self._pointwise(
+            tape.record(tape.new(self.scores, item), (q, k), (q, k), backward)
+        )
+
+    def _pointwise(self, x: Tensor) -> Tensor:
+        """Division by a number, masked_fill: nothing but the mask is saved."""
+        tape, numel, item = self.tape, x.numel, x.item
+        return tape.record(
+            tape.new(numel, item), (x,), (), lambda g, s: (tape.new(numel, item),)
+        )
+
+    def _softmax(self, x: Tensor) -> Tensor:
+        """Softmax in fp32; its backward on CUDA holds one product more than its result."""
+        tape, numel = self.tape, x.numel
+        x = self.cast(x, FP32)
+
+        def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            product = tape.new(numel, FP32)
+            out = tape.new(numel, FP32)
+            del product
+            return (out,)
+
+        out = tape.new(numel, FP32)
+        return tape.record(out, (x,), (out,), backward)
+
+    def _values(self, weights: Tensor, v: Tensor) -> Tensor:
+        tape, item, numel, scores = self.tape, v.item, v.numel, self.scores
+        half = self.cast(weights, item)
+        if self.case.model.num_kv_heads == self.case.model.num_heads:
+            v = tape.record(tape.new(numel, item), (v,), (), lambda g, s: (g,))
+
+        def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            gv = tape.new(numel, item)
+            return tape.new(scores, item), gv
+
+        out = tape.record(tape.new(numel, item), (half, v), (half, v), backward)
+        # the gradient comes strided and bmm wants it in one piece
+        return tape.record(
+            _alias(tape, out), (out,), (), lambda g, s: (tape.new(numel, item),)
+        )
+
+    def fused(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """FusedAttention.forward."""
+        tape, item, numel, case = self.tape, q.item, q.numel, self.case
+        at = kernels.Heads(
+            case.batch_size, case.model.num_heads, case.context_length, case.model.head_dim, item
+        )
+        kernel = self.kernel
+        out = tape.new(numel, item)
+        kept = tuple(
+            tape.new(size, 1) for size in kernels.statistics(kernel, at, self.tape.grad)
+        )
+        scratch = tape.new(kernels.forward_scratch(kernel, at), 1)
+        del scratch
+
+        def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            gq, gk, gv = tape.new(numel, item), tape.new(numel, item), tape.new(numel, item)
+            scratch = tape.new(kernels.backward_scratch(kernel, at), 1)
+            del scratch
+            return gq, gk, gv
+
+        return tape.record(out, (q, k, v), (q, k, v, out, *kept), backward)
+
+    @property
+    def kernel(self) -> kernels.Kernel:
+        """The fused attention kernel of this case."""
+        return kernels.choose(self.item, self.case.model.head_dim, self.capability)
+
+    def merge(self, x: Tensor) -> Tensor:
+        """(b, h, t, d) to (b, t, h·d): a copy unless the kernel wrote it in that order."""
+        if self.case.attention == "sdpa" and self.kernel != "cudnn":
+            return x
+        tape = self.tape
+        return tape.record(tape.new(x.numel, x.item), (x,), (), lambda g, s: (g,))
+
+    def self_attention(self, x: Tensor) -> Tensor:
+        """SelfAttention.forward."""
+        model, d, kv = self.case.model, self.case.model.d_model, self.case.model.kv_dim
+        groups = model.num_heads // model.num_kv_heads
+
+        def bias(n: int) -> Tensor | None:
+            return self.weight(n) if model.qkv_bias else None
+
+        q = self.rope(self.split(self.linear(x, self.weight(d * d), d, d, bias(d)), False))
+        k = self.rope(self.split(self.linear(x, self.weight(d * kv), d, kv, bias(kv)), False))
+        strided = self.case.attention == "sdpa" and groups == 1
+        v = self.split(self.linear(x, self.weight(d * kv), d, kv, bias(kv)), strided)
+        if groups > 1:
+            k, v = self.repeat(k, groups), self.repeat(v, groups)
+        core = self.naive if self.case.attention == "naive" else self.fused
+        merged = self.merge(core(q, k, v))
+        return self.linear(merged, self.weight(d * d), d, d)
+
+    def swiglu(self, x: Tensor) -> Tensor:
+        """SwiGLU.forward."""
+        d, ff = self.case.model.d_model, self.case.model.d_ff
+        gated = self._silu(self.linear(x, self.weight(d * ff), d, ff))
+        up = self.linear(x, self.weight(d * ff), d, ff)
+        product = self.mul(gated, up)
+        del gated, up
+        return self.linear(product, self.weight(d * ff), ff, d)
+
+    def _silu(self, x: Tensor) -> Tensor:
+        tape, numel, item = self.tape, x.numel, x.item
+        return tape.record(
+            tape.new(numel, item), (x,), (x,), lambda g, s: (tape.new(numel, item),)
+        )
+
+    def block(self, x: Tensor) -> Tensor:
+        """Block.forward."""
+        d = self.case.model.d_model
+        x = self.add(x, self.self_attention(self.rms_norm(x, self.weight(d))))
+        return self.add(x, self.swiglu(self.rms_norm(x, self.weight(d))))
+
+    def forward(self) -> Tensor:
+        """TransformerLM.forward: the logits."""
+        tape, model = self.tape, self.case.model
+        tape.segment("forward", -1)
+        x = self._embed()
+        for layer in range(self.layers):
+            tape.segment("forward", layer)
+            x = self.block(x)
+        tape.segment("forward", self.layers)
+        normed = self.rms_norm(x, self.weight(model.d_model))
+        return self.linear(normed, self.head_weight, model.d_model, model.vocab_size)
+
+    def _embed(self) -> Tensor:
+        tape, model, tokens = self.tape, self.case.model, self.tokens
+        sorts = tokens > SORTED_TOKENS
+
+        def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            out = tape.new(model.vocab_size * model.d_model, FP32)
+            scratch = tape.new(4 * tokens if sorts else 0, 8)
+            del scratch
+            return (out,)
+
+        out = tape.new(tokens * model.d_model, FP32)
+        return tape.record(out, (self.embedding_weight,), (), backward)
+
+    def loss(self, logits: Tensor) -> Tensor:
+        """F.cross_entropy of the flattened logits."""
+        tape, numel, item = self.tape, logits.numel, logits.item
+        out = tape.new(numel, item)
+        logs = tape.record(out, (logits,), (out,), lambda g, s: (tape.new(numel, item),))
+        del out
+        logs = self.cast(logs, FP32)
+        total = tape.new(1, FP32)
+        return tape.record(
+            tape.new(1, FP32), (logs,), (logs, total), lambda g, s: (tape.new(numel, FP32),)
+        )
+
+
+def _alias(tape: Tape, x: Tensor) -> Tensor:
+    """A view of x: no bytes of its own, but it keeps x alive."""
+    return x

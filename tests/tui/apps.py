@@ -1,0 +1,47 @@
+"""The app over a store of its own, with a starter that writes a journal instead of an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from llmprof.core.presets import load_models
+from llmprof.core.runs import Run, RunStore
+from llmprof.core.spec import Experiment
+from llmprof.tui.app import LlmprofApp, Setting
+from tests.tui.journals import Writer
+
+SIZES = ((80, 24), (120, 30))
+
+
+class FakeStarter:
+    """Keeps what it was asked to start and begins the journal."""
+
+    def __init__(self) -> None:
+        self.warmed = self.dismissed = False
+        self.started: list[tuple[Run, Experiment, tuple[str, ...]]] = []
+        self.writers: list[Writer] = []
+        self.code: int | None = None
+
+    def warm(self) -> None:
+        self.warmed = True
+
+    def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
+        self.started.append((run, experiment, command))
+        writer = Writer(run)
+        writer.begin(experiment)
+        self.writers.append(writer)
+
+    def exit_code(self) -> int | None:
+        return self.code
+
+    def dismiss(self) -> None:
+        self.dismissed = True
+
+
+def make_app(root: Path, **options: Any) -> tuple[LlmprofApp, FakeStarter]:
+    starter = FakeStarter()
+    setting = Setting(
+        store=RunStore(root), starter=starter, models=load_models(), refresh_hz=20.0, **options
+    )
+    return LlmprofApp(setting), starter

@@ -1,0 +1,123 @@
+"""Which run is watched, whether its engine lives, and the picture that is shown of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from llmprof.core.runs import Run, RunStore
+from llmprof.core.spec import Experiment
+from llmprof.core.text import clean
+from llmprof.tui.feed import Feed, Snapshot
+from llmprof.tui.starter import Starter
+
+ALIVE_S = 0.5  # how often the lock is looked at
+
+
+class CannotStart(RuntimeError):
+    """A run that was not started; its text is one line for the user."""
+
+
+class Session:
+    """Follows one run at a time. No Textual in here: poll() is called by whoever has a timer."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        starter: Starter,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store = store
+        self.starter = starter
+        self.run: Run | None = None
+        self.own: Run | None = None  # the run that this screen started last
+        self.alive = False
+        self.paused = False
+        self.problem = ""
+        self.snapshot = Snapshot()
+        self._clock = clock
+        self._feed: Feed | None = None
+        self._closing: list[Feed] = []
+        self._looked = -ALIVE_S
+
+    def watch(self, run: Run | None) -> None:
+        """Follow another run, or none."""
+        if self._feed is not None:
+            self._feed.close(wait=False)
+            self._closing.append(self._feed)
+        self.run, self.paused, self.problem = run, False, ""
+        self.snapshot = Snapshot(loading=run is not None)
+        self._feed = None if run is None else Feed(run.journal)
+        self.alive = run is not None and run.alive()
+
+    def poll(self) -> bool:
+        """Take what is new; whether anything that is shown changed. Nothing changes while paused.
+
+        Call it from a timer; it never waits.
+        """
+        changed = self._look()
+        feed = self._feed
+        if feed is None or self.paused:
+            return changed
+        latest = feed.latest
+        if latest is not self.snapshot:
+            self.snapshot = latest
+            return True
+        return changed
+
+    def start(self, experiment: Experiment, command: tuple[str, ...]) -> Run:
+        """Start a run and watch it. Raises CannotStart; one run at a time keeps figures honest."""
+        going = self.going()
+        if going is not None:
+            raise CannotStart(f"{going.label} is still running; stop it first, or wait")
+        try:
+            run = self.store.create(experiment.name)
+            self.starter.start(run, experiment, command)
+        except OSError as error:
+            raise CannotStart(clean(f"cannot start a run: {error}", 200)) from error
+        self.own = run
+        self.watch(run)
+        self.alive = True
+        self._looked = self._clock() + 2.0  # the engine takes a moment to lock its run
+        return run
+
+    def going(self) -> Run | None:
+        """A run that quitting has to ask about: the own one or the watched one, if alive."""
+        for run in (self.own, self.run):
+            if run is not None and (run.alive() or (run is self.own and self._young())):
+                return run
+        return None
+
+    def toggle_pause(self) -> None:
+        """Hold the picture, or go on with the newest."""
+        self.paused = not self.paused
+
+    def close(self) -> None:
+        """End the threads and what waits unused."""
+        for feed in (*self._closing, self._feed):
+            if feed is not None:
+                feed.close()
+        self.starter.dismiss()
+
+    def _young(self) -> bool:
+        """Whether the own run was started so lately that its engine may not hold it yet."""
+        return self.starter.exit_code() is None and self._clock() < self._looked
+
+    def _look(self) -> bool:
+        """See whether the engine lives, now and then."""
+        now = self._clock()
+        if self.run is None or now - self._looked < ALIVE_S:
+            return False
+        self._looked = now
+        alive, problem = self.run.alive(), self._failure()
+        changed = (alive, problem) != (self.alive, self.problem)
+        self.alive, self.problem = alive, problem
+        return changed
+
+    def _failure(self) -> str:
+        if self.run is None or self.run is not self.own or self.run.alive():
+            return ""
+        code = self.starter.exit_code()
+        if not code or self.snapshot.view.outcome is not None:
+            return ""
+        return f"the engine ended with exit code {code}; see {self.run.log}"
