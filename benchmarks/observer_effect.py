@@ -20,11 +20,11 @@ import torch
 
 from llmprof.core.engine.request import Request
 from llmprof.core.presets import select_models
-from llmprof.core.spec import Case
+from llmprof.core.spec import Case, Mode
 from llmprof.core.worker.clock import build_clock
 from llmprof.core.worker.environment import resolve
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.timing import StepWriter
+from llmprof.core.worker.stepping import StepWriter
 from llmprof.core.worker.trainer import Trainer
 
 BUDGET_RELATIVE = 0.005
@@ -37,7 +37,7 @@ def main(
 ) -> int:
     """Run the rounds and print the table; the exit code."""
     device = resolve("auto")
-    case = Case(model=select_models([model])[0], context_length=int(context), mode=mode)  # type: ignore[arg-type]
+    case = Case(model=select_models([model])[0], context_length=int(context), mode=mode)
     trainer = Trainer(case, device)
     request = Request(case=case, index=0, device=str(device), run_dir=".")
     job = Job(request, case, device, os.open(os.devnull, os.O_WRONLY))
@@ -57,7 +57,7 @@ def collect(trainer: Trainer, job: Job, rounds: int) -> dict[str, list[float]]:
     samples: dict[str, list[float]] = {"A": [], "B": [], "A'": []}
     gc.disable()
     for index in range(rounds + 5):
-        for kind in samples:
+        for kind, values in samples.items():
             if kind == "B":
                 clock.start()
                 loss = trainer.step(clock.edge)
@@ -67,7 +67,7 @@ def collect(trainer: Trainer, job: Job, rounds: int) -> dict[str, list[float]]:
             else:
                 wall = bare(trainer, job.device)
             if index >= 5:
-                samples[kind].append(wall)
+                values.append(wall)
     return samples
 
 
@@ -114,4 +114,4 @@ def _no_edge(index: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))  # type: ignore[arg-type]

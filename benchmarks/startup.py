@@ -49,6 +49,7 @@ def own_parts(folder: Path) -> list[float]:
     experiment = build_experiment("end-to-end", overrides)
     engine.run(Plan(run_dir=str(run.path), experiment=experiment, lifeline=True))
     engine.wait()
+    engine.dismiss()
     view = replay(run.journal)
     if view.environment is not None:
         print(f"{view.environment.device_name}, torch {view.environment.torch}")

@@ -46,6 +46,15 @@ class RunStarted(Event, frozen=True, kw_only=True):
     command: tuple[str, ...]
 
 
+class Ceilings(msgspec.Struct, frozen=True, kw_only=True):
+    """What `llmprof calibrate` reached on a device: the best of repeated runs."""
+
+    matmul_tflops: dict[str, float] = {}  # by precision
+    copy_gbs: float | None = None  # bytes read and written, 1e9 bytes a second
+    torch: str = ""
+    wall_ns: int | None = None  # when
+
+
 class Environment(Event, frozen=True, kw_only=True):
     """The device and software that the run's workers use, read by the probe worker."""
 
@@ -70,6 +79,7 @@ class Environment(Event, frozen=True, kw_only=True):
     context_ms: float | None = None  # creating the CUDA context
     context_bytes: int | None = None
     import_ms: float | None = None
+    ceilings: Ceilings | None = None  # of an earlier calibration of this device
 
 
 class Planned(Event, frozen=True, kw_only=True):
@@ -111,7 +121,10 @@ class Observed(Event, frozen=True, kw_only=True):
     parameters_changed: bool | None = None  # None: the mode has no optimizer
     qkv_gradients: bool | None = None  # None: the mode has no backward
     recompilations: int | None = None
-    compile_ms: float | None = None
+    compile_ms: float | None = None  # first step of a cold compile cache, its run included
+    alloc_retries: int | None = None  # in the measured steps: the allocator had to free and retry
+    warmup_stop: str | None = None  # why an automatic warm-up ended
+    measure_stop: str | None = None  # why automatic measuring ended; names an unmet target
 
 
 class StepDone(Event, frozen=True, kw_only=True):
@@ -132,6 +145,35 @@ class StepDone(Event, frozen=True, kw_only=True):
     host_ms: tuple[float | None, ...]
     loss: float | None = None
     allocated_bytes: int | None = None
+
+
+class Calibrated(Event, frozen=True, kw_only=True):
+    """The device's ceilings, measured by a case of the calibrate probe."""
+
+    case: int
+    ceilings: Ceilings
+
+
+class Parked(Event, frozen=True, kw_only=True):
+    """A worker of an interleaved case has ended a turn and waits for its next."""
+
+    case: int
+
+
+class Predicted(Event, frozen=True, kw_only=True):
+    """What a case is predicted to need, known before it runs; at the peak, by category."""
+
+    case: int
+    requested_bytes: int
+    allocated_low: int
+    allocated_high: int
+    peak_phase: Phase
+    breakdown: dict[str, int]  # category -> requested bytes; sums to requested_bytes
+    phase_peaks: dict[str, int] = {}  # phase -> requested bytes
+    attention_kernel: str | None = None  # assumed for fused attention
+    verdict: str | None = None  # against the card that is there; None without one
+    source: Literal["closed form", "traced"] = "closed form"
+    upper_bound: bool = False  # compiled models need less
 
 
 class MemoryEdge(msgspec.Struct, frozen=True, kw_only=True):
@@ -303,10 +345,13 @@ AnyEvent = (
     | Observed
     | StepDone
     | MemoryStep
+    | Predicted
     | DeviceSample
     | KernelTable
     | TimelineFacts
     | AttentionLens
+    | Calibrated
+    | Parked
     | CaseFailed
     | CaseDone
     | Log

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -19,20 +21,23 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     lifeline: bool = False  # stop when the sender's end of the pipe closes
     only_plan: bool = False  # probe, estimate, measure nothing
+    elsewhere: bool = False  # resume also on another machine or with other software
     resume: tuple[int, ...] | None = None  # cases to run of a journal that is already there
 
 
 class Engine:
     """An engine process in a session of its own. Idle, with torch loading, until run()."""
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "llmprof.core.engine"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+    def __init__(self, log: Path | None = None) -> None:
+        """Start it; what it prints before it has a run goes to `log`."""
+        with open(log or os.devnull, "ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "llmprof.core.engine"],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
 
     @property
     def pid(self) -> int:

@@ -33,9 +33,12 @@ class CaseState:
     model: ev.ModelBuilt | None = None
     observed: ev.Observed | None = None
     memory: ev.MemoryStep | None = None
+    predicted: ev.Predicted | None = None
     kernels: ev.KernelTable | None = None
     timeline: ev.TimelineFacts | None = None
     lens: ev.AttentionLens | None = None
+    ceilings: ev.Ceilings | None = None
+    environment: ev.Environment | None = None  # in which it ran
     failure: ev.Failure | None = None
     warmup: StepsView = field(default_factory=StepsView)
     measured: StepsView = field(default_factory=StepsView)
@@ -59,9 +62,9 @@ class CaseState:
     def summaries(self) -> dict[Phase, Summary]:
         """Measured device time of each phase that this mode has, milliseconds."""
         return {
-            phase: summarize(self.measured.device_ms(phase))
+            phase: summarize(times)
             for phase in self.case.phases
-            if len(self.measured)
+            if (times := self.measured.device_ms(phase))
         }
 
     @cached_property
@@ -126,6 +129,7 @@ class Reducer:
 
     def __init__(self) -> None:
         self._view = RunView()
+        self._environment: ev.Environment | None = None
         self._cases: list[CaseState] = []
         self._columns: dict[int, tuple[StepColumns, StepColumns]] = {}
         self._log: deque[ev.Log] = deque(maxlen=LOG_LINES)
@@ -166,7 +170,7 @@ class Reducer:
             case ev.RunStarted():
                 self._plan(event)
             case ev.Environment():
-                self._view = replace(self._view, environment=event)
+                self._look(event)
             case ev.RunDone():
                 self._view = replace(self._view, outcome=event.outcome)
             case _:
@@ -200,6 +204,12 @@ class Reducer:
         self._cases = [CaseState(index, case) for index, case in enumerate(event.cases)]
         self._columns = {index: (StepColumns(), StepColumns()) for index in range(len(event.cases))}
 
+    def _look(self, event: ev.Environment) -> None:
+        """The run's environment is the first that a case ran in."""
+        self._environment = event
+        if not any(state.attempt for state in self._cases):
+            self._view = replace(self._view, environment=event)
+
     def _segment(self, event: ev.Segment) -> None:
         self._view = replace(self._view, segments=(*self._view.segments, event), outcome=None)
         for index, state in enumerate(self._cases):
@@ -216,6 +226,8 @@ class Reducer:
                 self._change(event.case, model=event)
             case ev.Observed():
                 self._change(event.case, observed=event)
+            case ev.Predicted():
+                self._change(event.case, predicted=event)
             case ev.MemoryStep():
                 self._change(event.case, memory=event)
             case ev.KernelTable():
@@ -224,6 +236,10 @@ class Reducer:
                 self._change(event.case, timeline=event)
             case ev.AttentionLens():
                 self._change(event.case, lens=event)
+            case ev.Calibrated():
+                self._change(event.case, ceilings=event.ceilings)
+            case ev.Parked():
+                pass
             case ev.CaseFailed():
                 self._change(
                     event.case, status=event.failure.kind, failure=event.failure, ended_ns=event.t
@@ -247,6 +263,8 @@ class Reducer:
             attempt=old.attempt + 1,
             started_ns=event.t,
             estimate_s=old.estimate_s,
+            predicted=old.predicted,
+            environment=self._environment,
         )
 
     def _sample(self, event: ev.DeviceSample) -> None:

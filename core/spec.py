@@ -13,7 +13,7 @@ Mode = Literal["forward", "forward-grad", "forward-backward", "train"]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Attention = Literal["naive", "sdpa"]
 OptimizerKind = Literal["foreach", "fused", "loop"]
-Probe = Literal["timing", "memory", "kernels", "attention"]
+Probe = Literal["timing", "memory", "kernels", "attention", "calibrate"]
 CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 Phase = Literal["forward", "loss", "backward", "optimizer", "zero_grad"]
 
@@ -30,6 +30,11 @@ PHASES_OF: dict[Mode, tuple[Phase, ...]] = {
     "forward-backward": ("forward", "loss", "backward", "zero_grad"),
     "train": PHASES,
 }
+ATTENTION_PHASES: tuple[Phase, ...] = ("forward", "backward")
+MOST_WARMUP_STEPS = 300  # of --warmup-steps auto
+MOST_MEASURE_STEPS = 1000  # of --measure-steps auto
+TARGET_PERCENT = 1.0  # of --measure-steps auto without --target
+TURN_STEPS = 2  # measured steps of one turn of an interleaved case
 
 
 class SpecError(ValueError):
@@ -104,7 +109,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """One configuration, measured in one fresh process.
 
     The attention probe measures one attention without heads: d_model is its d and
-    context_length its L. Raises SpecError for numbers that cannot be measured.
+    context_length its L. With warmup_auto, warmup_steps is the most there may be; with a
+    target, measure_steps is. Raises SpecError for numbers that cannot be measured.
     """
 
     model: ModelShape
@@ -120,6 +126,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     measure_steps: int = 10
     device: str = "auto"
     seed: int = 0
+    warmup_auto: bool = False  # warm up until the steps are steady
+    target_percent: float | None = None  # measure until the 95 % interval is within ± this
+    interleaved: bool = False  # its steps alternate with those of the cases it is compared to
     stacks: bool = False  # kernels: find the Python line of each launch
     trace: bool = False  # kernels: keep a Chrome trace
     nvtx: bool = False  # kernels: NVTX ranges for Nsight
@@ -130,6 +139,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
                 raise SpecError(f"{option_name(field)} must be at least 1")
         if self.warmup_steps < 0:
             raise SpecError("--warmup-steps must be at least 0")
+        if self.target_percent is not None and not 0.01 <= self.target_percent <= 100:
+            raise SpecError("--target must be between 0.01 % and 100 %")
         if not 0 <= self.seed < 2**63:
             raise SpecError("--seed must be between 0 and 2**63 - 1")
 
@@ -140,7 +151,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """The phases that a step of this mode has, in order."""
+        """The phases that a step of this case has, in order."""
+        if self.probe == "attention":
+            return ATTENTION_PHASES if self.mode != "forward" else ATTENTION_PHASES[:1]
         return PHASES_OF[self.mode]
 
     @property
@@ -162,7 +175,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             parts.append("compiled" if self.compile == "default" else f"compiled {self.compile}")
         if self.batch_size != 4:
             parts.append(f"batch {self.batch_size}")
-        if self.warmup_steps != 5:
+        if self.warmup_auto:
+            parts.append("warm-up auto")
+        elif self.warmup_steps != 5:
             parts.append(f"warm-up {self.warmup_steps}")
         return " · ".join(parts)
 
@@ -204,6 +219,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     batch_sizes: tuple[int, ...] = (4,)
     warmup_steps: tuple[int, ...] = (5,)
     measure_steps: int = 10
+    warmup_auto: bool = False
+    target_percent: float | None = None
+    interleave: bool = False  # alternate the cases that differ only in switches
     variants: tuple[Variant, ...] = (Variant(),)
     device: str = "auto"
     seed: int = 0
@@ -212,6 +230,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     stacks: bool = False
     trace: bool = False
     nvtx: bool = False
+    tables: tuple[str, ...] = ()  # which a report shows, in order; none: all that apply
+    peak_tflops: float | None = None  # dense peak to divide by, in place of the card's
     force: bool = False  # try what is predicted not to fit
     silence_s: float = 600.0  # a worker silent for so long is ended
 
@@ -261,6 +281,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
                 measure_steps=self.measure_steps,
                 device=self.device,
                 seed=self.seed,
+                warmup_auto=self.warmup_auto,
+                target_percent=self.target_percent,
+                interleaved=self.interleave,
             )
             for variant in self.variants:
                 yield self._profiled(variant.apply(case))

@@ -62,7 +62,7 @@ def summarize(samples: Sequence[float]) -> Summary:
     median = statistics.median(ordered)
     if n < 2:
         return Summary(n, mean, median, ordered[0], ordered[-1])
-    std = statistics.stdev(samples, mean)
+    std = math.sqrt(math.fsum((value - mean) ** 2 for value in samples) / (n - 1))
     q1, q3 = _quantile(ordered, 0.25), _quantile(ordered, 0.75)
     mild, severe = _outliers(samples, q1, q3)
     return Summary(

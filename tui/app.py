@@ -25,13 +25,14 @@ from llmprof.tui.driver import BACKLOG, TerminalDriver
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.index import RunIndex
 from llmprof.tui.look import UNICODE, Look
+from llmprof.tui.monitor import Monitoring
 from llmprof.tui.screens.ask import AskDialog, Choice
 from llmprof.tui.screens.dialog import Dialog
 from llmprof.tui.screens.export import ExportDialog
 from llmprof.tui.screens.help import HelpDialog, active
 from llmprof.tui.screens.view import View
-from llmprof.tui.session import CannotStart, Session
-from llmprof.tui.starter import Starter
+from llmprof.tui.session import Session
+from llmprof.tui.starter import CannotStart, Starter
 from llmprof.tui.views import VIEWS
 
 PATIENCE_S = 20.0  # a stopping engine gets this long before it is killed
@@ -53,6 +54,7 @@ class Setting:
     watch: Run | None = None
     view: str = "bench"
     demo: bool = False  # a replay: it ends with the screen, without asking
+    monitoring: Monitoring = field(default_factory=Monitoring)
 
 
 class LlmprofApp(App[None]):

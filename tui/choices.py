@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 import msgspec
 
+from llmprof.core.experiments import DEFAULT, build_experiment
 from llmprof.core.runs import default_home
 from llmprof.core.spec import (
     Attention,
@@ -24,6 +26,7 @@ from llmprof.core.spec import (
 from llmprof.core.text import clean
 
 MOST_CASES = 2000
+BUDGET: dict[str, Any] = {"cpu_budget_s": None}  # sizes that were ticked are measured
 _LARGEST = 10**7
 
 
@@ -80,31 +83,26 @@ def check(choices: Choices, models: dict[str, ModelShape]) -> Checked:
             errors[field] = f"choose at least one of {field}"
     if errors:
         return Checked(None, 0, errors)
-    experiment = Experiment(
-        name="bench",
-        models=shapes,
-        modes=choices.modes,
-        precisions=choices.precisions,
-        attentions=choices.attentions,
-        optimizers=choices.optimizers,
-        context_lengths=numbers["context"],
-        batch_sizes=numbers["batch"],
-        warmup_steps=numbers["warmup"],
-        measure_steps=numbers["steps"][0],
-    )
-    return _expanded(experiment)
-
-
-def _expanded(experiment: Experiment) -> Checked:
-    e = experiment
-    size = len(e.models) * len(e.modes) * len(e.precisions) * len(e.attentions)
-    size *= len(e.optimizers) * len(e.context_lengths) * len(e.batch_sizes) * len(e.warmup_steps)
+    axes: dict[str, Any] = {
+        "models": shapes,
+        "modes": choices.modes,
+        "precisions": choices.precisions,
+        "attentions": choices.attentions,
+        "optimizers": choices.optimizers,
+        "context_lengths": numbers["context"],
+        "batch_sizes": numbers["batch"],
+        "warmup_steps": numbers["warmup"],
+    }
+    size = math.prod(len(axis) for axis in axes.values())
     if size > MOST_CASES:
         return Checked(None, size, {"models": f"{size:,} cases are too many; {MOST_CASES:,} go"})
     try:
-        return Checked(experiment, len(experiment.cases()), {})
+        experiment = build_experiment(
+            DEFAULT, axes | BUDGET | {"measure_steps": numbers["steps"][0]}
+        )
     except SpecError as error:
         return Checked(None, 0, {"models": clean(str(error))})
+    return Checked(experiment, len(experiment.cases()), {})
 
 
 def parse_numbers(text: str, label: str, least: int, many: bool) -> tuple[int, ...]:
@@ -138,7 +136,7 @@ def command(experiment: Experiment) -> tuple[str, ...]:
         ("--attention", experiment.attentions, ("naive",)),
         ("--optimizer", experiment.optimizers, ("foreach",)),
     ]
-    words = ["llmprof", "bench"]
+    words = ["llmprof", "run"]
     for name, values, default in options:
         if values != default:
             words += [name, ",".join(str(value) for value in values)]
@@ -174,6 +172,3 @@ def remember(choices: Choices, path: Path | None = None) -> None:
         draft = target.with_name(f"{target.name}.{os.getpid()}")
         draft.write_bytes(msgspec.json.encode(choices))
         draft.replace(target)
-
-
-MODE_NAMES: tuple[str, ...] = get_args(Mode)

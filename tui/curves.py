@@ -12,6 +12,7 @@ from llmprof.core.steps import StepsView
 from llmprof.tui.chart.envelope import Envelope
 
 OUTLIER_CHECK = 4000  # beyond so many samples outliers are looked for when the case is done
+FARTHEST = 1.75  # times the mean: beyond it an outlier stands at the chart's edge
 WIDTH_S = 0.002  # first stretch of an envelope
 
 
@@ -96,13 +97,13 @@ class CaseCurves:
     def scale_top(self) -> float | None:
         """What the step axis must reach: measured steps, the farthest outliers excepted.
 
-        The first warm-up steps, and an outlier beyond three times the mean, would press all
+        The first warm-up steps, and an outlier far beyond the mean, would press all
         else to the floor; they are drawn at the upper edge.
         """
         total = self.running["total"]
         if self.highest is None or not total.n:
             return self.phases["total"].highest
-        return min(self.highest, 3 * total.mean)
+        return min(self.highest, FARTHEST * total.mean)
 
     def _mean(self, name: str, values: list[float]) -> None:
         running = self.running[name]

@@ -9,7 +9,7 @@ import signal
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
@@ -63,7 +63,7 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
         self.output = TerminalFile(sys.__stderr__.fileno(), self.encoding, self._hung_up)  # type: ignore[union-attr]
-        self._file = cast(TextIO, self.output)
+        self._file = cast(Any, self.output)
         self._reported = False
 
     @property

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from llmprof.core.journal import replay
 from llmprof.core.results import RunView
-from llmprof.core.runs import Run, RunStatus, RunStore
+from llmprof.core.runlist import RunSummary, summarize
+from llmprof.core.runs import Run, RunStore
 from llmprof.core.text import clean
 
 PERIOD_S = 1.0
@@ -16,18 +17,11 @@ JOIN_S = 2.0
 
 
 @dataclass(frozen=True)
-class RunSummary:
-    """What the list of runs says of one."""
+class ListedRun:
+    """A run, its line in the list, and its figures in a few words."""
 
     run: Run
-    label: str
-    status: RunStatus
-    device: str
-    experiment: str
-    cases: int
-    done: int
-    failed: int
-    started_ns: int | None  # wall clock
+    summary: RunSummary
     headline: str
 
 
@@ -40,7 +34,7 @@ class RunIndex:
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._known: dict[str, tuple[tuple[float, int], RunView]] = {}
-        self.latest: tuple[RunSummary, ...] | None = None
+        self.latest: tuple[ListedRun, ...] | None = None
         self.error: str | None = None
         self._thread = threading.Thread(target=self._run, name="llmprof-index", daemon=True)
         self._thread.start()
@@ -70,18 +64,22 @@ class RunIndex:
             self._wake.clear()
 
     def _scan(self) -> None:
-        summaries: list[RunSummary] = []
+        listed: list[ListedRun] = []
         runs = self._store.list()
         for run in runs:
             if self._stop.is_set():
                 return
             with contextlib.suppress(OSError):  # deleted meanwhile
-                summaries.append(summarize_run(run, self._view(run)))
-            if self.latest is None and len(summaries) % 20 == 0:
-                self.latest = tuple(summaries)
+                listed.append(self._listed(run))
+            if self.latest is None and len(listed) % 20 == 0:
+                self.latest = tuple(listed)
         for gone in set(self._known) - {run.id for run in runs}:
             del self._known[gone]
-        self.latest = tuple(summaries)
+        self.latest = tuple(listed)
+
+    def _listed(self, run: Run) -> ListedRun:
+        view = self._view(run)
+        return ListedRun(run, summarize(run, view), headline(view))
 
     def _view(self, run: Run) -> RunView:
         try:
@@ -96,23 +94,6 @@ class RunIndex:
         return held[1]
 
 
-def summarize_run(run: Run, view: RunView) -> RunSummary:
-    """One line about a run."""
-    env, experiment = view.environment, view.experiment
-    return RunSummary(
-        run=run,
-        label=run.label,
-        status=run.status(view),
-        device=clean(env.device_name, 60) if env else "",
-        experiment=clean(experiment.name, 60) if experiment else "",
-        cases=len(view.cases),
-        done=sum(case.status == "ok" for case in view.cases),
-        failed=sum(case.done and case.status != "ok" for case in view.cases),
-        started_ns=view.segments[0].wall_ns if view.segments else None,
-        headline=headline(view),
-    )
-
-
 def headline(view: RunView) -> str:
     """The fastest and slowest measured case, or the only one."""
     means = [
@@ -124,4 +105,4 @@ def headline(view: RunView) -> str:
         return ""
     low, high = min(means), max(means)
     first = f"{low[1]} {low[2]} {low[0]:.4g} ms"
-    return first if low == high else f"{first} … {high[1]} {high[2]} {high[0]:.4g} ms"
+    return first if low == high else f"{first} … {high[1]} {high[0]:.4g} ms"

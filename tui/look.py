@@ -6,7 +6,7 @@ import locale
 import os
 from dataclasses import dataclass
 
-from llmprof.tui.chart.plot import ASCII_GLYPHS, Glyphs
+from llmprof.tui.chart.plot import ASCII_GLYPHS, UNICODE_GLYPHS, Glyphs
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Look:
     """One set of glyphs."""
 
     ascii: bool = False
-    chart: Glyphs = Glyphs()
+    chart: Glyphs = UNICODE_GLYPHS
     rule: str = "─"
     on: str = "●"
     off: str = "○"
@@ -46,7 +46,7 @@ ASCII = Look(
     ascii=True,
     chart=ASCII_GLYPHS,
     rule="-",
-    on="x",
+    on="*",
     off=".",
     cursor=">",
     dot="|",
@@ -55,7 +55,7 @@ ASCII = Look(
     plus_minus="+-",
     dash="-",
     ellipsis="~",
-    ok="ok",
+    ok="+",
     bad="x",
     running=">",
     pending=".",
@@ -66,7 +66,7 @@ ASCII = Look(
 _PLAIN = str.maketrans(
     {
         "±": "+-", "×": "x", "·": "|", "–": "-", "…": "~", "µ": "u", "°": "deg", "−": "-",
-        "●": "x", "○": ".", "▸": ">", "✓": "ok", "✗": "x", "│": "|", "─": "-", "↑": "^",
+        "●": "*", "○": ".", "▸": ">", "✓": "ok", "✗": "x", "│": "|", "─": "-", "↑": "^",
         "↓": "v", "←": "<", "→": ">", "≤": "<=", "≥": ">=", "—": "-", "’": "'", "⏎": "enter",
         "\u202f": " ", "\u00a0": " ",
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmprof.core.eta import remaining
 from llmprof.core.results import CaseState, RunView
 
 
@@ -24,7 +25,8 @@ def progress(view: RunView) -> Progress:
     share = case_share(case) if case else None
     total = len(view.cases)
     run_share = (view.cases_done + (share or 0.0)) / total if total else None
-    return Progress(share, run_share, _elapsed(view), _left(view, share), doing(view))
+    eta = remaining(view) if view.outcome is None else None
+    return Progress(share, run_share, _elapsed(view), eta.seconds if eta else None, doing(view))
 
 
 def case_share(case: CaseState) -> float:
@@ -58,39 +60,3 @@ def _elapsed(view: RunView) -> float | None:
     if not view.segments:
         return None
     return max(0.0, (view.last_t - view.segments[-1].t) / 1e9)
-
-
-def _left(view: RunView, share: float | None) -> float | None:
-    """Seconds to the end: the cases' own estimates, else the mean of those that are done."""
-    if view.outcome is not None or not view.cases:
-        return None
-    known = [s for case in view.cases if (s := _duration(case)) is not None]
-    mean = sum(known) / len(known) if known else None
-    left = 0.0
-    for case in view.cases:
-        if case.done:
-            continue
-        whole = case.estimate_s if case.estimate_s is not None else mean
-        if case.status == "running":
-            whole = _running(view, case, share, whole)
-        if whole is None:
-            return None
-        left += whole
-    return left
-
-
-def _running(
-    view: RunView, case: CaseState, share: float | None, whole: float | None
-) -> float | None:
-    if case.started_ns is None:
-        return whole
-    spent = max(0.0, (view.last_t - case.started_ns) / 1e9)
-    if share and share >= 0.3:
-        return spent * (1 - share) / share
-    return None if whole is None else max(0.0, whole - spent)
-
-
-def _duration(case: CaseState) -> float | None:
-    if case.status != "ok" or case.started_ns is None or case.ended_ns is None:
-        return None
-    return (case.ended_ns - case.started_ns) / 1e9

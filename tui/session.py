@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -9,13 +10,9 @@ from llmprof.core.runs import Run, RunStore
 from llmprof.core.spec import Experiment
 from llmprof.core.text import clean
 from llmprof.tui.feed import Feed, Snapshot
-from llmprof.tui.starter import Starter
+from llmprof.tui.starter import CannotStart, Starter
 
 ALIVE_S = 0.5  # how often the lock is looked at
-
-
-class CannotStart(RuntimeError):
-    """A run that was not started; its text is one line for the user."""
 
 
 class Session:
@@ -72,8 +69,13 @@ class Session:
             raise CannotStart(f"{going.label} is still running; stop it first, or wait")
         try:
             run = self.store.create(experiment.name)
-            self.starter.start(run, experiment, command)
         except OSError as error:
+            raise CannotStart(clean(f"cannot create a run: {error}", 200)) from error
+        try:
+            self.starter.start(run, experiment, command)
+        except (OSError, CannotStart) as error:
+            with contextlib.suppress(OSError, RuntimeError):
+                run.delete()  # an empty run would only clutter the list
             raise CannotStart(clean(f"cannot start a run: {error}", 200)) from error
         self.own = run
         self.watch(run)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Protocol
 
 from llmprof.core.launch import Engine, Plan
 from llmprof.core.runs import Run
 from llmprof.core.spec import Experiment
+
+
+class CannotStart(RuntimeError):
+    """A run that was not started; its text is one line for the user."""
 
 
 class Starter(Protocol):
@@ -18,7 +26,7 @@ class Starter(Protocol):
         """Prepare what makes the next start quick; called after the first frame, in a thread."""
 
     def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
-        """Start measuring into a run. Raises OSError when no process can be started."""
+        """Start measuring into a run. Raises CannotStart or OSError."""
 
     def exit_code(self) -> int | None:
         """Exit code of the engine started last, None while it lives or when there is none."""
@@ -44,7 +52,9 @@ class EngineStarter:
                 self._idle = Engine()
 
     def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
-        """Hand the plan to the waiting engine, or to a new one."""
+        """Hand the plan to the waiting engine, or to a new one. Raises CannotStart or OSError."""
+        if importlib.util.find_spec("torch") is None:
+            raise CannotStart("torch is not installed, and measuring needs it: pip install torch")
         plan = Plan(run_dir=str(run.path), experiment=experiment, command=command)
         with self._lock:
             engine, self._idle = self._idle, None
@@ -76,3 +86,38 @@ class EngineStarter:
         if engine is not None:
             with contextlib.suppress(OSError):
                 engine.dismiss()
+
+
+class ReplayStarter:
+    """Replays a recording, whatever is asked for; ends with the screen."""
+
+    def __init__(self, recording: Path, speed: float) -> None:
+        self._recording, self._speed = recording, speed
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def warm(self) -> None:
+        """Nothing needs to be prepared."""
+
+    def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
+        """Replay into the run. Raises OSError."""
+        words = [str(self._recording), str(run.path), str(self._speed)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "llmprof.core.demo", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._processes.append(process)
+
+    def exit_code(self) -> int | None:
+        """Exit code of the newest replay, None while it lives."""
+        return self._processes[-1].poll() if self._processes else None
+
+    def dismiss(self) -> None:
+        """Close the replays' input, which ends them."""
+        for process in self._processes:
+            if process.stdin is not None:
+                process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(2)

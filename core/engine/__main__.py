@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import msgspec
 
 from llmprof.core.engine.loop import EngineRun
 from llmprof.core.engine.signals import Signals
-from llmprof.core.engine.workers import WorkerPool
+from llmprof.core.engine.workers import WorkerPool, redirect_output
 from llmprof.core.launch import Plan
 from llmprof.core.runs import Run
 
@@ -29,18 +28,11 @@ def main() -> int:
     run = Run(Path(plan.run_dir))
     try:
         with run.lock():
-            _redirect(run)
+            redirect_output(run.log)
             EngineRun(plan, run, pool, Signals()).run()
     except BlockingIOError:
         return 2  # another engine has this run
     return 0
-
-
-def _redirect(run: Run) -> None:
-    fd = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    for standard in (1, 2):
-        os.dup2(fd, standard)
-    os.close(fd)
 
 
 if __name__ == "__main__":

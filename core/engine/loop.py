@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 import msgspec
@@ -17,8 +18,10 @@ from llmprof.core.devices.process import SamplerProcess
 from llmprof.core.engine import plan as planning
 from llmprof.core.engine.request import Request
 from llmprof.core.engine.signals import KILL, Signals
+from llmprof.core.engine.turns import Live, alternate, batches
 from llmprof.core.engine.workers import Worker, WorkerPool
 from llmprof.core.hostmem import available_bytes, oom_kills
+from llmprof.core.identity import differences
 from llmprof.core.journal import JournalWriter, replay
 from llmprof.core.launch import Plan
 from llmprof.core.runs import Run
@@ -45,6 +48,7 @@ class EngineRun:
         self._sampler: SamplerProcess | None = None
         self._cases = plan.experiment.cases()
         self._environment: ev.Environment | None = None
+        self._earlier: ev.Environment | None = None  # in which a resumed run was measured
         self._stopping: Stopping = "no"
         self._poll = select.poll()
         self._poll.register(signals.fd, select.POLLIN)
@@ -73,7 +77,10 @@ class EngineRun:
             )
         )
         if self._plan.resume is not None:
-            self._cases = tuple(state.case for state in replay(self._run.journal).cases)
+            before = replay(self._run.journal)
+            self._cases = tuple(state.case for state in before.cases)
+            measured = any(state.environment is not None for state in before.cases)
+            self._earlier = before.environment if measured else None
             return
         self._journal.append(
             ev.RunStarted(
@@ -91,10 +98,11 @@ class EngineRun:
         if self._plan.only_plan:
             return "complete"
         self._start_sampler()
-        for index in wanted:
+        assert self._environment is not None
+        for group in batches(wanted, self._cases, self._environment.memory_free_bytes):
             if self._stopping != "no":
                 return "stopped"
-            self._case(index)
+            self._together(group)
         return "stopped" if self._stopping != "no" else "complete"
 
     def _look(self) -> bool:
@@ -102,9 +110,22 @@ class EngineRun:
         worker = self._start(None, -1, self._plan.experiment.device)
         self._follow(worker)
         code = worker.close()
+        if self._environment is not None and self._elsewhere(self._environment):
+            return False
         if self._environment is None and self._stopping == "no":
             self._say(f"no device could be read (worker exit {code})", "error")
         return self._environment is not None
+
+    def _elsewhere(self, environment: ev.Environment) -> bool:
+        """Whether a resumed run's other figures are from another machine, which isn't allowed."""
+        if self._earlier is None or self._plan.elsewhere:
+            return False
+        wrong = differences(self._earlier, environment)
+        if wrong:
+            self._say(
+                f"not resumed, this is not where it was measured: {'; '.join(wrong)}", "error"
+            )
+        return bool(wrong)
 
     def _wanted(self) -> list[int]:
         """Cases to run; those that are left out by the budget are journalled as such."""
@@ -113,7 +134,8 @@ class EngineRun:
         for index, estimate in enumerate(estimates):
             self._journal.append(ev.Planned(case=index, estimate_s=estimate))
         on_cpu = self._environment.device == "cpu"
-        budget = self._plan.experiment.cpu_budget_s if on_cpu else None
+        resumed = self._plan.resume is not None  # what is wanted has been chosen before
+        budget = self._plan.experiment.cpu_budget_s if on_cpu and not resumed else None
         skipped = planning.left_out(self._cases, estimates, budget)
         wanted = []
         for index in range(len(self._cases)):
@@ -125,7 +147,17 @@ class EngineRun:
                 wanted.append(index)
         return wanted
 
-    def _case(self, index: int) -> None:
+    def _together(self, group: tuple[int, ...]) -> None:
+        """Run a case, or several whose measured steps alternate."""
+        live = []
+        for index in group:
+            one = self._launch(index)
+            if one is not None and self._advance(one):
+                live.append(one)
+        alternate(live, self._advance)
+
+    def _launch(self, index: int) -> Live | None:
+        """Start a case's worker; None for a case that need not be tried."""
         assert self._environment is not None
         case, environment = self._cases[index], self._environment
         on_cpu = environment.device == "cpu"
@@ -133,18 +165,34 @@ class EngineRun:
         refused = planning.refusal(case, self._plan.experiment, environment, free)
         if refused is not None:
             self._fail(index, refused)
-            return
+            return None
         limit = int(free * MEMORY_SHARE) if on_cpu and free is not None else None
+        scratch = TemporaryDirectory(prefix="llmprof-", ignore_cleanup_errors=True)
         kills = oom_kills()
-        worker = self._start(case, index, environment.device, limit)
+        worker = self._start(case, index, environment.device, limit, scratch.name)
         self._journal.append(ev.CaseStarted(case=index, pid=worker.pid))
-        finished, overdue = self._follow(worker)
-        code = worker.close()
-        if not finished:
-            self._fail(index, self._ending(code, overdue, oom_kills() > kills))
+        return Live(index, worker, scratch, kills)
+
+    def _advance(self, live: Live) -> bool:
+        """Let a worker go on until it parks (True) or has ended, which is journalled (False)."""
+        live.worker.give_turn()
+        overdue = self._follow(live.worker)
+        if live.worker.parked:
+            return True
+        code = live.worker.close()
+        live.scratch.cleanup()
+        if not live.worker.finished:
+            killed = oom_kills() > live.memory_kills
+            self._fail(live.index, self._ending(code, overdue, killed))
+        return False
 
     def _start(
-        self, case: Case | None, index: int, device: str, limit: int | None = None
+        self,
+        case: Case | None,
+        index: int,
+        device: str,
+        limit: int | None = None,
+        scratch: str | None = None,
     ) -> Worker:
         request = Request(
             case=case,
@@ -152,20 +200,21 @@ class EngineRun:
             device=device,
             run_dir=str(self._run.path),
             memory_limit_bytes=limit,
+            scratch=scratch,
             created_ns=time.monotonic_ns(),
         )
         return self._pool.start(request, str(self._run.log))
 
-    def _follow(self, worker: Worker) -> tuple[bool, bool]:
-        """Journal what a worker sends until it ends: (it said how its case ended, overdue)."""
-        finished = overdue = False
+    def _follow(self, worker: Worker) -> bool:
+        """Journal what a worker sends until it ends or parks; whether it was silent too long."""
+        overdue = False
         killed_at: float | None = None
         for fd in worker.fds:
             self._poll.register(fd, select.POLLIN)
         try:
-            while not worker.ended:
+            while not worker.ended and not worker.parked:
                 self._wait()
-                finished |= self._take(worker)
+                self._take(worker)
                 now = time.monotonic()
                 if now - worker.heard > self._plan.experiment.silence_s and not overdue:
                     overdue = True
@@ -177,14 +226,14 @@ class EngineRun:
                     killed_at = now
                 elif killed_at is not None and now - killed_at > STOP_GRACE_S:
                     worker.kill()
-            return finished | self._take(worker), overdue
+            self._take(worker)
+            return overdue
         finally:
             for fd in worker.fds:
                 self._poll.unregister(fd)
 
-    def _take(self, worker: Worker) -> bool:
-        """Journal what has arrived from a worker; whether its case's end was among it."""
-        finished = False
+    def _take(self, worker: Worker) -> None:
+        """Journal what has arrived from a worker, noting whether it parked or ended its case."""
         good = []
         for line in worker.read():
             try:
@@ -195,10 +244,10 @@ class EngineRun:
             good.append(line)
             if isinstance(event, ev.Environment):
                 self._environment = event
-            finished |= isinstance(event, (ev.CaseDone, ev.CaseFailed))
+            worker.parked |= isinstance(event, ev.Parked)
+            worker.finished |= isinstance(event, (ev.CaseDone, ev.CaseFailed))
         if good:
             self._journal.append_lines(b"".join(good))
-        return finished
 
     def _wait(self) -> None:
         """Sleep until something arrives; journal samples, note signals and a lost owner."""

@@ -15,4 +15,5 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     device: str  # "auto", "cpu", "cuda", "cuda:1"
     run_dir: str
     memory_limit_bytes: int | None = None  # CPU only: what may be mapped beyond the start
+    scratch: str | None = None  # an empty folder that is removed with the worker
     created_ns: int = 0  # when the engine asked for the process

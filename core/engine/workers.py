@@ -11,17 +11,20 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 import msgspec
 
 CHUNK = 1 << 18
 
 
-def _target(request: bytes, events: Connection, lifeline: Connection, log: str) -> None:
+def _target(
+    request: bytes, events: Connection, lifeline: Connection, turns: Connection, log: str
+) -> None:
     # Imported in the worker: the engine's process must stay without torch.
     from llmprof.core.worker.main import work
 
-    work(request, events, lifeline, log)
+    work(request, events, lifeline, turns, log)
 
 
 class WorkerPool:
@@ -39,25 +42,31 @@ class WorkerPool:
         """A worker on a request."""
         events_read, events_write = self._context.Pipe(duplex=False)
         line_read, line_write = self._context.Pipe(duplex=False)
+        turns_read, turns_write = self._context.Pipe(duplex=False)
         process = self._context.Process(
             target=_target,
-            args=(msgspec.json.encode(request), events_write, line_read, log),
+            args=(msgspec.json.encode(request), events_write, line_read, turns_read, log),
         )
         process.start()
-        events_write.close()
-        line_read.close()
-        return Worker(process, events_read, line_write)
+        for theirs in (events_write, line_read, turns_read):
+            theirs.close()
+        return Worker(process, events_read, line_write, turns_write)
 
 
 class Worker:
     """One worker process as its engine sees it."""
 
-    def __init__(self, process: BaseProcess, events: Connection, lifeline: Connection) -> None:
+    def __init__(
+        self, process: BaseProcess, events: Connection, lifeline: Connection, turns: Connection
+    ) -> None:
         self._process = process
         self._events = events
         self._lifeline = lifeline
+        self._turns = turns
         self._rest = b""
         self.heard = time.monotonic()
+        self.parked = False  # it has ended a turn and waits for its next
+        self.finished = False  # it has said how its case ended
         os.set_blocking(events.fileno(), False)
 
     @property
@@ -87,6 +96,15 @@ class Worker:
         *lines, self._rest = b"".join(data).split(b"\n")
         return [line + b"\n" for line in lines]
 
+    def give_turn(self) -> None:
+        """Let a parked worker go on; its silence counts from now."""
+        if not self.parked:
+            return
+        self.parked = False
+        self.heard = time.monotonic()
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._turns.fileno(), b".")
+
     def ask_to_stop(self) -> None:
         """Let it send the steps it has and end."""
         self._signal(signal.SIGTERM)
@@ -100,6 +118,7 @@ class Worker:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self._lifeline.close()
+        self._turns.close()
         self._process.join(5)
         code = self._process.exitcode
         self._events.close()
@@ -112,3 +131,11 @@ class Worker:
                 os.killpg(self.pid, number)
             else:
                 os.kill(self.pid, number)
+
+
+def redirect_output(log: Path) -> None:
+    """Append what this process and its children print to a log."""
+    fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for standard in (1, 2):
+        os.dup2(fd, standard)
+    os.close(fd)

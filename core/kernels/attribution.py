@@ -63,22 +63,22 @@ class Activities:
     def __len__(self) -> int:
         return len(self.event)
 
-    @property
+    @cached_property
     def start(self) -> Int64:
         """Start times, nanoseconds."""
         return self.columns.start[self.event]
 
-    @property
+    @cached_property
     def end(self) -> Int64:
         """End times, nanoseconds."""
         return self.columns.end[self.event]
 
-    @property
+    @cached_property
     def name(self) -> Int32:
         """Positions in the columns' names."""
         return self.columns.name[self.event]
 
-    @property
+    @cached_property
     def kind(self) -> Int64:
         """Kinds of the events."""
         return self.columns.kind[self.event].astype(np.int64)

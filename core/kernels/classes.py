@@ -28,9 +28,11 @@ _ATTENTION = re.compile(
 _GEMM = re.compile(
     r"gemm|gemv|nvjet|cutlass\w*_(?:tensorop|simt|wmma)|xmma|splitk|wgmma|dot_kernel|matmul", re.I
 )
-_NORM = re.compile(r"(?:layer|rms|group|batch|instance)_?norm|RowwiseMoments", re.I)
+_NORM = re.compile(r"(?:layer|rms|group|batch|instance)_?norm|RowwiseMoments|triton_\w*rsqrt", re.I)
 _COPY = re.compile(r"(?:\b|_)copy_kernel|direct_copy|CatArray|float(?:8|16)_copy", re.I)
-_REDUCE = re.compile(r"reduce_kernel|\bcub::\w*Reduce|DeviceReduce|block_reduce", re.I)
+_REDUCE = re.compile(
+    r"reduce_kernel|triton_(?:red|per)_|\bcub::\w*Reduce|DeviceReduce|block_reduce", re.I
+)
 _ELEMENTWISE = re.compile(r"elementwise|pointwise|triton_poi", re.I)
 _COPY_OPS = re.compile(
     r"aten::(?:copy_|_?to_copy|clone|contiguous|cat|stack|_foreach_copy_|_reshape_copy)$"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -58,7 +59,7 @@ class EventColumns:
     def __len__(self) -> int:
         return len(self.start)
 
-    @property
+    @cached_property
     def end(self) -> Int64:
         """End times, nanoseconds."""
         return self.start + self.duration

@@ -34,7 +34,7 @@ def lens_rows(activities: Activities, case: Case) -> tuple[LensRow, ...]:
     rows = []
     for direction in ("forward", "backward"):
         going_back = direction == "backward"
-        for name in dict.fromkeys(STAGES[label] for label in activities.tree.lenses):
+        for name in STAGES.values():
             mine = (stage == _position(name)) & (backward == going_back)
             if not mine.any():
                 continue

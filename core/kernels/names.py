@@ -3,113 +3,145 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
-LONGEST = 72
+LONGEST = 80
+_TAIL = 26  # characters kept at the end of a name that is cut: there GEMMs differ
 
 _NAMESPACES = re.compile(
     r"\(anonymous namespace\)::|\b(?:at|native|cuda|c10|std|cub|thrust|detail|internal|cutlass|"
-    r"__nv_static_\w+|binary_internal|pytorch_flash|at_cuda_detail|CUB_\w+|ns|__\d+|aten)::"
+    r"cudnn|fusion|cublasLt|memory|binary_internal|pytorch_flash|CUB_\w+|__nv_static_\w+)::"
 )
-_FUNCTOR = re.compile(
-    r"\b(?!BinaryFunctor|UnaryFunctor|AUnaryFunctor|BUnaryFunctor|CompareEqFunctor\b)"
-    r"(?:CUDAFunctor(?:OnSelf|OnOther)?_)?(\w*?)(?:Functor|_functor|Op|Ops|NormOp)\b"
+_LIBRARY = (  # what cuBLAS and cuDNN write out at length in their kernels' names
+    (re.compile(r"_execute_(?:(\w+?)_)?kernel_*\w*$"), lambda m: f"_{m[1]}" if m[1] else ""),
+    (re.compile(r"_kernel\d+_\d+$"), ""),
+    (re.compile(r"generated_fort_native_"), ""),
+    (re.compile(r"(tile)size|(s)tage(?=\d)|(w)arpsize|(w)arpgroupsize"), r"\1\2\3\4"),
+    (re.compile(r"align([ac]\d)_align([ac]\d)"), r"\1\2"),
 )
-_LAUNCHED_BY = re.compile(r"(\w+?)_kernel(?:_cuda|_impl|_float\w*)?\(at::TensorIterator")
-_OUTER = (
-    "vectorized_elementwise_kernel",
-    "unrolled_elementwise_kernel",
-    "elementwise_kernel_with_index",
-    "elementwise_kernel",
-    "reduce_kernel",
-    "multi_tensor_apply_kernel",
-    "index_elementwise_kernel",
+_OUTER = re.compile(
+    r"(?:vectorized|unrolled|legacy)?_?elementwise_kernel(?:_manual_unroll|_with_index)?"
+    r"|reduce_kernel|multi_tensor_apply_kernel|index_elementwise_kernel|bernoulli_kernel"
 )
+_CUDA_FUNCTOR = re.compile(r"\bCUDAFunctor(?:OnSelf|OnOther)?_(\w+)")
+_FUNCTOR = re.compile(r"\b(\w+?)(?:Functor|_functor|NormOps|Ops)\b")
+_WRAPPERS = frozenset(
+    {"Binary", "Unary", "AUnary", "BUnary", "Reduce", "func_wrapper", "BinaryOpScalar"}
+)
+_LAUNCHER = re.compile(
+    r"(\w+?)(?:_kernel(?:_cuda|_impl|_cuda_impl)?|_cuda_)(?:<[^()]*>)?"
+    r"\((?:at::TensorIterator|c10::ArrayRef)"
+)
+_STD = re.compile(r"\bstd::(multiplies|plus|minus|divides)<")
+_ARITHMETIC = {"multiplies": "mul", "plus": "add", "minus": "sub", "divides": "div"}
+_PLAIN = re.compile(r"::([A-Z]\w*)<(?:float|double|c10::\w+)>")
 _DTYPES = {
     "float": "f32",
     "double": "f64",
     "c10::BFloat16": "bf16",
-    "c10::Half": "f16",
     "__nv_bfloat16": "bf16",
+    "c10::Half": "f16",
     "__half": "f16",
+    "unsigned char": "u8",
+    "long": "i64",
+    "bool": "bool",
 }
-_DTYPE = re.compile("|".join(map(re.escape, _DTYPES)))
-_WHOLE = re.compile(r"[\w.:~ -]+")
+_DTYPE = re.compile(rf"(?<!unsigned )\b(?:{'|'.join(map(re.escape, _DTYPES))})\b(?! int)")
+_NUMBERS = re.compile(r"(?<![\w.#])(?:\d+|true|false)(?=u?l?\b)")
 
 
 def short_names(names: Sequence[str]) -> tuple[str, ...]:
     """A readable name for each kernel; different kernels get different names.
 
-    Names that would be equal are told apart by their whole template arguments if that is short
-    enough, else by a number.
+    Names that would be equal are told apart by the numbers among their template arguments, and
+    where these are equal too by a number of our own.
     """
-    first = [short_name(name) for name in names]
+    brief = [short_name(name) for name in names]
+    alike = Counter(dict(zip(names, brief, strict=True)).values())
     taken: dict[str, str] = {}
-    result = []
-    for name, brief in zip(names, first, strict=True):
-        alike = len({n for n, b in zip(names, first, strict=True) if b == brief}) > 1
-        chosen = f"{brief} {_template(name)}".rstrip() if alike else brief
-        result.append(_distinct(_cut(chosen), name, taken))
-    return tuple(result)
+    return tuple(
+        _distinct(f"{text} {_template(name)}".rstrip() if alike[text] > 1 else text, name, taken)
+        for name, text in zip(names, brief, strict=True)
+    )
 
 
 def short_name(name: str) -> str:
-    """One kernel's name without return type, namespaces and arguments."""
-    body = name.removeprefix("void ")
-    if _WHOLE.fullmatch(body) and "::" not in body.removeprefix("aten::"):
-        return _cut(body)
-    head, template = split_template(body)
+    """One kernel's name without return type, namespaces and arguments.
+
+    Of an elementwise, reducing or foreach kernel first what it applies, then the kernel's form.
+    """
+    if "::" in name and "(" not in name and "<" not in name:
+        return name  # an op's name, not a C++ kernel's
+    head, template = split_template(name.removeprefix("void "))
     base = _NAMESPACES.sub("", head).split("::")[-1].strip() or head
+    if "::" not in head and not template:
+        base = _library_name(head.strip())
     if base in ("Kernel", "Kernel2"):  # CUTLASS wraps the kernel that tells what it is
-        return _cut(_NAMESPACES.sub("", template).split("<")[0].split("::")[-1] or base)
-    if base in _OUTER:
-        return _cut(f"{base.removesuffix('_kernel')} {_inner(template)}".strip())
-    dtype = _dtype(template)
-    return _cut(f"{base} {dtype}".strip())
+        base, template = _NAMESPACES.sub("", template).split("<")[0].split("::")[-1] or base, ""
+    form = base.replace("_kernel", "")
+    if _OUTER.fullmatch(base):
+        what = _applied(template)
+        return " ".join(filter(None, (what, _dtype(template), "·" if what else "", form)))
+    return f"{form if template else base} {_dtype(template)}".strip()
 
 
 def split_template(name: str) -> tuple[str, str]:
     """A C++ name's head and what stands in its first angle brackets; arguments are dropped."""
-    protected = name.replace("(anonymous namespace)::", "")
-    opening, call = protected.find("<"), protected.find("(")
-    if opening < 0 or (0 <= call < opening):
-        return (protected[:call] if call >= 0 else protected), ""
+    plain = name.replace("(anonymous namespace)::", "")
+    opening, call = plain.find("<"), plain.find("(")
+    if opening < 0 or 0 <= call < opening:
+        return (plain[:call] if call > 0 else plain), ""
     depth = 0
-    for position in range(opening, len(protected)):
-        depth += {"<": 1, ">": -1}.get(protected[position], 0)
+    for position in range(opening, len(plain)):
+        depth += {"<": 1, ">": -1}.get(plain[position], 0)
         if depth == 0:
-            return protected[:opening], protected[opening + 1 : position]
-    return protected[:opening], protected[opening + 1 :]
+            return plain[:opening], plain[opening + 1 : position]
+    return plain[:opening], plain[opening + 1 :]
 
 
-def _inner(template: str) -> str:
-    """What an elementwise, reduce or foreach kernel applies, and to which dtype."""
-    launcher = _LAUNCHED_BY.search(template)
-    functors = [match[1] for match in _FUNCTOR.finditer(template) if match[1]]
-    what = functors[-1] if functors else ""
-    if launcher and not functors:
-        what = launcher[1]
-    return f"{what} {_dtype(template)}".strip()
+def _applied(template: str) -> str:
+    """What a general kernel applies: its functor, or the function whose lambda it got."""
+    if launcher := _LAUNCHER.search(template):
+        return launcher[1].removesuffix("_cuda")
+    if functor := _CUDA_FUNCTOR.search(template):
+        return functor[1]
+    if operation := _STD.search(template):
+        return ("addc" if "PointwiseOp" in template else "") + _ARITHMETIC[operation[1]]
+    functors = [each for each in _FUNCTOR.findall(template) if each not in _WRAPPERS]
+    functors += [each for each in _PLAIN.findall(template) if not each.endswith("Functor")]
+    last = functors[-1] if functors else ""
+    return last.lower() if last.istitle() else last
+
+
+def _library_name(name: str) -> str:
+    for pattern, short in _LIBRARY:
+        name = pattern.sub(short, name)
+    return name
 
 
 def _dtype(template: str) -> str:
-    kinds = dict.fromkeys(_DTYPES[match] for match in _DTYPE.findall(template))
-    return "→".join(reversed(list(kinds))) if len(kinds) == 2 else " ".join(kinds)
+    """The result's and the operand's dtype, as far as the template tells."""
+    kinds = list(dict.fromkeys(_DTYPES[match] for match in _DTYPE.findall(template)))
+    numeric = [kind for kind in kinds if kind not in ("bool", "i64")] or kinds
+    return "/".join(numeric[:2])
 
 
 def _template(name: str) -> str:
     _, template = split_template(name.removeprefix("void "))
-    numbers = re.findall(r"(?<![\w.])(?:\d+|true|false)(?:u?l?)\b", template)
+    numbers = _NUMBERS.findall(template)
     return f"<{','.join(numbers[:8])}>" if numbers else ""
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+def _cut(text: str, longest: int = LONGEST) -> str:
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest - _TAIL - 1]}…{text[-_TAIL:]}"
 
 
-def _distinct(brief: str, name: str, taken: dict[str, str]) -> str:
-    candidate, number = brief, 1
+def _distinct(text: str, name: str, taken: dict[str, str]) -> str:
+    candidate, number = _cut(text), 1
     while taken.setdefault(candidate, name) != name:
         number += 1
-        candidate = f"{brief[: LONGEST - 5]} #{number}"
+        candidate = f"{_cut(text, LONGEST - 5)} #{number}"
     return candidate

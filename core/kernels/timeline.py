@@ -82,7 +82,8 @@ def find_gaps(activities: Activities, begin: int, end: int) -> Gaps:
     after = np.searchsorted(activities.start, right)  # the activity that ended the gap
     launched = np.full(len(right), np.iinfo(np.int64).min)
     known = (after < len(activities)) & (right < end)
-    launch = np.where(known, activities.launch[np.minimum(after, len(activities) - 1)], NONE)
+    launch = np.full(len(right), NONE)
+    launch[known] = activities.launch[after[known]]
     found = launch >= 0
     launched[found] = activities.columns.start[launch[found]]
     return Gaps(left[idle], right[idle], (launched > left)[idle])

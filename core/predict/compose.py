@@ -42,12 +42,15 @@ def _tape(case: Case, layers: int, capability: tuple[int, int]) -> list[Segment]
         model.cache.clear()
         tape.segment("backward", layers)
         del logits
-        tape.backward(tape.new(1, 4))
+        root = tape.new(1, 4)  # torch.autograd.backward holds it to the end
+        tape.backward(root)
+        del root
         tape.segment("end")
         del loss
     else:
         model.cache.clear()
         tape.segment("end")
+        tape.forget()
     segments = tape.segments[:-1]
     tape.segments = []
     return segments

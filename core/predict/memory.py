@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from llmprof.core.predict.allocator import BLOCK, SMALL
 from llmprof.core.predict.attention import choose
 from llmprof.core.predict.compose import PhaseLevel, step_levels
 from llmprof.core.predict.slack import allocated_band
 from llmprof.core.predict.tape import (
-    BLOCK,
     CATEGORIES,
     INPUTS,
-    LARGE,
     OPTIMIZER,
     PARAMETERS,
     TEMPORARIES,
@@ -97,11 +96,11 @@ def resident(case: Case, capability: tuple[int, int] = HOPPER) -> Level:
     sizes[PARAMETERS] = FP32 * case.model.parameters
     if case.mode == "train":
         sizes[OPTIMIZER] = _moments(case)
-    sizes[INPUTS] = _inputs(case)
-    sizes[WORKSPACE] = workspace_bytes(case, capability)
+    sizes[INPUTS] = sum(inputs(case))
+    sizes[WORKSPACE] = sum(workspaces(case, capability))
     tensors = tensor_sizes(case.model)
     copies = 3 if case.mode == "train" else 1
-    large = copies * sum(size > LARGE for size in tensors)
+    large = copies * sum(size > SMALL for size in tensors)
     rounded = copies * sum(-(-size // BLOCK) * BLOCK for size in tensors)
     rounded += sizes[INPUTS] + sizes[WORKSPACE]
     return Level(tuple(sizes), rounded, large)
@@ -119,15 +118,15 @@ def tensor_sizes(model: ModelShape) -> list[int]:
     return [FP32 * numel for numel in numels if numel]
 
 
-def workspace_bytes(case: Case, capability: tuple[int, int]) -> int:
-    """cuBLAS workspace: one a thread that multiplies (forward, autograd), inside the allocator.
+def workspaces(case: Case, capability: tuple[int, int]) -> tuple[int, ...]:
+    """cuBLAS workspaces: one a thread that multiplies (forward, autograd), inside the allocator.
 
     32 MiB on compute capability 9 and 10, else 8.125 MiB (CUDABlas.cpp, CUBLAS_WORKSPACE_CONFIG
     unset); products with a bias take 1 MiB more for cublasLt, in the forward's thread.
     """
     each = 32 * _MIB if capability[0] in (9, 10) else 8 * _MIB + 128 * 1024
-    threads = 2 if "backward" in case.phases else 1
-    return threads * each + (_MIB if case.model.qkv_bias else 0)
+    lt = (_MIB,) if case.model.qkv_bias else ()
+    return (*lt, each, each) if "backward" in case.phases else (*lt, each)
 
 
 def _moments(case: Case) -> int:
@@ -135,13 +134,15 @@ def _moments(case: Case) -> int:
     return 2 * FP32 * case.model.parameters + steps
 
 
-def _inputs(case: Case) -> int:
+def inputs(case: Case) -> tuple[int, ...]:
+    """Bytes of RoPE's two tables, the causal mask, the loss scaler, tokens and targets."""
     length = case.context_length
-    tokens = 2 * case.tokens * INDEX
-    rope = length * case.model.head_dim * FP32
+    table = length * case.model.head_dim // 2 * FP32
     mask = length * length if case.attention == "naive" else 0
     scaler = 2 * FP32 if case.precision == "fp16" and "backward" in case.phases else 0
-    return tokens + rope + mask + scaler
+    if case.batch_size == 1:  # both are views of one row
+        return table, table, mask, scaler, (length + 1) * INDEX, 0
+    return table, table, mask, scaler, case.tokens * INDEX, case.tokens * INDEX
 
 
 def _optimizer(case: Case, base: Level, before: Level) -> list[PhaseLevel]:
@@ -153,7 +154,7 @@ def _optimizer(case: Case, base: Level, before: Level) -> list[PhaseLevel]:
     step = Level(
         tuple(temporary),
         sum(-(-size // BLOCK) * BLOCK for size in used),
-        sum(size > LARGE for size in used),
+        sum(size > SMALL for size in used),
     )
     return [
         PhaseLevel("optimizer", before.plus(step), before),

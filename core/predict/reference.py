@@ -6,6 +6,8 @@ so this file follows the model line by line, without data.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llmprof.core.predict import attention as kernels
 from llmprof.core.predict.tape import COPIES, Tape, Tensor
 from llmprof.core.spec import Case
@@ -29,6 +31,7 @@ class Reference:
         self.item = HALF if self.half else FP32
         self.scores = case.batch_size * model.num_heads * case.context_length**2
         self.cache: dict[Tensor, Tensor] = {}
+        self.before_linear: Callable[[], None] | None = None
         self.embedding_weight = self.weight(model.vocab_size * model.d_model)
         self.head_weight = (
             self.embedding_weight
@@ -64,6 +67,8 @@ class Reference:
             w = self.cast(w, item)
             x = self.cast(x, item)
         out = tape.new(tokens * n, item)
+        if self.before_linear is not None:
+            self.before_linear()
         if bias is None:
 
             def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -173,13 +178,16 @@ class Reference:
         turned = tape.new(numel, item)
         return tape.record(turned, (first, second), (), lambda g, s: (g, g))
 
-    def split(self, x: Tensor, strided: bool) -> Tensor:
+    def split(self, x: Tensor, heads: int, strided: bool = False) -> Tensor:
         """(b, t, h·d) seen as (b, h, t, d): its gradient is copied unless it is strided so."""
         tape, numel, item = self.tape, x.numel, x.item
-        view = _alias(tape, x)
-        if strided:
-            return tape.record(view, (x,), (), lambda g, s: (g,))
-        return tape.record(view, (x,), (), lambda g, s: (tape.new(numel, item),))
+        if strided or self._turns_freely(heads):
+            return tape.record(x, (x,), (), lambda g, s: (g,))
+        return tape.record(x, (x,), (), lambda g, s: (tape.new(numel, item),))
+
+    def _turns_freely(self, heads: int) -> bool:
+        """Whether (t, h) and (h, t) are the same order in memory."""
+        return heads == 1 or self.case.context_length == 1
 
     def repeat(self, x: Tensor, groups: int) -> Tensor:
         """repeat_interleave over heads: a copy; its gradient is summed."""
@@ -227,8 +235,11 @@ class Reference:
 
     def _values(self, weights: Tensor, v: Tensor) -> Tensor:
         tape, item, numel, scores = self.tape, v.item, v.numel, self.scores
+        model = self.case.model
         half = self.cast(weights, item)
-        if self.case.model.num_kv_heads == self.case.model.num_heads:
+        # bmm takes one batch dimension: batch and heads merge without a copy in these cases
+        merges = self.case.batch_size == 1 or self._turns_freely(model.num_heads)
+        if not merges and model.num_kv_heads == model.num_heads:
             v = tape.record(tape.new(numel, item), (v,), (), lambda g, s: (g,))
 
         def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -236,10 +247,9 @@ class Reference:
             return tape.new(scores, item), gv
 
         out = tape.record(tape.new(numel, item), (half, v), (half, v), backward)
-        # the gradient comes strided and bmm wants it in one piece
-        return tape.record(
-            _alias(tape, out), (out,), (), lambda g, s: (tape.new(numel, item),)
-        )
+        if merges:
+            return out
+        return tape.record(out, (out,), (), lambda g, s: (tape.new(numel, item),))
 
     def fused(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """FusedAttention.forward."""
@@ -272,6 +282,8 @@ class Reference:
         """(b, h, t, d) to (b, t, h·d): a copy unless the kernel wrote it in that order."""
         if self.case.attention == "sdpa" and self.kernel != "cudnn":
             return x
+        if self._turns_freely(self.case.model.num_heads):
+            return x
         tape = self.tape
         return tape.record(tape.new(x.numel, x.item), (x,), (), lambda g, s: (g,))
 
@@ -283,10 +295,11 @@ class Reference:
         def bias(n: int) -> Tensor | None:
             return self.weight(n) if model.qkv_bias else None
 
-        q = self.rope(self.split(self.linear(x, self.weight(d * d), d, d, bias(d)), False))
-        k = self.rope(self.split(self.linear(x, self.weight(d * kv), d, kv, bias(kv)), False))
+        heads, kv_heads = model.num_heads, model.num_kv_heads
+        q = self.rope(self.split(self.linear(x, self.weight(d * d), d, d, bias(d)), heads))
+        k = self.rope(self.split(self.linear(x, self.weight(d * kv), d, kv, bias(kv)), kv_heads))
         strided = self.case.attention == "sdpa" and groups == 1
-        v = self.split(self.linear(x, self.weight(d * kv), d, kv, bias(kv)), strided)
+        v = self.split(self.linear(x, self.weight(d * kv), d, kv, bias(kv)), kv_heads, strided)
         if groups > 1:
             k, v = self.repeat(k, groups), self.repeat(v, groups)
         core = self.naive if self.case.attention == "naive" else self.fused
@@ -350,8 +363,3 @@ class Reference:
         return tape.record(
             tape.new(1, FP32), (logs,), (logs, total), lambda g, s: (tape.new(numel, FP32),)
         )
-
-
-def _alias(tape: Tape, x: Tensor) -> Tensor:
-    """A view of x: no bytes of its own, but it keeps x alive."""
-    return x

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from llmprof.core.predict.allocator import BLOCK, SMALL, Block, CachingAllocator
+
 PARAMETERS: Final = 0
 GRADIENTS: Final = 1
 OPTIMIZER: Final = 2
@@ -30,8 +32,6 @@ CATEGORIES: tuple[str, ...] = (
     "workspace",
     "inputs and buffers",
 )
-BLOCK = 512  # CUDACachingAllocator rounds every request up to this
-LARGE = 1 << 20  # requests above this come from the pool of large blocks
 
 Backward = Callable[["Tensor", tuple["Tensor", ...]], "tuple[Tensor | None, ...]"]
 
@@ -42,7 +42,7 @@ class Tensor:
     A leaf stands for a parameter: it has no bytes of its own, and its gradient is kept.
     """
 
-    __slots__ = ("category", "grad", "item", "leaf", "node", "numel", "size", "tape")
+    __slots__ = ("block", "category", "grad", "item", "leaf", "node", "numel", "size", "tape")
 
     def __init__(
         self, tape: Tape, numel: int, item: int, category: int, leaf: bool = False
@@ -55,12 +55,17 @@ class Tensor:
         self.size = 0 if leaf else numel * item
         self.node: Node | None = None
         self.grad: Tensor | None = None
+        self.block: Block | None = None
         if self.size:
+            if tape.allocator is not None:
+                self.block = tape.allocator.malloc(self.size)
             tape.allocated(self.size, category)
 
     def __del__(self) -> None:
         if self.size:
             self.tape.freed(self.size, self.category)
+            if self.block is not None and self.tape.allocator is not None:
+                self.tape.allocator.release(self.block)
 
     def become(self, category: int) -> None:
         """Count this tensor under another category from now on."""
@@ -145,6 +150,7 @@ class Tape:
     nodes: list[Node] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     kept: list[Tensor] = field(default_factory=list)
+    allocator: CachingAllocator | None = None
     trace: list[tuple[int, int]] | None = None
 
     def allocated(self, size: int, category: int) -> None:
@@ -152,7 +158,7 @@ class Tape:
         self.live[category] += size
         self.total += size
         self.rounded += -(-size // BLOCK) * BLOCK
-        self.large += size > LARGE
+        self.large += size > SMALL
         if self.total > self.highest and self.segments:
             self.highest = self.total
             self.segments[-1].peak = Level(tuple(self.live), self.rounded, self.large)
@@ -164,7 +170,7 @@ class Tape:
         self.live[category] -= size
         self.total -= size
         self.rounded -= -(-size // BLOCK) * BLOCK
-        self.large -= size > LARGE
+        self.large -= size > SMALL
 
     def level(self) -> Level:
         """The present level."""
@@ -220,6 +226,12 @@ class Tape:
                 made_in = node.segment
                 self.segment(phase, self.segments[made_in].layer)
             self._apply(node)
+
+    def forget(self) -> None:
+        """Drop the graph without running it, newest node first."""
+        while self.nodes:
+            node = self.nodes.pop()
+            node.saved = node.targets = ()
 
     def _apply(self, node: Node) -> None:
         grad, node.grad = node.grad, None

@@ -102,14 +102,19 @@ class CudaClock:
 
 def build_clock(device: torch.device, mode: Mode) -> PhaseClock:
     """The clock of a device for the phases of a mode."""
-    phases = len(PHASES_OF[mode])
-    return CudaClock(phases, device) if device.type == "cuda" else HostClock(phases)
+    return phase_clock(device, PHASES_OF[mode])
 
 
-def spread(mode: Mode, times: tuple[float, ...]) -> tuple[float | None, ...]:
-    """Times of a mode's phases laid out as spec.PHASES, None where the mode has no such phase."""
-    of_mode: dict[Phase, float] = dict(zip(PHASES_OF[mode], times, strict=True))
-    return tuple(of_mode.get(phase) for phase in PHASES)
+def phase_clock(device: torch.device, phases: tuple[Phase, ...]) -> PhaseClock:
+    """The clock of a device for a step of these phases."""
+    count = len(phases)
+    return CudaClock(count, device) if device.type == "cuda" else HostClock(count)
+
+
+def spread(phases: tuple[Phase, ...], times: tuple[float, ...]) -> tuple[float | None, ...]:
+    """Times of a step's phases laid out as spec.PHASES, None where the step has no such phase."""
+    of_step: dict[Phase, float] = dict(zip(phases, times, strict=True))
+    return tuple(of_step.get(phase) for phase in PHASES)
 
 
 def _spans(at: list[int]) -> tuple[float, ...]:

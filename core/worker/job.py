@@ -18,7 +18,9 @@ from llmprof.core.worker.clock import PhaseClock
 class Job:
     """A case with its device and its way out: events leave on a pipe of their own."""
 
-    def __init__(self, request: Request, case: Case, device: torch.device, fd: int) -> None:
+    def __init__(
+        self, request: Request, case: Case, device: torch.device, fd: int, turns: int = -1
+    ) -> None:
         self.request = request
         self.case = case
         self.index = request.index
@@ -27,6 +29,7 @@ class Job:
         self.own_ms: float | None = None  # from the engine's asking to here, less the context
         self.context_ms: float | None = None  # creating the CUDA context
         self._fd = fd
+        self._turns = turns
 
     @property
     def artifacts(self) -> Path:
@@ -36,6 +39,11 @@ class Job:
     def emit(self, *events: ev.Event) -> None:
         """Send events to the engine, in order."""
         write_all(self._fd, b"".join(map(ev.encode, events)))
+
+    def wait_turn(self) -> None:
+        """Sleep until the engine gives this process its turn. Raises SystemExit when it won't."""
+        if not os.read(self._turns, 1):
+            raise SystemExit(1)
 
     @contextlib.contextmanager
     def phase_of(self, clock: PhaseClock) -> Iterator[None]:

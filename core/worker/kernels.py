@@ -32,7 +32,8 @@ from llmprof.core.worker.kernel_ranges import (
     mark_modules,
 )
 from llmprof.core.worker.observe import Observer
-from llmprof.core.worker.timing import StepWriter, build, measure
+from llmprof.core.worker.stepping import StepWriter, measure
+from llmprof.core.worker.timing import build
 from llmprof.core.worker.trainer import Trainer
 
 LEAD_IN = 1  # steps at a session's start that are not read: CUPTI may drop their kernels

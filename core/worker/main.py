@@ -23,31 +23,31 @@ from llmprof.core.engine.request import Request
 from llmprof.core.lifeline import die_with
 from llmprof.core.spec import Case
 from llmprof.core.worker import environment
+from llmprof.core.worker.compiling import use_empty_cache
 from llmprof.core.worker.failures import describe
 from llmprof.core.worker.job import Job, write_all
 
 
-def work(request_json: bytes, events: Connection, lifeline: Connection, log: str) -> None:
+def work(
+    request_json: bytes, events: Connection, lifeline: Connection, turns: Connection, log: str
+) -> None:
     """Run one request in this process, which ends with the lifeline."""
-    isolate(lifeline.fileno(), log)
+    isolate(lifeline.fileno())
     request = msgspec.json.decode(request_json, type=Request)
     if request.case is None:
         _look(request, events.fileno())
     else:
-        _measure(request, request.case, events.fileno())
+        use_empty_cache(request.scratch)
+        _measure(request, request.case, events.fileno(), turns.fileno())
 
 
-def isolate(lifeline: int, log: str) -> None:
-    """Own process group, tied to the engine; output to the log; first for the OOM killer."""
+def isolate(lifeline: int) -> None:
+    """Own process group, tied to the engine; first for the OOM killer."""
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
     die_with(lifeline)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _stop)
-    fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    for standard in (1, 2):
-        os.dup2(fd, standard)
-    os.close(fd)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
@@ -74,8 +74,8 @@ def _look(request: Request, fd: int) -> None:
         sys.exit(1)
 
 
-def _measure(request: Request, case: Case, fd: int) -> None:
-    job = Job(request, case, torch.device(request.device), fd)
+def _measure(request: Request, case: Case, fd: int, turns: int) -> None:
+    job = Job(request, case, torch.device(request.device), fd, turns)
     try:
         start = time.monotonic_ns()
         if job.device.type == "cuda":

@@ -10,13 +10,13 @@ import torch
 from llmprof.core import events as ev
 from llmprof.core.spec import Phase
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.trainer import Trainer
+from llmprof.core.worker.trainer import Stepper
 
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 
 
-def memory_step(job: Job, trainer: Trainer) -> ev.MemoryStep:
+def memory_step(job: Job, trainer: Stepper) -> ev.MemoryStep:
     """Run one step and read memory at every edge: CUDA's allocator, or the resident set."""
     cuda = job.device.type == "cuda"
     names: tuple[Phase | Literal["start"], ...] = ("start", *job.case.phases)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from llmprof.core import events as ev
+from llmprof.core.spec import Case
 from llmprof.core.worker.model import SelfAttention
 from llmprof.core.worker.trainer import AUTOCAST, Trainer
 
@@ -13,26 +14,48 @@ _BACKENDS = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn", 4: "overrideable
 TF32_ERROR = 5e-5  # relative: TF32 rounds to 10 bits (about 3e-4), fp32 products stay under 1e-6
 
 
-class Observer:
+class Disturbances:
+    """What must not happen in measured steps, counted by torch itself: no cost on the way."""
+
+    def __init__(self, case: Case, device: torch.device) -> None:
+        self._compiled = case.compile is not None
+        self._device = device if device.type == "cuda" else None
+        self._graphs = 0
+        self._retries = 0
+        self.recompilations: int | None = None
+        self.alloc_retries: int | None = None
+        self.compile_ms: float | None = None
+        self.warmup_stop: str | None = None
+        self.measure_stop: str | None = None
+
+    def begin(self) -> None:
+        """The measured steps are about to start."""
+        self._graphs = _graphs()
+        self._retries = self._count_retries()
+
+    def end(self) -> None:
+        """The measured steps have ended."""
+        if self._compiled:
+            self.recompilations = _graphs() - self._graphs
+        if self._device is not None:
+            self.alloc_retries = self._count_retries() - self._retries
+
+    def _count_retries(self) -> int:
+        if self._device is None:
+            return 0
+        return int(torch.cuda.memory_stats(self._device).get("num_alloc_retries", 0))
+
+
+class Observer(Disturbances):
     """Looks at a trainer before and after its measured steps, never during them."""
 
     def __init__(self, trainer: Trainer) -> None:
+        super().__init__(trainer.case, trainer.device)
         self._trainer = trainer
         self._attention = next(
             module for module in trainer.model.modules() if isinstance(module, SelfAttention)
         )
         self._before = self._sample()
-        self._graphs = 0
-        self._recompilations: int | None = None
-
-    def begin(self) -> None:
-        """The measured steps are about to start."""
-        self._graphs = _graphs()
-
-    def end(self) -> None:
-        """The measured steps have ended."""
-        if self._trainer.case.compile is not None:
-            self._recompilations = _graphs() - self._graphs
 
     def report(self, index: int) -> ev.Observed:
         """Run one step more, looking into it, and tell what ran."""
@@ -62,7 +85,11 @@ class Observer:
             attention_backend=self._backend(),
             parameters_changed=changed,
             qkv_gradients=gradients[0] if gradients else None,
-            recompilations=self._recompilations,
+            recompilations=self.recompilations,
+            compile_ms=self.compile_ms,
+            alloc_retries=self.alloc_retries,
+            warmup_stop=self.warmup_stop,
+            measure_stop=self.measure_stop,
         )
 
     def _sample(self) -> list[float]:
@@ -78,14 +105,19 @@ class Observer:
         case = self._trainer.case
         if case.attention == "naive":
             return "naive"
-        choose = getattr(torch, "_fused_sdp_choice", None)
-        if choose is None:
-            return None
         dtype = AUTOCAST.get(case.precision, torch.float32)
         shape = (case.batch_size, case.model.num_heads, case.context_length, case.model.head_dim)
         q = torch.empty(shape, dtype=dtype, device=self._trainer.device, requires_grad=True)
-        with torch.set_grad_enabled(case.mode != "forward"):
-            return _BACKENDS.get(int(choose(q, q, q, None, 0.0, True)))
+        return sdpa_backend(q, grad=case.mode != "forward")
+
+
+def sdpa_backend(q: Tensor, *, grad: bool) -> str | None:
+    """The kernel that scaled_dot_product_attention picks for causal attention of such a tensor."""
+    choose = getattr(torch, "_fused_sdp_choice", None)
+    if choose is None:
+        return None
+    with torch.set_grad_enabled(grad):
+        return _BACKENDS.get(int(choose(q, q, q, None, 0.0, True)))
 
 
 def uses_tf32(device: torch.device) -> bool:

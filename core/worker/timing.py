@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-import gc
-import math
 import time
 
 import torch
-from torch import Tensor
 
 from llmprof.core import events as ev
-from llmprof.core.worker.clock import PhaseClock, StepTimes, build_clock, spread
+from llmprof.core.worker.clock import PhaseClock, build_clock
+from llmprof.core.worker.compiling import compile_step
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.observe import Observer
-from llmprof.core.worker.trainer import Trainer
-
-FLUSH_S = 0.05
+from llmprof.core.worker.stepping import Rule, StepWriter, measure, quiet_gc
+from llmprof.core.worker.trainer import Stepper, Trainer
+from llmprof.core.worker.turns import measure_in_turns
 
 
 def run(job: Job) -> None:
     """Measure the job's case. Raises what the step raises."""
     trainer = build(job)
     observer = Observer(trainer)
+    observer.compile_ms = compile_step(job, trainer)
     clock = build_clock(job.device, job.case.mode)
     steps = StepWriter(job)
-    gc.collect()
-    gc.freeze()
-    gc.disable()
     try:
-        with job.phase_of(clock):
-            measure(job, trainer, clock, steps, warmup=True)
+        with quiet_gc(), job.phase_of(clock):
+            observer.warmup_stop = measure(job, trainer, clock, steps, warmup=True)
             observer.begin()
-            measure(job, trainer, clock, steps, warmup=False)
+            observer.measure_stop = measure_case(job, trainer, clock, steps)
             observer.end()
     finally:
-        gc.enable()
         steps.flush()
     job.phase = "memory"
     job.emit(memory_step(job, trainer))
     job.emit(observer.report(job.index))
+
+
+def measure_case(job: Job, stepper: Stepper, clock: PhaseClock, steps: StepWriter) -> str | None:
+    """The measured steps, in one go or in turns with other cases; why they ended, if chosen."""
+    if job.case.interleaved:
+        return measure_in_turns(job, stepper, clock, steps, Rule(job.case, warmup=False))
+    return measure(job, stepper, clock, steps, warmup=False)
 
 
 def build(job: Job) -> Trainer:
@@ -62,58 +64,6 @@ def build(job: Job) -> Trainer:
         )
     )
     return trainer
-
-
-def measure(
-    job: Job, trainer: Trainer, clock: PhaseClock, steps: StepWriter, *, warmup: bool
-) -> None:
-    """Run the warm-up or the measured steps of a case."""
-    count = job.case.warmup_steps if warmup else job.case.measure_steps
-    for index in range(count):
-        clock.start()
-        loss = trainer.step(clock.edge)
-        times = clock.stop()
-        steps.write(index, times, loss, warmup=warmup)
-
-
-class StepWriter:
-    """Sends steps to the engine between steps, several at a time when they are short."""
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._waiting: list[ev.Event] = []
-        self._flushed = time.monotonic()
-        self._cuda = job.device if job.device.type == "cuda" else None
-
-    def write(self, index: int, times: StepTimes, loss: Tensor | None, *, warmup: bool) -> None:
-        """Take a step that has ended; its loss is read here, after the clock has stopped."""
-        mode = self._job.case.mode
-        value = None if loss is None else loss.item()
-        self._waiting.append(
-            ev.StepDone(
-                case=self._job.index,
-                index=index,
-                warmup=warmup,
-                start_ns=times.start_ns,
-                wall_ms=times.wall_ms,
-                total_ms=math.fsum(times.device_ms),
-                device_ms=spread(mode, times.device_ms),
-                host_ms=spread(mode, times.host_ms),
-                loss=value if value is not None and math.isfinite(value) else None,
-                allocated_bytes=(
-                    None if self._cuda is None else torch.cuda.memory_allocated(self._cuda)
-                ),
-            )
-        )
-        if time.monotonic() - self._flushed >= FLUSH_S:
-            self.flush()
-
-    def flush(self) -> None:
-        """Send what waits."""
-        if self._waiting:
-            self._job.emit(*self._waiting)
-            self._waiting.clear()
-        self._flushed = time.monotonic()
 
 
 def dtype_name(dtype: torch.dtype) -> str:

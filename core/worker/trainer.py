@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -20,6 +21,21 @@ AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.
 def set_precision(precision: Precision) -> None:
     """Set fp32 matrix products to true fp32 ("highest") or TF32 ("high"), process-wide."""
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+
+
+def autocast(precision: Precision, device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """Autocast for the half precisions, nothing for the others."""
+    dtype = AUTOCAST.get(precision)
+    if dtype is None:
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=dtype)
+
+
+class Stepper(Protocol):
+    """Whatever can be stepped and timed."""
+
+    def step(self, edge: Edge) -> Tensor | None:
+        """Run one step, calling edge(0) before and edge(i) after its i-th phase."""
 
 
 class Trainer:
@@ -70,10 +86,7 @@ class Trainer:
         return self._step(edge)
 
     def _autocast(self) -> contextlib.AbstractContextManager[None]:
-        dtype = AUTOCAST.get(self.case.precision)
-        if dtype is None:
-            return contextlib.nullcontext()
-        return torch.autocast(self.device.type, dtype=dtype)
+        return autocast(self.case.precision, self.device)
 
     def _forward(self, edge: Edge) -> None:
         with torch.no_grad():

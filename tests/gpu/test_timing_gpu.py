@@ -22,7 +22,10 @@ def measure(folder: Path, **overrides: object) -> RunView:
         lifeline=True,
     )
     engine.run(plan)
-    engine.wait(110)
+    try:
+        engine.wait(110)
+    finally:
+        engine.dismiss()
     return replay(run.journal)
 
 

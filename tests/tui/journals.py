@@ -117,7 +117,9 @@ class Writer:
         if at % 3 == 0:
             self.sample(min(100.0, 80 + self.random.random() * 20))
 
-    def fail(self, index: int, kind: ev.FailureKind = "oom", message: str = "out of memory") -> None:
+    def fail(
+        self, index: int, kind: ev.FailureKind = "oom", message: str = "out of memory"
+    ) -> None:
         self.put(ev.CaseStarted(t=self.t, case=index, pid=3))
         failure = ev.Failure(kind=kind, message=message, phase="backward", bytes_asked=3 * GIB)
         self.put(ev.CaseFailed(t=self.t, case=index, failure=failure))

@@ -226,18 +226,18 @@ def test_steps_beside_the_work_of_others_are_marked_and_the_others_named() -> No
     view = run(stranger_between(5, 6, 80.0))
     got = join_case(view, view.cases[0])
     assert got.others == (STRANGER,)
-    assert got.shared_steps == 10
-    assert {mark.position for mark in got.marks} == set(range(48, 58))
+    assert got.shared_steps == 11  # from the reading before the first that saw it
+    assert {mark.position for mark in got.marks} == set(range(47, 58))
     assert other_processes(view) == (STRANGER,)
     (said,) = verdicts(view, got)
     assert said == (
         "another process was on the card (pid 77, eve, mine.py): "
-        "10 of 100 steps ran while it worked or may have"
+        "11 of 100 steps ran while it worked or may have"
     )
 
 
 def test_others_whose_share_is_unknown_may_have_worked() -> None:
-    assert joined(stranger_between(5, 6, None)).shared_steps == 10
+    assert joined(stranger_between(5, 6, None)).shared_steps == 11
 
 
 def test_others_that_only_hold_memory_are_named_and_no_step_is_marked() -> None:

@@ -53,7 +53,8 @@ class Envelope:
         """Middle of each stretch that has values, and its lowest and highest value."""
         if self._origin is None:
             return [], []
-        xs, columns = [], []
+        xs: list[float] = []
+        columns: list[Column] = []
         for at, column in enumerate(self._columns):
             if column is not None:
                 xs.append(self._origin + (at + 0.5) * self._width)

@@ -58,13 +58,13 @@ class Glyphs:
     axis: str = "│"
     tick: str = "┤"
     floor: str = "─"
-    floor_tick: str = "┴"
     corner: str = "└"
     mark: str = "◆"
     shade: str = " "
 
 
-ASCII_GLYPHS = Glyphs(False, "|", "+", "-", "+", "+", "!", ":")
+UNICODE_GLYPHS = Glyphs()
+ASCII_GLYPHS = Glyphs(False, "|", "+", "-", "+", "!", ":")
 
 
 @dataclass
@@ -77,7 +77,7 @@ class _Cells:
 def render(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """Rows of exactly `width` characters; [] for a plot of no size."""
     body_width = width - plot.gutter - 1 - plot.label_width
-    body_height = height - (2 if plot.time_axis else 0)
+    body_height = height - (1 if plot.time_axis else 0)
     if body_width < 4 or body_height < 1:
         return [[(" " * max(width, 0), "")] for _ in range(max(height, 0))]
     cells = _body(plot, body_width, body_height, glyphs)
@@ -93,7 +93,7 @@ def render(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row]:
             row.append((f" {label}"[: plot.label_width].ljust(plot.label_width), role))
         rows.append(row)
     if plot.time_axis:
-        rows += _time_axis(plot, body_width, glyphs)
+        rows.append(_time_axis(plot, body_width, glyphs))
     return rows
 
 
@@ -114,7 +114,7 @@ def _body(plot: Plot, width: int, height: int, glyphs: Glyphs) -> _Cells:
                 roles[y][x] = f"{role}+shade" if shaded[x] else role
             elif shaded[x]:
                 text[y][x] = glyphs.shade
-    _write_shade_label(plot, text, roles, shaded)
+    _write_shade_label(plot, text, roles)
     _write_marks(plot, text, roles, glyphs)
     return _Cells(text, roles)
 
@@ -132,21 +132,17 @@ def _shaded(plot: Plot, width: int) -> list[bool]:
     return out
 
 
-def _write_shade_label(
-    plot: Plot, text: list[list[str]], roles: list[list[str]], shaded: list[bool]
-) -> None:
-    label = plot.shade_label
-    if not label or True not in shaded:
-        return
-    first = shaded.index(True)
-    run = next((n for n, s in enumerate(shaded[first:]) if not s), len(shaded) - first)
-    for row_text, row_roles in zip(text, roles, strict=True):
-        place = slice(first, first + len(label))
-        if run < len(label) or not all(r == "shade" for r in row_roles[place]):
-            continue
-        row_text[place] = label
-        row_roles[place] = ["shade-label"] * len(label)
-        return
+def _write_shade_label(plot: Plot, text: list[list[str]], roles: list[list[str]]) -> None:
+    """Name the shaded stretch in the first free place, shortened where there is little room."""
+    for label in (plot.shade_label, plot.shade_label[:4], plot.shade_label[:1]):
+        wanted = ["shade"] * len(label)
+        for row_text, row_roles in zip(text, roles, strict=True):
+            for first in range(len(row_roles) - len(label) + 1):
+                place = slice(first, first + len(label))
+                if label and row_roles[place] == wanted:
+                    row_text[place] = label
+                    row_roles[place] = ["shade-label"] * len(label)
+                    return
 
 
 def _write_marks(plot: Plot, text: list[list[str]], roles: list[list[str]], glyphs: Glyphs) -> None:
@@ -199,26 +195,21 @@ def _spread(wanted: list[tuple[int, str, str]], height: int) -> dict[int, Run]:
     }
 
 
-def _time_axis(plot: Plot, width: int, glyphs: Glyphs) -> list[Row]:
+def _time_axis(plot: Plot, width: int, glyphs: Glyphs) -> Row:
+    """One row: a rule in which every label begins at its instant."""
     start, end = plot.x
     step = time_step(end - start, max(1, width // 12))
-    floor, names = [glyphs.floor] * width, [" "] * (width + plot.label_width)
+    cells = [(glyphs.floor, "axis")] * width
     tick = -(-start // step) * step
-    free = 0
     while tick < end:
         x = int((tick - start) / (end - start) * width)
-        floor[x] = glyphs.floor_tick
         label = time_label(tick)
-        at = max(0, x - len(label) // 2)
-        if at >= free and at + len(label) <= len(names):
-            names[at : at + len(label)] = label
-            free = at + len(label) + 1
+        if x + len(label) <= width:
+            cells[x : x + len(label)] = [(char, "muted") for char in label]
         tick += step
-    pad = " " * plot.gutter
-    return [
-        [(pad + glyphs.corner + "".join(floor) + " " * plot.label_width, "axis")],
-        [(pad + " " + "".join(names), "axis")],
-    ]
+    text, roles = [char for char, _ in cells], [role for _, role in cells]
+    pad = (" " * plot.gutter + glyphs.corner, "axis")
+    return [pad, *_runs(text, roles), (" " * plot.label_width, "axis")]
 
 
 def _runs(text: list[str], roles: list[str]) -> Row:

@@ -9,16 +9,17 @@ from typing import Literal
 Unit = Literal["ms", "B", "%", "W", "°C", "MHz", "s", ""]
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_LIMITS = (1.0, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200)
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SHRINK = 0.45  # a limit is lowered only when the data uses less of it than this
 
 
-def nice_ceiling(value: float) -> float:
+def nice_ceiling(value: float, steps: tuple[float, ...] = _STEPS) -> float:
     """The smallest of 1, 2, 2.5, 5 x 10^k that is at least `value` (positive, finite)."""
     exponent = math.floor(math.log10(value))
     base = 10.0**exponent
-    return next((s * base for s in _STEPS if s * base >= value * (1 - 1e-9)), 10 * base)
+    return next((s * base for s in steps if s * base >= value * (1 - 1e-9)), 10 * base)
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
@@ -63,7 +64,7 @@ class StickyLimit:
         if highest is None or not math.isfinite(highest) or highest <= 0:
             return self._limit or 1.0
         if highest > self._limit or highest < _SHRINK * self._limit:
-            self._limit = nice_ceiling(highest * 1.05)
+            self._limit = nice_ceiling(highest * 1.05, _LIMITS)
         return self._limit
 
 
@@ -77,6 +78,14 @@ class Scale:
     def tick(self, value: float) -> str:
         """A tick without its unit, in as few digits as its value needs."""
         return f"{value / self.divisor:.6g}"
+
+    def figure(self, value: float | None) -> str:
+        """A measured value with four significant digits, a dash when unknown."""
+        if value is None or not math.isfinite(value):
+            return "–"
+        shown = value / self.divisor
+        places = 3 - math.floor(math.log10(abs(shown))) if shown else 1
+        return f"{shown:,.{min(3, max(0, places))}f}"
 
 
 def scale_for(unit: Unit, limit: float) -> Scale:

@@ -104,8 +104,10 @@ class BenchView(View):
             self._alive = app.session.alive
             self.refresh_bindings()
         state = self._chart_state(view, case) if view and case else None
-        for chart in (StepChart, DeviceChart, MeanChart, NowPanel):
-            self.query_one(chart).show(state)
+        self.query_one(StepChart).show(state)
+        self.query_one(DeviceChart).show(state)
+        self.query_one(MeanChart).show(state)
+        self.query_one(NowPanel).show(state)
         self.query_one(StepLog).show(case)
         if view is not None:
             self._show_results(view, case)

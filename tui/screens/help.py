@@ -53,14 +53,14 @@ class HelpDialog(Dialog[str]):
 
     def __init__(self, bindings: Sequence[Binding]) -> None:
         super().__init__()
-        self._bindings = bindings
+        self._listed = bindings
 
     def compose(self) -> ComposeResult:
         """Title and list."""
         with Vertical(classes="box wide"):
             yield Static("Keys", markup=False, classes="dialog-title")
             with VerticalScroll(id="help-scroll"):
-                yield HelpText(self._bindings)
+                yield HelpText(self._listed)
             yield Static("ctrl+p lists all commands, esc closes", markup=False,
                          classes="dialog-note")  # fmt: skip
 

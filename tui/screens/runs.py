@@ -13,8 +13,9 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from llmprof.core.runs import Run
+from llmprof.core.text import clean
 from llmprof.tui.feed import Snapshot
-from llmprof.tui.index import RunSummary
+from llmprof.tui.index import ListedRun
 from llmprof.tui.screens.ask import AskDialog, Choice
 from llmprof.tui.screens.name import NameDialog
 from llmprof.tui.screens.view import View
@@ -22,13 +23,13 @@ from llmprof.tui.widgets.field import FormInput
 from llmprof.tui.widgets.table import Cell, Table, TableColumn, TableRow
 
 COLUMNS = (
-    TableColumn("Run", 26),
-    TableColumn("Status", 12),
-    TableColumn("Started", 16),
-    TableColumn("Cases", 9, "right"),
-    TableColumn("Experiment", 14),
-    TableColumn("Device", 22),
-    TableColumn("Figures", 20, flexible=True),
+    TableColumn("Run", 24),
+    TableColumn("Status", 11),
+    TableColumn("Started", 16, priority=1),
+    TableColumn("Cases", 8, "right"),
+    TableColumn("Experiment", 10, priority=3),
+    TableColumn("Device", 22, priority=2),
+    TableColumn("Fastest … slowest", 24, flexible=True),
 )
 _ROLES = {"running": "accent", "complete": "good", "stopped": "warn", "interrupted": "warn",
           "failed": "bad", "empty": "muted"}  # fmt: skip
@@ -55,7 +56,7 @@ class RunsView(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self._summaries: tuple[RunSummary, ...] = ()
+        self._runs_listed: tuple[ListedRun, ...] = ()
 
     def compose_body(self) -> ComposeResult:
         """The table, and the filter when it is wanted."""
@@ -73,15 +74,15 @@ class RunsView(View):
     def take(self, snapshot: Snapshot) -> None:
         """Show the newest list."""
         found = self.llmprof.index.latest
-        if found is not None and found != self._summaries:
-            self._summaries = found
-            self.query_one(Table).show(COLUMNS, [self._row(summary) for summary in found])
+        if found is not None and found != self._runs_listed:
+            self._runs_listed = found
+            self.query_one(Table).show(COLUMNS, [self._row(listed) for listed in found])
 
     @property
     def current(self) -> Run | None:
         """The run under the cursor."""
         key = self.query_one(Table).cursor
-        return next((s.run for s in self._summaries if s.run.id == key), None)
+        return next((listed.run for listed in self._runs_listed if listed.run.id == key), None)
 
     def on_table_selected(self, message: Table.Selected) -> None:
         """Open the run."""
@@ -129,6 +130,7 @@ class RunsView(View):
             f"Delete {run.label}?",
             "Its journal, logs and artifacts are removed for good.",
             (Choice("delete", "d", "Delete", "bad"), Choice("cancel", "escape", "Keep")),
+            at=1,
         )
         self.llmprof.ask(dialog, self._then(partial(self._delete, run)))
 
@@ -160,23 +162,24 @@ class RunsView(View):
 
         return after
 
-    def _row(self, summary: RunSummary) -> TableRow:
+    def _row(self, listed: ListedRun) -> TableRow:
+        summary = listed.summary
         started = (
-            datetime.fromtimestamp(summary.started_ns / 1e9).strftime("%Y-%m-%d %H:%M")
-            if summary.started_ns
-            else "–"
+            "–"
+            if summary.started is None
+            else datetime.fromtimestamp(summary.started).strftime("%Y-%m-%d %H:%M")
         )
-        failed = f" !{summary.failed}" if summary.failed else ""
+        failed = f" !{summary.done - summary.ok}" if summary.done > summary.ok else ""
         return TableRow(
-            summary.run.id,
+            summary.id,
             (
                 Cell(summary.label, "title"),
                 Cell(summary.status, _ROLES[summary.status]),
-                Cell(started, "text", float(summary.started_ns or 0)),
-                Cell(f"{summary.done}/{summary.cases}{failed}", "text", float(summary.cases)),
-                Cell(summary.experiment),
-                Cell(summary.device),
-                Cell(summary.headline, "muted"),
+                Cell(started, "text", summary.started),
+                Cell(f"{summary.ok}/{summary.cases}{failed}", "text", float(summary.cases)),
+                Cell(clean(summary.experiment or "–", 60)),
+                Cell(clean(summary.device or "–", 60)),
+                Cell(listed.headline, "muted"),
             ),
         )
 

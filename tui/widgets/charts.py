@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llmprof.core import events as ev
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.spec import PHASES
+from llmprof.core.text import clean
 from llmprof.tui.chart.plot import Line, Mark, Plot, Row, render
 from llmprof.tui.chart.scale import (
     Scale,
@@ -16,13 +19,14 @@ from llmprof.tui.chart.scale import (
     time_step,
 )
 from llmprof.tui.curves import CaseCurves, DeviceCurves, outliers, run_card
-from llmprof.tui.format import memory, milliseconds
+from llmprof.tui.format import memory
 from llmprof.tui.widgets.canvas import Canvas, heading
 
 WINDOWS: tuple[float | None, ...] = (None, 300.0, 60.0, 15.0)  # seconds; None: the whole case
 GUTTER = 6
 LABELS = 19
-NAMES = {"zero_grad": "zero grad"}
+LEAST_SHARE = 0.02  # of the step: a shorter phase would only draw the floor
+NAMES = {"zero_grad": "zero grad", "total": "step"}
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,14 @@ class StepChart(Canvas):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading and plot."""
         state = self._state
+        if state is not None and state.case.failure and state.curves.origin_ns is None:
+            return self._failed(state.case.failure, width)
         if state is None or state.curves.origin_ns is None:
             return self._waiting(width)
         limit = self._limit.update(state.curves.scale_top())
         scale = scale_for("ms", limit)
         plot = Plot(
-            self._lines(state),
+            self._lines(state, scale),
             state.x,
             (0.0, limit),
             scale,
@@ -93,6 +99,7 @@ class StepChart(Canvas):
             marks=self._marks(state),
             gutter=GUTTER,
             label_width=LABELS if width >= 70 else 0,
+            time_axis=self.screen.has_class("-short"),
         )
         look = self.look
         note = f"by phase, {look.text(scale.unit)}"
@@ -114,7 +121,20 @@ class StepChart(Canvas):
             [("marked, on one time axis with the device below", "muted")],
         ]  # fmt: skip
 
-    def _lines(self, state: ChartState) -> tuple[Line, ...]:
+    def _failed(self, failure: ev.Failure, width: int) -> list[Row]:
+        """Why there is nothing to draw, and what to do instead."""
+        look = self.look
+        rows: list[Row] = [heading(look, width, "Step time", "none: this case failed")]
+        where = f" in {failure.phase}" if failure.phase else ""
+        asked = f", asked for {memory(failure.bytes_asked)}" if failure.bytes_asked else ""
+        rows.append([(look.text(f"{failure.kind}{where}{asked}"), "bad")])
+        lines = textwrap.wrap(clean(failure.message, 600), max(10, width))
+        rows += [[(look.text(line), "text")] for line in lines]
+        if failure.instead:
+            rows += [[("instead: ", "muted"), (look.text(clean(failure.instead, 300)), "accent")]]
+        return rows
+
+    def _lines(self, state: ChartState, scale: Scale) -> tuple[Line, ...]:
         lines = []
         names = [name for name in ("total", *reversed(PHASES)) if name in state.curves.phases]
         if len(state.case.case.phases) == 1:
@@ -122,12 +142,12 @@ class StepChart(Canvas):
         for name in names:
             envelope = state.curves.phases[name]
             xs, columns = envelope.points()
-            if not columns:
+            running, total = state.curves.running[name], state.curves.running["total"]
+            if not columns or running.mean < LEAST_SHARE * total.mean:
                 continue
-            running = state.curves.running[name]
             value = running.mean if running.n else envelope.last
-            label = f"{NAMES.get(name, name):<9} {milliseconds(value):>7}"
-            lines.append(Line(name, "step" + label[5:] if name == "total" else label, xs, columns))
+            label = f"{NAMES.get(name, name):<9} {scale.figure(value):>7}"
+            lines.append(Line(name, label, xs, columns))
         return tuple(lines)
 
     def _legend(self, state: ChartState) -> Row:
@@ -151,7 +171,7 @@ class DeviceChart(Canvas):
     """Utilisation, memory and power in percent, on the step chart's time axis."""
 
     DEFAULT_CSS = """
-    DeviceChart { height: 9; }
+    DeviceChart { height: 8; }
     """
 
     def __init__(self) -> None:
@@ -185,7 +205,7 @@ class DeviceChart(Canvas):
             Scale("%", 1.0),
             gutter=GUTTER,
             label_width=LABELS if width >= 70 else 0,
-            time_axis=height >= 7,
+            time_axis=not self.screen.has_class("-short"),
         )
         title = heading(look, width, "Device", "%", device_values(state.view))
         return [title, *render(plot, width, height - 1, look.chart)]
@@ -256,4 +276,3 @@ def device_values(view: RunView) -> Row:
         if (known := value(name)) is not None:
             parts.append(f"{known:.0f} {unit}")
     return [("  ".join(parts), "muted")]
-

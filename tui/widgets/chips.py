@@ -28,7 +28,7 @@ class Chips(Canvas, can_focus=True):
                 tooltip="option to the right"),
         Binding("up,k", "leave(-1)", "Up", show=False, id="chips.up", tooltip="line above"),
         Binding("down,j", "leave(1)", "Down", show=False, id="chips.down", tooltip="line below"),
-        Binding("space", "toggle", "Add", id="chips.toggle",
+        Binding("space", "add", "Add", id="chips.toggle",
                 tooltip="choose or drop the option under the cursor, beside the others"),
         Binding("enter", "only", "Only this", id="chips.only",
                 tooltip="choose the option under the cursor and no other"),
@@ -94,7 +94,7 @@ class Chips(Canvas, can_focus=True):
         else:
             self.screen.focus_next()
 
-    def action_toggle(self) -> None:
+    def action_add(self) -> None:
         """Choose or drop the option under the cursor."""
         value = self.options[self._at]
         kept = [v for v in self.chosen if v != value]
@@ -109,7 +109,7 @@ class Chips(Canvas, can_focus=True):
         for y, start, end, at in self._places:
             if event.y == y and start <= event.x < end:
                 self._at = at
-                self.action_toggle()
+                self.action_add()
 
     def on_focus(self) -> None:
         """Show the cursor."""

@@ -32,7 +32,7 @@ class Header(Canvas):
         self._tabs = []
         for view in self._views():
             start = row_length(row)
-            here = view.VIEW == self.screen.id
+            here = self.screen.id == view.VIEW
             row += [(f"{view.KEY} ", "muted"), (view.LABEL, "title" if here else "muted")]
             self._tabs.append((start, row_length(row), view.VIEW))
             row.append(("  ", ""))

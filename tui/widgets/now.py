@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llmprof.core.results import CaseState
 from llmprof.tui.chart.plot import Row
 from llmprof.tui.curves import CaseCurves, RunningMean
-from llmprof.tui.format import count, mean_interval, memory, milliseconds, number, percent
+from llmprof.tui.format import mean_interval, memory, milliseconds, number, percent
 from llmprof.tui.widgets.canvas import Canvas, heading
 from llmprof.tui.widgets.charts import NAMES, ChartState
 
@@ -25,7 +25,7 @@ class NowPanel(Canvas):
 
     def get_content_height(self, *_: object) -> int:
         """Heading, figures, five phases."""
-        return 13
+        return 11
 
     def show(self, state: ChartState | None) -> None:
         """Take a case."""
@@ -58,7 +58,6 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
     mean = total.mean if total.n else None
     out = [
         ("step ms", mean_interval(mean, total.ci95), "title"),
-        ("steps", f"{total.n} of {case.case.measure_steps}", "text"),
         ("CV", percent(_cv(total)), "text"),
         ("tokens/s", number(case.case.tokens / mean * 1000 if mean else None, 0), "text"),
     ]
@@ -71,7 +70,6 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
     out += [
         ("peak memory", memory(peak), "text"),
         ("host / wall", percent(_percent(case.host_share if case.done else None), 0), "text"),
-        ("parameters", count(case.model.parameters if case.model else None), "text"),
     ]
     return out
 

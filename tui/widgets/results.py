@@ -13,7 +13,7 @@ from llmprof.tui.format import count, mean_interval, memory, number, percent, sp
 from llmprof.tui.look import Look
 from llmprof.tui.widgets.table import Cell, TableColumn, TableRow
 
-SPARK = 12
+SPARK = 8
 _AXES: tuple[tuple[str, int, Callable[[CaseState], str]], ...] = (
     ("Mode", 16, lambda c: c.case.mode),
     ("Context", 7, lambda c: str(c.case.context_length)),
@@ -38,15 +38,15 @@ class ResultRows:
     def columns(self, view: RunView) -> list[TableColumn]:
         """Model, the axes on which cases differ, and the figures."""
         return [
-            TableColumn("Status", 11),
+            TableColumn("Status", 9),
             TableColumn("Model", self._model_width(view)),
             *(TableColumn(name, width) for name, width, _ in self._axes(view)),
-            TableColumn("Step ms", 16, "right"),
-            TableColumn("Trend", SPARK),
-            TableColumn("CV", 7, "right"),
-            TableColumn("Tokens/s", 9, "right"),
-            TableColumn("Peak memory", 11, "right"),
-            TableColumn("Verdict", 12, flexible=True),
+            TableColumn("Step ms", 14, "right"),
+            TableColumn("Trend", SPARK, priority=3),
+            TableColumn("CV", 6, "right", priority=1),
+            TableColumn("Tokens/s", 9, "right", priority=4),
+            TableColumn("Peak", 9, "right", priority=1),
+            TableColumn("Verdict", 11, flexible=True),
         ]
 
     def rows(self, view: RunView, curves: CaseCurves | None) -> list[TableRow]:
@@ -78,9 +78,9 @@ class ResultRows:
         name = case.status
         if case.status == "oom" and case.failure and case.failure.predicted:
             name = "won't fit"  # type: ignore[assignment]
-        if case.status == "running":
-            done = f" {case.steps_done}/{case.steps_planned}"
-            name += done if len(done) < 6 else ""  # type: ignore[assignment]
+        done = f"{case.steps_done}/{case.steps_planned}"
+        if case.status == "running" and case.steps_done and len(done) <= 7:
+            name = done  # type: ignore[assignment]
         return Cell(f"{sign} {name}", _ROLES[case.status], float(case.index))
 
     def _figures(self, case: CaseState, curves: CaseCurves | None) -> list[Cell]:
@@ -131,7 +131,7 @@ class ResultRows:
 
     def _model_width(self, view: RunView) -> int:
         names = [len(clean(case.case.model.name, 40)) for case in view.cases]
-        return min(20, max([8, *names]))
+        return min(20, max([6, *names]))
 
 
 def _mean(
@@ -157,4 +157,3 @@ def parameters_note(case: CaseState) -> str:
         f"{model.num_layers} layers, {model.num_heads} heads, {counted:,} parameters"
         f" ({count(counted)})"
     )
-

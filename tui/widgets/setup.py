@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import msgspec
 from textual.app import ComposeResult
@@ -174,5 +173,3 @@ def _option(model: ModelShape) -> Option:
     note = f"{count(model.parameters):>6} · {model.num_layers:>2} layers · d {model.d_model}"
     edition = f" ({model.edition})" if "xl" in model.name and model.edition else ""
     return Option(model.name, note + edition)
-
-

@@ -62,7 +62,7 @@ class StepLog(Canvas, can_focus=True):
         title = heading(look, width, "Steps", "ms" + (", scrolled back" if self._back else ""))
         if case is None or not case.steps_done:
             return [title, [("every step, warm-up first", "muted")]]
-        phases = [phase for phase in _ORDER if phase in case.case.phases][: (width - 14) // 8]
+        phases = [phase for phase in _ORDER if phase in case.case.phases][: (width - 14) // 8 or 1]
         names = "".join(f"{_SHORT[phase]:>8}" for phase in phases)
         rows: list[Row] = [title, [(f"{'step':<6}{'total':>8}{names}", "muted")]]
         room = max(0, height - 2)
@@ -96,7 +96,9 @@ class StepLog(Canvas, can_focus=True):
             return self._figures(case.warmup.row(at), f"w{at + 1}", phases, "muted", False)
         outlier = at - warm in marked
         role = "mark" if outlier else "text"
-        return self._figures(case.measured.row(at - warm), f"{at - warm + 1}", phases, role, outlier)
+        return self._figures(
+            case.measured.row(at - warm), f"{at - warm + 1}", phases, role, outlier
+        )
 
     def _figures(
         self, step: StepRow, name: str, phases: Sequence[Phase], role: str, outlier: bool

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from llmprof.tui.chart.plot import Row
-from llmprof.tui.widgets.canvas import Canvas, heading
+from llmprof.tui.widgets.canvas import Canvas, heading, row_length
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class TableColumn:
     width: int
     align: Literal["left", "right"] = "left"
     flexible: bool = False
+    priority: int = 0  # where there is no room, columns of the highest number go first
 
 
 @dataclass(frozen=True)
@@ -119,12 +120,12 @@ class Table(Canvas, can_focus=True):
         if not self._shown:
             text = "no row matches the filter" if self.rows and self.filter else self.empty
             return [*out, [(self.look.text(text), "muted")]]
-        widths = self._widths(width)
-        out.append(self._titles(widths))
+        layout = self._layout(width)
+        out.append(self._titles(layout))
         room = max(1, height - 2)
         self._scroll(room)
         for row in self._shown[self._top : self._top + room]:
-            out.append(self._line(row, widths, width))
+            out.append(self._line(row, layout, width))
         return out
 
     def action_move(self, by: int) -> None:
@@ -208,28 +209,32 @@ class Table(Canvas, can_focus=True):
         at = self._position()
         self._top = min(max(self._top, at - room + 1), at, max(0, len(self._shown) - room))
 
-    def _widths(self, width: int) -> list[int]:
-        """Column widths; columns that do not fit are left out from the right, but one at least."""
-        used, out = 2, []
-        for column in self.columns:
-            if out and used + column.width + 2 > width + 2:
-                break
-            out.append(column.width)
-            used += column.width + 2
-        spare = width - (used - 2) - 0
-        for at, column in enumerate(self.columns[: len(out)]):
-            if column.flexible and spare > 0:
-                out[at] += spare
-                break
+    def _layout(self, width: int) -> list[tuple[int, int]]:
+        """Positions and widths of the columns that fit; the first column always does."""
+        kept = list(range(len(self.columns)))
+        while len(kept) > 1 and self._needed(kept) > width:
+            last = max(kept[1:], key=lambda at: (self.columns[at].priority, at))
+            kept.remove(last)
+        spare = max(0, width - self._needed(kept))
+        out = []
+        for at in kept:
+            column = self.columns[at]
+            extra = spare if column.flexible else 0
+            spare -= extra
+            out.append((at, column.width + extra))
         return out
+
+    def _needed(self, kept: list[int]) -> int:
+        return 2 + sum(self.columns[at].width + 2 for at in kept) - 2
 
     def _heading(self, width: int) -> Row:
         note = f"filter: {self.filter}" if self.filter else self.note
         return heading(self.look, width, self.title, note)
 
-    def _titles(self, widths: list[int]) -> Row:
+    def _titles(self, layout: list[tuple[int, int]]) -> Row:
         row: Row = [("  ", "")]
-        for at, (column, width) in enumerate(zip(self.columns, widths, strict=False)):
+        for at, width in layout:
+            column = self.columns[at]
             title = self.look.text(column.title)
             if self.order is not None and self.order[0] == at:
                 arrow = self.look.down if self.order[1] else self.look.up
@@ -237,15 +242,16 @@ class Table(Canvas, can_focus=True):
             row += [(_fit(title, width, column.align), "muted"), ("  ", "")]
         return row
 
-    def _line(self, row: TableRow, widths: list[int], width: int) -> Row:
+    def _line(self, row: TableRow, layout: list[tuple[int, int]], width: int) -> Row:
         here = row.key == self.cursor
         back = "+cursor" if here and self.has_focus else ""
-        mark = self.look.cursor if here else " "
-        out: Row = [(f"{mark} ", f"accent{back}")]
-        for column, cell, size in zip(self.columns, row.cells, widths, strict=False):
+        out: Row = [(f"{self.look.cursor if here else ' '} ", f"accent{back}")]
+        for at, size in layout:
+            cell, column = row.cells[at], self.columns[at]
             text = _fit(self.look.text(cell.text), size, column.align, self.look.ellipsis)
-            out += [(text, f"{cell.role}{back}"), ("  ", back.lstrip("+") and "text+cursor")]
-        return out
+            out += [(text, f"{cell.role}{back}"), ("  ", f"text{back}")]
+        rest = width - row_length(out)
+        return [*out, (" " * rest, f"text{back}")] if rest > 0 else out
 
 
 def _fit(text: str, width: int, align: str, ellipsis: str = "") -> str:

@@ -31,7 +31,7 @@ class Ticks(Canvas, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="ticks.up", tooltip="previous option"),
         Binding("down,j", "move(1)", "Down", show=False, id="ticks.down", tooltip="next option"),
-        Binding("space,enter", "toggle", "Tick", id="ticks.toggle",
+        Binding("space,enter", "tick", "Tick", id="ticks.toggle",
                 tooltip="tick or untick the option under the cursor"),
         Binding("a", "all", "All", show=False, id="ticks.all",
                 tooltip="tick all options, or only the one under the cursor"),
@@ -96,7 +96,7 @@ class Ticks(Canvas, can_focus=True):
         else:
             self.screen.focus_next()
 
-    def action_toggle(self) -> None:
+    def action_tick(self) -> None:
         """Tick or untick the option under the cursor."""
         value = self.options[self._at].value
         kept = [v for v in self.chosen if v != value]
@@ -111,7 +111,7 @@ class Ticks(Canvas, can_focus=True):
         """Tick what was clicked."""
         if 0 <= event.y < len(self.options):
             self._at = event.y
-            self.action_toggle()
+            self.action_tick()
             self.repaint()
 
     def on_focus(self) -> None:

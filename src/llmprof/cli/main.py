@@ -16,12 +16,17 @@ from llmprof.version import __version__
 # name: (module, one line of help); a module has add_arguments(parser) and run(args) -> int.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "measure an experiment and print or export its tables"),
+    "resume": ("resume", "measure the cells that a run still lacks"),
     "screen": ("screen", "pick, run and watch on one screen (the default)"),
     "attach": ("attach", "follow a run that is going on"),
     "stop": ("stop", "stop a run, keeping what it has measured"),
     "runs": ("runs", "list the runs of this machine"),
     "show": ("show", "print or export a run, also one from another machine"),
     "pack": ("pack", "put a run into one file to carry home"),
+    "monitor": ("monitor", "watch the GPUs and the host of this machine"),
+    "predict": ("predict", "say what cases need and whether they fit, without running them"),
+    "experiments": ("experiments", "list what `llmprof run NAME` measures"),
+    "calibrate": ("calibrate", "measure this device's matmul and copy ceilings, and keep them"),
     "presets": ("presets", "list the models with their counted parameters"),
 }
 

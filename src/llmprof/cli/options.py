@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,20 +12,24 @@ from typing import Any, TypeVar
 import msgspec
 
 from llmprof.cli.exits import UserError
-from llmprof.core.experiments import DEFAULT, build_experiment
+from llmprof.core.experiments import DEFAULT, build_experiment, is_attention
 from llmprof.core.presets import select_models
 from llmprof.core.spec import (
     ATTENTIONS,
     COMPILE_MODES,
     MODES,
+    MOST_MEASURE_STEPS,
+    MOST_WARMUP_STEPS,
     OPTIMIZERS,
     PRECISIONS,
+    TARGET_PERCENT,
     Experiment,
     ModelShape,
     SpecError,
 )
 
 T = TypeVar("T")
+AUTO = "auto"
 DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
@@ -63,14 +68,42 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
         metavar="MODE",
         help="torch.compile the model: " + ", ".join(COMPILE_MODES),
     )
-    add("--warmup-steps", type=listed(whole), metavar="N", help="steps before the measured (5)")
-    add("--measure-steps", type=whole, metavar="N", help="measured steps (10)")
+    add(
+        "--warmup-steps",
+        type=automatic(listed(whole)),
+        metavar="N",
+        help="steps before the measured (5), or auto: until they are steady",
+    )
+    add(
+        "--measure-steps",
+        type=automatic(whole),
+        metavar="N",
+        help="measured steps (10), or auto: until --target is met",
+    )
+    add(
+        "--target",
+        type=percent,
+        metavar="P",
+        help="measure until the mean's 95%% interval is within ± P%% (1), 15 s a case at most",
+    )
+    add(
+        "--interleave",
+        action="store_true",
+        help="alternate the steps of cases that differ only in switches, so that drift hits all",
+    )
+    add("--smoke", action="store_true", help="the experiment's small sizes, for a try on a CPU")
     add("--device", type=device, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)")
     add("--seed", type=whole, metavar="N", help="of weights and tokens (0)")
     shape = parser.add_argument_group("change the model's dimensions")
     for name in DIMENSIONS:
-        shape.add_argument(f"--{name.replace('_', '-')}", type=whole, metavar="N")
+        shape.add_argument(f"--{name.replace('_', '-')}", type=listed(whole), metavar="N")
     limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--peak-tflops",
+        type=positive,
+        metavar="T",
+        help="dense peak that MFU is a share of, where the card's is not known",
+    )
     limits.add_argument("--force", action="store_true", help="try what is predicted not to fit")
     limits.add_argument(
         "--timeout", type=seconds, metavar="S", help="end a case that is silent for so long (600)"
@@ -87,8 +120,9 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
         "attentions": args.attention,
         "optimizers": args.optimizer,
         "compiles": None if args.compile is None else [args.compile],
-        "warmup_steps": args.warmup_steps,
-        "measure_steps": args.measure_steps,
+        **_steps(args),
+        "interleave": args.interleave or None,
+        "peak_tflops": args.peak_tflops,
         "device": args.device,
         "seed": args.seed,
         "silence_s": args.timeout,
@@ -96,11 +130,11 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
     }
     overrides: dict[str, Any] = {key: value for key, value in axes.items() if value is not None}
     try:
-        models = _models(args)
-        if models is not None:
+        chosen = _models(args, name)
+        if chosen:
             # Sizes that were asked for are measured, however long they take.
-            overrides |= {"models": models, "cpu_budget_s": None}
-        return build_experiment(name, overrides)
+            overrides |= chosen | {"cpu_budget_s": None}
+        return build_experiment(name, overrides, smoke=args.smoke)
     except SpecError as error:
         raise UserError(str(error)) from error
 
@@ -118,17 +152,39 @@ def add_export_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _models(args: argparse.Namespace) -> tuple[ModelShape, ...] | None:
+def _steps(args: argparse.Namespace) -> dict[str, Any]:
+    """Fields for fixed or automatic numbers of steps; a target implies automatic measuring."""
+    fields: dict[str, Any] = {"warmup_steps": args.warmup_steps}
+    if args.warmup_steps == AUTO:
+        fields = {"warmup_steps": [MOST_WARMUP_STEPS], "warmup_auto": True}
+    if args.measure_steps != AUTO and args.target is None:
+        return fields | {"measure_steps": args.measure_steps}
+    most = MOST_MEASURE_STEPS if args.measure_steps in (AUTO, None) else args.measure_steps
+    target = TARGET_PERCENT if args.target is None else args.target
+    return fields | {"measure_steps": most, "target_percent": target}
+
+
+def _models(args: argparse.Namespace, experiment: str) -> dict[str, Any]:
+    """The experiment's models or widths, where the options name any."""
     changes = {name: v for name in DIMENSIONS if (v := getattr(args, name)) is not None}
+    if not args.model_size and set(changes) == {"d_model"} and is_attention(experiment):
+        return {"widths": changes["d_model"]}
     if not args.model_size and not changes:
-        return None
+        return {}
     models = select_models(args.model_size or ["small"])
-    if not changes:
-        return models
-    return tuple(_changed(model, changes) for model in models)
+    grid = itertools.product(*changes.values())
+    return {
+        "models": [
+            _changed(model, dict(zip(changes, values, strict=True)))
+            for values in grid
+            for model in models
+        ]
+    }
 
 
 def _changed(model: ModelShape, changes: dict[str, int]) -> ModelShape:
+    if not changes:
+        return model
     suffix = " ".join(f"{name}={value}" for name, value in changes.items())
     return msgspec.structs.replace(model, **changes, name=f"{model.name} {suffix}")
 
@@ -143,6 +199,11 @@ def listed(item: Callable[[str], T]) -> Callable[[str], list[T]]:
         return list(dict.fromkeys(item(part) for part in parts))
 
     return parse
+
+
+def automatic(item: Callable[[str], T]) -> Callable[[str], T | str]:
+    """An argparse type: an item, or the word auto."""
+    return lambda text: AUTO if text == AUTO else item(text)
 
 
 def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
@@ -161,6 +222,22 @@ def whole(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
+
+
+def percent(text: str) -> float:
+    """An argparse type: a positive number of percent, with or without the sign."""
+    return positive(text.removesuffix("%").strip())
+
+
+def positive(text: str) -> float:
+    """An argparse type: a positive number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
 
 
 def seconds(text: str) -> float:

@@ -7,7 +7,6 @@ import contextlib
 import importlib.util
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from llmprof.cli.exits import NOTHING, OK, UserError
@@ -53,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"cannot create a run in {store.root}: {error.strerror}") from error
     if args.detach:
-        return _detach(the_run, experiment)
-    view, signal = measure(the_run, experiment)
+        return detach(the_run, plan_of(the_run, experiment))
+    view, signal = measure(the_run, plan_of(the_run, experiment, lifeline=True))
     return finish(view, signal, args.export, the_run)
 
 
@@ -68,11 +67,15 @@ def require_torch() -> None:
         )
 
 
-def measure(the_run: Run, experiment: Experiment) -> tuple[RunView, int | None]:
-    """Run an experiment to its end; the final view, and the signal that stopped it."""
-    with _engine(the_run, experiment) as engine:
-        follow = Follow(the_run, engine)
-        return follow.to_end()
+def measure(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunView, int | None]:
+    """Run a plan to its end; the final view, and the signal that stopped it."""
+    engine = Engine(the_run.log)
+    try:
+        engine.run(plan)
+        return Follow(the_run, engine, quiet=quiet).to_end()
+    finally:
+        engine.dismiss()
+        engine.wait()
 
 
 def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run) -> int:
@@ -88,9 +91,10 @@ def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run)
     return 128 + signal if signal is not None else verdict(view)
 
 
-def _detach(the_run: Run, experiment: Experiment) -> int:
-    engine = Engine()
-    engine.run(_plan(the_run, experiment))
+def detach(the_run: Run, plan: Plan) -> int:
+    """Start an engine that outlives this process, and say how to follow it."""
+    engine = Engine(the_run.log)
+    engine.run(plan)
     if not wait_started(the_run):
         raise UserError(f"the engine did not start; see {the_run.log}", NOTHING)
     print(the_run.id)
@@ -101,28 +105,18 @@ def _detach(the_run: Run, experiment: Experiment) -> int:
 def _dry_run(experiment: Experiment) -> int:
     with tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
         the_run = RunStore(Path(folder)).create(experiment.name)
-        with _engine(the_run, experiment, only_plan=True) as engine:
-            view, signal = Follow(the_run, engine, quiet=True).to_end()
+        plan = plan_of(the_run, experiment, lifeline=True, only_plan=True)
+        view, signal = measure(the_run, plan, quiet=True)
         if view.environment is None and signal is None:
             return finish(view, signal, [], the_run)
     dry_run_table(view)
     return OK if signal is None else 128 + signal
 
 
-@contextlib.contextmanager
-def _engine(the_run: Run, experiment: Experiment, *, only_plan: bool = False) -> Iterator[Engine]:
-    engine = Engine()
-    try:
-        engine.run(_plan(the_run, experiment, lifeline=True, only_plan=only_plan))
-        yield engine
-    finally:
-        engine.dismiss()
-        engine.wait()
-
-
-def _plan(
+def plan_of(
     the_run: Run, experiment: Experiment, *, lifeline: bool = False, only_plan: bool = False
 ) -> Plan:
+    """What the engine is told about a new run."""
     return Plan(
         run_dir=str(the_run.path),
         experiment=experiment,

@@ -1,0 +1,110 @@
+"""Metrics as text: a value with its unit, or n/a; and the same for machines."""
+
+from __future__ import annotations
+
+import datetime
+
+from llmprof.core.devices import throttle
+from llmprof.core.devices.metrics import METRICS
+from llmprof.core.events import CardProcess, CardSample, HostSample, Metric
+from llmprof.core.results import RunView
+
+NOT_AVAILABLE = "n/a"
+_GIB, _MIB = 2**30, 2**20
+
+
+def size(value: float | None) -> str:
+    """Bytes in GiB, below one in MiB."""
+    if value is None:
+        return NOT_AVAILABLE
+    return f"{value / _GIB:.1f} GiB" if value >= _GIB else f"{value / _MIB:.0f} MiB"
+
+
+def amount(name: str, card: CardSample) -> str:
+    """One metric of a card with its unit, "n/a" when unknown or not read yet."""
+    metric = card.metrics.get(name)
+    value = None if metric is None else metric.value
+    if value is None:
+        return NOT_AVAILABLE
+    unit = METRICS[name][0]
+    if unit == "B":
+        return size(value)
+    if unit == "B/s":
+        return f"{value / _MIB:.1f} MiB/s"
+    if unit == "J":
+        return f"{value / 1e3:.1f} kJ"
+    return f"{value:.0f} {unit}".rstrip()
+
+
+def pair(name: str, limit: str, card: CardSample) -> str:
+    """A metric beside its limit, as in "350 / 700 W"; the limit left out when unknown."""
+    value, most = amount(name, card), amount(limit, card)
+    if NOT_AVAILABLE in (value, most):
+        return value
+    number, unit = value.rsplit(" ", 1)
+    bound, bound_unit = most.rsplit(" ", 1)
+    return f"{number} / {bound} {unit}" if unit == bound_unit else f"{value} / {most}"
+
+
+def throttle_words(card: CardSample) -> str:
+    """What holds the clocks down; harmless reasons in brackets, "none" for neither."""
+    metric = card.metrics.get("throttle")
+    if metric is None or metric.value is None:
+        return NOT_AVAILABLE
+    harmful = [name for name in card.throttle if throttle.is_harmful(name)]
+    harmless = [name for name in card.throttle if not throttle.is_harmful(name)]
+    words = ", ".join(harmful) or "none"
+    return f"{words} ({', '.join(harmless)})" if harmless else words
+
+
+def reasons(card: CardSample) -> dict[str, list[str]]:
+    """Why metrics are n/a: each reason with the metrics that it keeps away."""
+    found: dict[str, list[str]] = {}
+    for name, metric in card.metrics.items():
+        if metric.value is None and metric.reason is not None:
+            found.setdefault(metric.reason, []).append(name)
+    return found
+
+
+def as_object(view: RunView, wall_ns: int) -> dict[str, object]:
+    """Host and cards as JSON-ready values; an unknown metric has a reason in place of a value."""
+    sample = view.last_sample
+    lasts = [card.last for _, card in sorted(view.cards.items()) if card.last is not None]
+    return {
+        "time": datetime.datetime.fromtimestamp(wall_ns / 1e9, datetime.UTC).isoformat(),
+        "host": _host(sample.host) if sample else {},
+        "cards": [_card(card) for card in lasts],
+        "cards_reason": sample.cards_reason if sample else "no sample yet",
+        "sampler_cost_ms": sample.cost_ms if sample else None,
+    }
+
+
+def _host(host: HostSample) -> dict[str, object]:
+    return {name: getattr(host, name) for name in HostSample.__struct_fields__}
+
+
+def _card(card: CardSample) -> dict[str, object]:
+    return {
+        "index": card.index,
+        "name": card.name,
+        "uuid": card.uuid,
+        "pci_bus_id": card.pci_bus_id,
+        "state": card.state,
+        "unified_memory": card.unified,
+        "metrics": {name: _metric(name, metric) for name, metric in card.metrics.items()},
+        "throttle": list(card.throttle),
+        "throttled": any(map(throttle.is_harmful, card.throttle)),
+        "processes": None if card.processes is None else [_process(p) for p in card.processes],
+        "mig": [{n: getattr(m, n) for n in m.__struct_fields__} for m in card.mig],
+    }
+
+
+def _metric(name: str, metric: Metric) -> dict[str, object]:
+    unit = METRICS.get(name, ("", ""))[0]
+    if metric.value is None:
+        return {"value": None, "reason": metric.reason or "unknown"}
+    return {"value": metric.value, "unit": unit} if unit else {"value": metric.value}
+
+
+def _process(process: CardProcess) -> dict[str, object]:
+    return {name: getattr(process, name) for name in CardProcess.__struct_fields__}

@@ -1,0 +1,70 @@
+"""Whether a prediction fits a card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from llmprof.core.cards import Card
+from llmprof.core.predict.memory import MemoryPrediction
+from llmprof.core.predict.replay import replay
+from llmprof.core.spec import Case
+
+Verdict = Literal["fits", "does not fit", "too close to say"]
+
+_MIB = 1 << 20
+CONTEXT_LOW = 300 * _MIB  # CUDA context and loaded kernels, small card
+CONTEXT_HIGH = 1300 * _MIB  # with cuDNN and what the driver keeps: 1,230 MiB on an H100
+FRAGMENTATION = 0.12  # of the allocated bytes, held in segments that cannot be given back
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Memory of a card in bytes, what others hold of it already, and its compute capability."""
+
+    name: str
+    total_bytes: int
+    capability: tuple[int, int]
+    taken_bytes: int = 0
+
+    @property
+    def free_bytes(self) -> int:
+        """What a new process could take, its CUDA context included."""
+        return self.total_bytes - self.taken_bytes
+
+
+def room_of(card: Card, taken_bytes: int = 0) -> Room:
+    """The room on a card of which others hold `taken_bytes`."""
+    return Room(card.name, card.memory_bytes, card.capability, taken_bytes)
+
+
+def needed_bytes(prediction: MemoryPrediction) -> tuple[int, int]:
+    """Least and most bytes of the card that a case takes, context and fragmentation included."""
+    low = prediction.allocated_low + CONTEXT_LOW
+    high = int(prediction.allocated_high * (1 + FRAGMENTATION)) + CONTEXT_HIGH
+    return low, high
+
+
+def verdict(prediction: MemoryPrediction, free_bytes: int) -> Verdict:
+    """Whether a case fits in so many bytes of a card, its context included."""
+    low, high = needed_bytes(prediction)
+    if prediction.upper_bound:
+        low //= 2  # a compiled model may save much less than the eager one predicted
+    if high <= free_bytes:
+        return "fits"
+    return "does not fit" if low > free_bytes else "too close to say"
+
+
+def decide(case: Case, prediction: MemoryPrediction, room: Room) -> Verdict:
+    """The verdict, with the allocator replayed where the closed form's band is too wide.
+
+    Takes up to a second then. What stays too close depends on the size of the CUDA context.
+    """
+    first = verdict(prediction, room.free_bytes)
+    if first != "too close to say" or prediction.upper_bound:
+        return first
+    if replay(case, room.capability, room.free_bytes - CONTEXT_HIGH).asked is None:
+        return "fits"
+    if replay(case, room.capability, room.free_bytes - CONTEXT_LOW).asked is not None:
+        return "does not fit"
+    return "too close to say"

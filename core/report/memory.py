@@ -1,0 +1,93 @@
+"""Tables about memory: what is predicted and what to change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmprof.core.predict.advice import Advice
+from llmprof.core.predict.fits import Room, Verdict
+from llmprof.core.predict.memory import MemoryPrediction
+from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.spec import Case
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class PredictedRow:
+    """A case on a card: its prediction and verdict; room is None where no card is known."""
+
+    case: Case
+    prediction: MemoryPrediction
+    room: Room | None
+    verdict: Verdict | None
+
+
+def gib(size: int | None) -> Figure:
+    """Bytes as GiB, to the hundredth."""
+    return Figure(None if size is None else size / GIB, 0.1)
+
+
+def prediction_table(rows: list[PredictedRow]) -> Table:
+    """One row a case and card: parts at the peak, the peak, the band and the verdict."""
+    used = [name for name in CATEGORIES if any(name in row.prediction.breakdown for row in rows)]
+    columns = (
+        Column("Configuration", numeric=False),
+        *(Column(name.capitalize(), "GiB") for name in used),
+        Column("Peak", "GiB"),
+        Column("Peak phase", numeric=False),
+        Column("Allocated from", "GiB"),
+        Column("Allocated to", "GiB"),
+        Column("Card", numeric=False),
+        Column("Verdict", numeric=False),
+    )
+    cells = tuple(_row(row, used) for row in rows)
+    notes = ["Parts are requested bytes at the peak and sum to it; CUDA's context comes on top."]
+    if any(row.prediction.upper_bound for row in rows):
+        notes.append("Compiled models are predicted as eager ones, which is an upper bound.")
+    return Table("prediction", "Predicted memory", columns, cells, tuple(notes))
+
+
+def _row(row: PredictedRow, used: list[str]) -> tuple[Cell, ...]:
+    prediction = row.prediction
+    parts = [gib(prediction.breakdown.get(name, 0)) for name in used]
+    return (
+        row.case.label,
+        *parts,
+        gib(prediction.requested_bytes),
+        prediction.peak_phase,
+        gib(prediction.allocated_low),
+        gib(prediction.allocated_high),
+        "" if row.room is None else row.room.name,
+        row.verdict or "no card",
+    )
+
+
+def phase_table(rows: list[PredictedRow]) -> Table:
+    """Predicted peak of each phase and the level after it."""
+    columns = (
+        Column("Configuration", numeric=False),
+        Column("Phase", numeric=False),
+        Column("Peak", "GiB"),
+        Column("Level after", "GiB"),
+    )
+    cells = tuple(
+        (row.case.label, phase.phase, gib(phase.peak), gib(phase.end))
+        for row in {row.case.key: row for row in rows}.values()
+        for phase in row.prediction.phases
+    )
+    return Table("prediction-phases", "Predicted memory by phase", columns, cells)
+
+
+def advice_table(case: Case, room: Room, advice: tuple[Advice, ...]) -> Table:
+    """What to change in a case that does not fit a card."""
+    columns = (
+        Column("Change", numeric=False),
+        Column("Needs at most", "GiB"),
+        Column("Command", numeric=False),
+    )
+    cells = tuple((each.text, gib(each.needed_bytes), f"`{each.command}`") for each in advice)
+    notes = () if advice else ("No smaller batch, context, precision or mode fits this card.",)
+    title = f"{case.label} on {room.name}: what fits"
+    return Table("advice", title, columns, cells, notes)

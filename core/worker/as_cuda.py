@@ -1,0 +1,106 @@
+"""Stands in for CUDA while fake CPU tensors are traced: fused attention, autocast's fp32 ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from llmprof.core.predict import attention as kernels
+
+# What CUDA's autocast computes in fp32 and the CPU's does not (autocast_mode.h), of the ops that
+# language models use.
+FP32_OPS: frozenset[Callable[..., Any]] = frozenset(
+    (
+        torch.softmax, F.softmax, Tensor.softmax,
+        torch.log_softmax, F.log_softmax, Tensor.log_softmax,
+        torch.exp, Tensor.exp, torch.pow, Tensor.pow, Tensor.__pow__,
+        torch.sum, Tensor.sum, torch.rsqrt, Tensor.rsqrt,
+        torch.logsumexp, Tensor.logsumexp, torch.norm, Tensor.norm,
+        F.layer_norm, torch.layer_norm, F.rms_norm, torch.rms_norm,
+    )
+)  # fmt: skip
+
+
+class CudaHabits(TorchFunctionMode):
+    """Calls that behave otherwise on CUDA are redirected to ops with CUDA's tensors."""
+
+    def __init__(self, capability: tuple[int, int]) -> None:
+        super().__init__()
+        self._capability = capability
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run func, or what CUDA would run in its place."""
+        kwargs = kwargs or {}
+        if func is F.scaled_dot_product_attention:
+            return self._attention(*args)
+        if torch.is_autocast_enabled("cpu"):
+            if func is F.cross_entropy:
+                return _cross_entropy(*args, **kwargs)
+            if func in FP32_OPS and args[0].dtype != torch.float32:
+                return func(args[0].float(), *args[1:], **kwargs)
+        return func(*args, **kwargs)
+
+    def _attention(self, q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Tensor:
+        if torch.is_autocast_enabled("cpu"):
+            dtype = torch.get_autocast_dtype("cpu")
+            q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+        kernel = kernels.choose(q.element_size(), q.shape[-1], self._capability)
+        out: Tensor = _FusedAttention.apply(q, k, v, kernel)  # type: ignore[no-untyped-call]
+        return out
+
+
+def _cross_entropy(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
+    """CUDA's autocast keeps log_softmax in the width of the logits and casts before the loss."""
+    known = {name: options[name] for name in ("weight", "ignore_index") if name in options}
+    with torch.autocast("cpu", enabled=False):
+        logs = torch.log_softmax(logits, -1)
+        return F.nll_loss(logs.float(), target, reduction=options["reduction"], **known)
+
+
+class _FusedAttention(torch.autograd.Function):
+    """Allocates what a fused kernel allocates; computes nothing."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, kernel: kernels.Kernel) -> Tensor:
+        """Output, saved statistics and scratch of the forward kernel."""
+        at = kernels.Heads(q.shape[0], q.shape[1], q.shape[2], q.shape[3], q.element_size())
+        out = torch.empty_like(q)
+        if kernel != "cudnn":  # written as (batch, length, heads, dim)
+            out = torch.empty_like(q.transpose(1, 2).contiguous()).transpose(1, 2)
+        grad = any(ctx.needs_input_grad)
+        kept = [_bytes(size) for size in kernels.statistics(kernel, at, grad)]
+        _bytes(kernels.forward_scratch(kernel, at))
+        ctx.save_for_backward(q, k, v, out, *kept)
+        ctx.kernel, ctx.at = kernel, at
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of Q, K and V and the backward kernel's scratch."""
+        q, k, v, *_ = ctx.saved_tensors
+        if ctx.kernel == "cudnn":
+            made = [torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)]
+        else:
+            made = [_strided_like(each) for each in (q, k, v)]
+        _bytes(kernels.backward_scratch(ctx.kernel, ctx.at))
+        return *made, None
+
+
+def _strided_like(x: Tensor) -> Tensor:
+    batch, heads, length, dim = x.shape
+    return x.new_empty(batch, length, heads, dim).transpose(1, 2)
+
+
+def _bytes(size: int) -> Tensor:
+    return torch.empty(size, dtype=torch.uint8)

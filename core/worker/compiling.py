@@ -1,0 +1,40 @@
+"""torch.compile, cold: an empty cache for each case, and its first step timed apart."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import torch
+
+from llmprof.core.worker.job import Job
+from llmprof.core.worker.trainer import Stepper
+
+
+def use_empty_cache(scratch: str | None) -> None:
+    """Point inductor and triton at an empty folder, so that a compilation is never a cached one.
+
+    Must be called before anything is compiled.
+    """
+    if scratch is None:
+        return
+    folder = Path(scratch) / "inductor"
+    folder.mkdir(exist_ok=True)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+
+
+def compile_step(job: Job, stepper: Stepper) -> float | None:
+    """Wall milliseconds of the first step of a compiled case, which compiles; else None.
+
+    The figure holds one run of the step besides the compilation of all its graphs.
+    """
+    if job.case.compile is None:
+        return None
+    job.phase = "compile"
+    start = time.monotonic_ns()
+    stepper.step(lambda index: None)
+    if job.device.type == "cuda":
+        torch.cuda.synchronize(job.device)
+    return (time.monotonic_ns() - start) / 1e6

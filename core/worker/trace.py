@@ -1,0 +1,150 @@
+"""Traced prediction: one step on fake tensors, at two depths, extrapolated to the real one.
+
+Runs in a process of its own (`python -m llmprof.core.worker.trace`), since tracing stalls every
+other thread. Reads a Request as JSON on stdin, writes a tuple of TracedCase as JSON to stdout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from unittest import mock
+
+import msgspec
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from llmprof.core.predict.depth import PhaseTrace, extrapolate, phase_trace
+from llmprof.core.predict.memory import HOPPER, resident, workspaces
+from llmprof.core.predict.tape import WORKSPACE
+from llmprof.core.predict.traced import Request, TracedCase
+from llmprof.core.spec import Case, ModelShape
+from llmprof.core.worker.as_cuda import CudaHabits
+from llmprof.core.worker.tracker import StorageTracker
+from llmprof.core.worker.trainer import Trainer
+
+DEPTHS = (2, 3)
+CPU = torch.device("cpu")
+Build = Callable[[ModelShape], nn.Module]
+
+
+class Untraceable(RuntimeError):
+    """A model whose step depends on data; its text is one line that says what to do instead."""
+
+
+def trace(case: Case, capability: tuple[int, int] = HOPPER, build: Build | None = None) -> TracedCase:
+    """Predict a case by tracing it, or a model of the caller's making in its place.
+
+    `build` makes the model for a shape that has fewer layers. Raises Untraceable.
+    """
+    began = time.perf_counter()
+    layers = case.model.num_layers
+    depths = DEPTHS if layers > max(DEPTHS) else (layers,)
+    runs = [_trace_at(case, depth, capability, build) for depth in depths]
+    phases = runs[0] if len(runs) == 1 else extrapolate(runs[0], runs[1], layers - depths[0])
+    outside = sum(workspaces(case, capability))
+    return TracedCase(
+        key=case.key,
+        requested_bytes=max(phase.peak for phase in phases) + outside,
+        phases={phase.name: phase.peak + outside for phase in phases},
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _trace_at(
+    case: Case, depth: int, capability: tuple[int, int], build: Build | None
+) -> list[PhaseTrace]:
+    shallow = msgspec.structs.replace(
+        case, model=msgspec.structs.replace(case.model, num_layers=depth), compile=None
+    )
+    tracker = StorageTracker(as_cuda=True)
+    names = (*case.phases, "end")
+    try:
+        with FakeTensorMode():
+            trainer = _trainer(shallow, build)
+            with _optimizer_without_data(trainer), CudaHabits(capability), tracker:
+                tracker.count(*_held(trainer))
+                trainer.step(lambda index: tracker.edge(names[index]))
+    except Exception as error:
+        raise Untraceable(explain(error)) from error
+    spans = [span for span in tracker.spans if span.name != "end"]
+    return [phase_trace(s.name, s.start, s.end, [(m.op, m.size, m.level) for m in s.moments]) for s in spans]
+
+
+def _trainer(case: Case, build: Build | None) -> Trainer:
+    fp16 = case.precision == "fp16"
+    trainer = Trainer(msgspec.structs.replace(case, precision="bf16") if fp16 else case, CPU)
+    if build is not None:
+        trainer.model = trainer.call = build(case.model)  # type: ignore[assignment]
+    if trainer.optimizer is not None:
+        for p in trainer.model.parameters():
+            trainer.optimizer.state[p] = _moments(case, p)
+    return trainer
+
+
+def _moments(case: Case, p: nn.Parameter) -> dict[str, object]:
+    moments: dict[str, object] = {"exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+    if case.optimizer == "loop":
+        return {"t": 1, **moments}
+    return {"step": torch.zeros((), dtype=torch.float32), **moments}
+
+
+def _held(trainer: Trainer) -> Iterator[torch.Tensor]:
+    yield from trainer.model.parameters()
+    yield from trainer.model.buffers()
+    yield trainer.tokens
+    yield trainer.targets
+    if trainer.optimizer is not None:
+        for state in trainer.optimizer.state.values():
+            yield from (v for k, v in state.items() if k.startswith("exp_avg"))
+            if trainer.case.optimizer == "fused":
+                yield state["step"]
+
+
+@contextlib.contextmanager
+def _optimizer_without_data(trainer: Trainer) -> Iterator[None]:
+    """AdamW reads its step count from a tensor; a fake one has no value, so it is told one."""
+    if trainer.optimizer is None:
+        yield
+        return
+    with mock.patch("torch.optim.adam._get_value", lambda value: 2.0):
+        yield
+
+
+def explain(error: BaseException) -> str:
+    """One line on why a model cannot be traced and what to do instead."""
+    place = _place(error)
+    if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
+        reason = "its step reads a tensor's value (.item(), a mask's shape, an if on a tensor)"
+    else:
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    return f"cannot be traced{place}: {reason}; measure it with `llmprof run` on a card instead"
+
+
+def _place(error: BaseException) -> str:
+    place, frame = "", error.__traceback__
+    while frame is not None:
+        name = frame.tb_frame.f_code.co_filename
+        if "/torch/" not in name and "llmprof" not in name and "/core/worker/" not in name:
+            place = f" at {name}:{frame.tb_lineno}"
+        frame = frame.tb_next
+    return place
+
+
+def main() -> None:
+    """Answer one request."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
+    answers = []
+    for case in request.cases:
+        try:
+            answers.append(trace(case, request.capability))
+        except Untraceable as error:
+            answers.append(TracedCase(key=case.key, error=str(error)))
+    sys.stdout.buffer.write(msgspec.json.encode(answers))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Counts the bytes of tensors as ops make and drop them, by storage."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+_ADD = torch.ops.aten.add.Tensor
+_SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One op that allocated: its name, the bytes it allocated, and the highest level in it."""
+
+    op: str
+    size: int
+    level: int
+
+
+@dataclass(slots=True)
+class Span:
+    """What happened between two phase edges."""
+
+    name: str
+    start: int
+    moments: list[Moment] = field(default_factory=list)
+    end: int = 0
+
+    @property
+    def peak(self) -> int:
+        """Highest level of the span."""
+        return max((moment.level for moment in self.moments), default=self.start)
+
+
+class StorageTracker(TorchDispatchMode):
+    """Keeps the level of live tensor bytes; spans are ended by `edge`.
+
+    With `as_cuda`, two habits of CUDA and of the plain engine are put back: softmax's backward
+    holds one product more than its result, and gradients that meet are added in place (under a
+    dispatch mode the engine adds out of place).
+    """
+
+    def __init__(self, *, as_cuda: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.level = 0
+        self.spans: list[Span] = []
+        self.seen: Callable[[torch.UntypedStorage, str], None] | None = None
+        self._as_cuda = as_cuda
+        self._live: dict[int, tuple[int, Any]] = {}
+
+    def edge(self, name: str) -> None:
+        """End the current span and begin one called `name`."""
+        if self.spans:
+            self.spans[-1].end = self.level
+        self.spans.append(Span(name, self.level))
+
+    def count(self, *tensors: Tensor) -> int:
+        """Take tensors that exist already into the books; the bytes that were new."""
+        before = self.level
+        for tensor in tensors:
+            self._watch(tensor)
+        return self.level - before
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run the op and count the storages that it made."""
+        out = func(*args, **(kwargs or {}))
+        before = self.level
+        if self._as_cuda and func is _ADD and self._engine_adds():
+            self._forget(args[0])
+            before = self.level
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, Tensor):
+                self._watch(leaf)
+        grown = self.level - before
+        if grown > 0 and self.spans:
+            extra = grown if self._as_cuda and func is _SOFTMAX_BACKWARD else 0
+            self.spans[-1].moments.append(Moment(str(func), grown, self.level + extra))
+        return out
+
+    def _engine_adds(self) -> bool:
+        """Whether autograd's engine itself, not the model, is adding gradients."""
+        running = torch._C._current_graph_task_id() != -1  # type: ignore[attr-defined]
+        return running and torch._C._current_autograd_node() is None  # type: ignore[attr-defined]
+
+    def _watch(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._live:
+            return
+        size = storage.nbytes()
+        self.level += size
+        self._live[key] = (size, weakref.ref(storage, lambda _: self._gone(key)))
+
+    def _forget(self, tensor: Tensor) -> None:
+        self._gone(tensor.untyped_storage()._cdata)
+
+    def _gone(self, key: int) -> None:
+        size, _ = self._live.pop(key, (0, None))
+        self.level -= size

@@ -1,0 +1,75 @@
+"""`llmprof demo`: a recorded run of a real card, replayed as if it were live."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+from llmprof.cli.exits import UserError
+from llmprof.cli.screen import add_look_options, open_screen, require_terminal
+from llmprof.core.demo import recorded
+from llmprof.core.events import RunStarted
+from llmprof.core.runs import RunStore, wait_started
+
+RECORDING = "demo.llmprof"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `llmprof demo`."""
+    parser.add_argument(
+        "--speed", type=factor, default=1.0, metavar="X", help="times as fast as recorded (1)"
+    )
+    parser.add_argument(
+        "--recording", type=Path, metavar="FILE", help="another packed run or journal to replay"
+    )
+    add_look_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay in a folder of its own that is removed at the end. Raises UserError."""
+    require_terminal()
+    recording = args.recording or Path(str(resources.files("llmprof.tui") / RECORDING))
+    plan = _plan(recording)
+    from llmprof.tui.starter import ReplayStarter
+
+    with tempfile.TemporaryDirectory(prefix="llmprof-demo-") as folder:
+        store = RunStore(Path(folder))
+        starter = ReplayStarter(recording, args.speed)
+        the_run = store.create("demo")
+        try:
+            starter.start(the_run, plan.experiment, plan.command)
+            wait_started(the_run)
+            return open_screen(
+                watch=the_run,
+                refresh=args.refresh,
+                ascii_only=args.ascii,
+                theme=args.theme,
+                store=store,
+                starter=starter,
+                demo=True,
+            )
+        finally:
+            starter.dismiss()
+
+
+def factor(text: str) -> float:
+    """An argparse type: a speed."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.01 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0.01 and 1000")
+    return value
+
+
+def _plan(recording: Path) -> RunStarted:
+    try:
+        plan = next((event for event in recorded(recording) if isinstance(event, RunStarted)), None)
+    except Exception as error:  # a foreign file fails in many ways
+        raise UserError(f"{recording} cannot be replayed: {error}") from error
+    if plan is None:
+        raise UserError(f"{recording} holds no run")
+    return plan

@@ -1,0 +1,58 @@
+"""`llmprof experiments`: what `llmprof run NAME` measures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import msgspec
+
+from llmprof.cli.exits import OK, UserError
+from llmprof.core.experiments import SMOKE, build_experiment, load_experiments
+from llmprof.core.presets import user_folder
+from llmprof.core.report.markdown import grid
+from llmprof.core.report.table import Cell, Column, Table
+from llmprof.core.spec import Experiment, SpecError
+
+COLUMNS = (
+    Column("Name", numeric=False),
+    Column("What", numeric=False),
+    Column("Models or widths", numeric=False),
+    Column("Cases"),
+    Column("Smoke", numeric=False),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `llmprof experiments`."""
+    parser.add_argument("--json", action="store_true", help="as JSON, every field")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the experiments. Raises UserError for a file that can't be read."""
+    try:
+        presets = load_experiments()
+        experiments = [build_experiment(name, {}) for name in presets]
+    except SpecError as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        print(json.dumps(msgspec.to_builtins(experiments), indent=2, ensure_ascii=False))
+        return OK
+    rows = tuple(row(experiment, SMOKE in presets[experiment.name]) for experiment in experiments)
+    print(grid(Table("experiments", "Experiments", COLUMNS, rows)))
+    print(
+        "\n`llmprof run NAME` measures one; every option of `llmprof run --help` overrides a "
+        f"field.\nYour own: {user_folder() / 'experiments.toml'}, in the same form."
+    )
+    return OK
+
+
+def row(experiment: Experiment, smoke: bool) -> tuple[Cell, ...]:
+    """An experiment's line."""
+    return (
+        experiment.name,
+        experiment.title,
+        ", ".join(model.name for model in experiment.models),
+        len(experiment.cases()),
+        "yes" if smoke else "no",
+    )

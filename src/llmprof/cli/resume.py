@@ -1,0 +1,87 @@
+"""`llmprof resume`: measure the cells that a run still lacks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from llmprof.cli.exits import OK, USAGE, UserError
+from llmprof.cli.options import add_export_option
+from llmprof.cli.output import deliver
+from llmprof.cli.run import detach, finish, measure, require_torch
+from llmprof.core.adopt import adopt
+from llmprof.core.coverage import to_resume
+from llmprof.core.journal import replay
+from llmprof.core.launch import Plan
+from llmprof.core.pack import PackError
+from llmprof.core.report import ExportError, check_writable
+from llmprof.core.runs import Run, RunNotFound, RunStore
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `llmprof resume`."""
+    parser.add_argument("run", nargs="?", help="a run's name, or a packed file (newest run)")
+    parser.add_argument(
+        "--failed", action="store_true", help="also the cells that crashed or did not fit"
+    )
+    parser.add_argument(
+        "--elsewhere",
+        action="store_true",
+        help="go on though the device or the software is another; the tables say which is which",
+    )
+    parser.add_argument("--detach", action="store_true", help="start it, print its name, leave it")
+    add_export_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Resume; the exit code says whether there are results. Raises UserError."""
+    for path in args.export:
+        try:
+            check_writable(path)
+        except ExportError as error:
+            raise UserError(str(error)) from error
+    require_torch()
+    the_run = find(args.run)
+    if the_run.alive():
+        raise UserError(f"run {the_run.id} is still going on: `llmprof attach {the_run.id}`")
+    view = replay(the_run.journal)
+    if view.experiment is None:
+        raise UserError(f"run {the_run.id} has no plan to resume")
+    wanted = to_resume(view, failed=args.failed)
+    if not wanted:
+        print(f"{the_run.id}: nothing is missing", file=sys.stderr)
+        deliver(view, args.export)
+        return OK
+    print(f"{the_run.id}: {len(wanted)} of {len(view.cases)} cells to measure", file=sys.stderr)
+    plan = Plan(
+        run_dir=str(the_run.path),
+        experiment=view.experiment,
+        command=view.command,
+        lifeline=not args.detach,
+        resume=wanted,
+        elsewhere=args.elsewhere,
+    )
+    if args.detach:
+        return detach(the_run, plan)
+    before = len(view.segments)
+    view, signal = measure(the_run, plan)
+    refused = next((log.message for log in view.log if log.level == "error"), None)
+    if refused is not None and to_resume(view, failed=args.failed) == wanted and signal is None:
+        raise UserError(f"{refused} (--elsewhere goes on all the same)", USAGE)
+    if len(view.segments) == before:
+        raise UserError(f"the engine did not start; see {the_run.log}", USAGE)
+    return finish(view, signal, args.export, the_run)
+
+
+def find(name: str | None) -> Run:
+    """A run of the store, or a packed file taken into it. Raises UserError."""
+    store = RunStore()
+    try:
+        if name is not None and Path(name).is_file():
+            return adopt(Path(name), store)
+        return store.find(name)
+    except (RunNotFound, PackError) as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"{name}: {error.strerror or error}") from error

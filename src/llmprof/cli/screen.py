@@ -1,0 +1,129 @@
+"""`llmprof screen`, and `llmprof` alone: the Textual app."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from llmprof.cli.exits import USAGE, UserError
+from llmprof.core.presets import load_models
+from llmprof.core.runs import Run, RunNotFound, RunStore
+from llmprof.core.spec import SpecError
+
+if TYPE_CHECKING:
+    from llmprof.tui.monitor import Monitoring
+    from llmprof.tui.starter import Starter
+
+MOST_HZ = 20.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `llmprof screen`."""
+    parser.add_argument("run", nargs="?", help="a run to show at once (its name, or `last`)")
+    add_look_options(parser)
+
+
+def add_look_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of every command that opens the screen."""
+    parser.add_argument(
+        "--refresh",
+        type=hertz,
+        default=4.0,
+        metavar="HZ",
+        help="redraws a second; 1 or 2 suit a slow link (4)",
+    )
+    parser.add_argument(
+        "--ascii",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="draw with ASCII alone (automatic where the locale is not UTF-8)",
+    )
+    parser.add_argument("--theme", choices=("dark", "light"), default="dark", help="colours (dark)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the screen; its exit code. Raises UserError."""
+    watch = None
+    if args.run is not None:
+        try:
+            watch = RunStore().find(args.run)
+        except RunNotFound as error:
+            raise UserError(str(error)) from error
+    return open_screen(watch=watch, refresh=args.refresh, ascii_only=args.ascii, theme=args.theme)
+
+
+def open_screen(
+    *,
+    watch: Run | None = None,
+    view: str = "bench",
+    refresh: float = 4.0,
+    ascii_only: bool | None = None,
+    theme: str = "dark",
+    store: RunStore | None = None,
+    starter: Starter | None = None,
+    demo: bool = False,
+    monitoring: Monitoring | None = None,
+) -> int:
+    """Open the app and wait for its end; 128 + n when signal n ended it.
+
+    watch is the run to show first, view the name of the view. Raises UserError where there is
+    no terminal to draw on or a preset file can't be read.
+    """
+    require_terminal()
+    try:
+        models = load_models()
+    except SpecError as error:
+        raise UserError(str(error)) from error
+    from llmprof.tui.app import LlmprofApp, Setting
+    from llmprof.tui.choices import recall
+    from llmprof.tui.look import choose_look, is_utf8
+    from llmprof.tui.monitor import Monitoring
+    from llmprof.tui.starter import EngineStarter
+
+    app = LlmprofApp(
+        Setting(
+            store=store or RunStore(),
+            starter=starter or EngineStarter(),
+            models=models,
+            choices=recall(models),
+            look=choose_look(ascii_only),
+            encoding="utf-8" if is_utf8() else "ascii",
+            refresh_hz=refresh,
+            theme=f"llmprof-{theme}",
+            watch=watch,
+            view=view,
+            demo=demo,
+            monitoring=monitoring or Monitoring(),
+        )
+    )
+    app.run()
+    if app.left_running is not None:
+        name = app.left_running.id
+        print(
+            f"run {name} goes on: `llmprof attach {name}` shows it, `llmprof stop {name}` ends it"
+        )
+    return app.return_code or 0
+
+
+def require_terminal() -> None:
+    """Raise UserError, naming the command that needs none, where nothing can be drawn."""
+    hint = "`llmprof run` measures without a screen"
+    if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
+        raise UserError(f"this terminal cannot draw a screen (TERM is dumb); {hint}", USAGE)
+    # Textual reads standard input and draws on standard error.
+    streams = (sys.__stdin__, sys.__stderr__)
+    if not all(stream is not None and stream.isatty() for stream in streams):
+        raise UserError(f"there is no terminal to draw a screen on; {hint}", USAGE)
+
+
+def hertz(text: str) -> float:
+    """An argparse type: a refresh rate."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.1 <= value <= MOST_HZ:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0.1 and {MOST_HZ:g}")
+    return value

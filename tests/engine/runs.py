@@ -1,0 +1,122 @@
+"""Real runs in real processes, small enough for a CPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from llmprof.core.journal import Follower
+from llmprof.core.results import RunView
+from llmprof.core.runs import Run, RunStore
+
+SMALL = [
+    "--model-size=tiny",
+    "--d-model=64",
+    "--d-ff=128",
+    "--num-layers=2",
+    "--num-heads=4",
+    "--vocab-size=100",
+    "--context-length=16",
+    "--batch-size=2",
+    "--device=cpu",
+]
+ENDLESS = ["--measure-steps", "1000000", "--mode", "train"]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "llmprof", *arguments]
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {**os.environ, "LLMPROF_HOME": str(home)}
+
+
+def llmprof(home: Path, *arguments: str, timeout: float = 100) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+@contextmanager
+def started(home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        command(*arguments),
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+def newest(home: Path) -> Run:
+    return RunStore(home / "runs").find(None)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def wait_view(home: Path, condition: Callable[[RunView], bool], seconds: float = 60) -> RunView:
+    deadline = time.monotonic() + seconds
+    while not (home / "runs").is_dir() or not RunStore(home / "runs").list():
+        assert time.monotonic() < deadline, "no run was made"
+        time.sleep(0.02)
+    follower = Follower(newest(home).journal)
+    try:
+        while True:
+            follower.poll()
+            view = follower.view()
+            if condition(view):
+                return view
+            assert time.monotonic() < deadline, f"not in time: {view.log}"
+            time.sleep(0.02)
+    finally:
+        follower.close()
+
+
+def measuring(view: RunView) -> bool:
+    return view.current is not None and len(view.current.measured) > 0
+
+
+def worker_pid(run: Run) -> int:
+    from llmprof.core import events as ev
+
+    pid = None
+    for line in run.journal.read_bytes().splitlines():
+        event = ev.decode(line)
+        if isinstance(event, ev.CaseStarted):
+            pid = event.pid
+    assert pid is not None
+    return pid
+
+
+def engine_family(run: Run) -> list[psutil.Process]:
+    pid = run.engine_pid()
+    assert pid is not None
+    engine = psutil.Process(pid)
+    return [engine, *engine.children(recursive=True)]
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]

@@ -1,0 +1,140 @@
+"""How runs end: killed workers, killed engines, signals, silence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from runs import (
+    ENDLESS,
+    SMALL,
+    alive,
+    engine_family,
+    llmprof,
+    measuring,
+    newest,
+    started,
+    wait_for,
+    wait_view,
+    worker_pid,
+)
+
+from llmprof.core.journal import replay
+from llmprof.core.results import RunView
+
+
+def second_case_runs(view: RunView) -> bool:
+    return len(view.cases) > 1 and view.cases[1].status in ("running", "ok")
+
+
+def test_a_killed_worker_is_a_row_and_the_next_case_is_measured(tmp_path: Path) -> None:
+    arguments = ["run", *SMALL, *ENDLESS, "--batch-size=2,3"]
+    with started(tmp_path, *arguments) as process:
+        wait_view(tmp_path, measuring)
+        os.kill(worker_pid(newest(tmp_path)), signal.SIGKILL)
+        view = wait_view(tmp_path, lambda v: second_case_runs(v) and v.cases[1].status == "running")
+        wait_view(tmp_path, lambda v: len(v.cases[1].measured) > 0)
+        assert view.cases[0].status == "killed"
+        assert view.cases[0].failure is not None
+        assert "SIGKILL" in view.cases[0].failure.message
+        assert len(view.cases[0].measured) > 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+
+
+@pytest.mark.parametrize("asleep", [False, True], ids=["working", "stopped"])
+def test_a_killed_engine_leaves_nothing_alive_and_a_run_that_exports(
+    tmp_path: Path, asleep: bool
+) -> None:
+    with started(tmp_path, "run", *SMALL, *ENDLESS):
+        wait_view(tmp_path, measuring)
+        run = newest(tmp_path)
+        family = engine_family(run)
+        assert len(family) >= 4  # engine, forkserver, worker, sampler
+        if asleep:
+            os.kill(worker_pid(run), signal.SIGSTOP)
+        os.kill(family[0].pid, signal.SIGKILL)
+        wait_for(lambda: not alive(family), 2)
+    assert not run.alive()
+    target = tmp_path / "r.json"
+    assert llmprof(tmp_path, "show", "last", f"--export={target}").returncode == 0
+    document = json.loads(target.read_text("utf-8"))
+    assert document["outcome"] == "interrupted"
+    assert document["cases"][0]["status"] == "skipped"
+    assert document["cases"][0]["phases"]["total"]["n"] > 0
+    (listed,) = json.loads(llmprof(tmp_path, "runs", "--json").stdout)
+    assert listed["status"] == "interrupted"
+
+
+def test_ctrl_c_stops_after_journalling_and_exports(tmp_path: Path) -> None:
+    target = tmp_path / "r.md"
+    with started(tmp_path, "run", *SMALL, *ENDLESS, f"--export={target}") as process:
+        wait_view(tmp_path, measuring)
+        family = engine_family(newest(tmp_path))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        wait_for(lambda: not alive(family), 2)
+    view = replay(newest(tmp_path).journal)
+    assert view.outcome == "stopped"
+    assert view.cases[0].failure is not None
+    assert view.cases[0].failure.message == "the run was stopped"
+    assert "**stopped**" in target.read_text("utf-8")
+
+
+def test_sigterm_exits_with_143(tmp_path: Path) -> None:
+    with started(tmp_path, "run", *SMALL, *ENDLESS) as process:
+        wait_view(tmp_path, measuring)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 143
+
+
+def test_an_engine_stops_when_its_owner_is_killed(tmp_path: Path) -> None:
+    with started(tmp_path, "run", *SMALL, *ENDLESS) as process:
+        wait_view(tmp_path, measuring)
+        family = engine_family(newest(tmp_path))
+        process.kill()
+        wait_for(lambda: not alive(family), 10)
+    assert replay(newest(tmp_path).journal).outcome == "stopped"
+
+
+def test_silence_past_the_deadline_is_a_timeout(tmp_path: Path) -> None:
+    done = llmprof(
+        tmp_path,
+        "run",
+        "--model-size=small",
+        "--device=cpu",
+        "--context-length=1024",
+        "--mode=forward",
+        "--measure-steps=2",
+        "--timeout=0.6",
+        f"--export={tmp_path / 'r.json'}",
+    )
+    assert done.returncode == 1
+    (case,) = json.loads((tmp_path / "r.json").read_text())["cases"]
+    assert case["status"] == "timeout"
+    assert "0.6 s" in case["failure"]["message"]
+
+
+def test_detach_attach_stop(tmp_path: Path) -> None:
+    detached = llmprof(tmp_path, "run", *SMALL, *ENDLESS, "--detach")
+    assert detached.returncode == 0
+    name = detached.stdout.strip()
+    assert newest(tmp_path).id == name
+    wait_view(tmp_path, measuring)
+    family = engine_family(newest(tmp_path))
+    with started(tmp_path, "attach", name) as watcher:
+        time.sleep(1.5)
+        watcher.send_signal(signal.SIGINT)
+        assert watcher.wait(20) == 130
+    assert newest(tmp_path).alive()
+    with started(tmp_path, "attach", name, f"--export={tmp_path / 'r.json'}") as watcher:
+        time.sleep(1.0)
+        assert llmprof(tmp_path, "stop", name).returncode == 0
+        assert watcher.wait(20) == 1
+    wait_for(lambda: not alive(family), 2)
+    assert json.loads((tmp_path / "r.json").read_text())["outcome"] == "stopped"
+    assert llmprof(tmp_path, "stop", name).returncode == 2

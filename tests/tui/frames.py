@@ -1,0 +1,32 @@
+"""What stands on the screen of an app under test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from textual.app import App
+from textual.pilot import Pilot
+
+
+def text_of(app: App[Any]) -> str:
+    """The characters of the screen, line by line."""
+    width, height = app.size
+    lines = app.screen._compositor.render_strips()
+    return "\n".join("".join(seg.text for seg in strip)[:width] for strip in lines[:height])
+
+
+def contains(app: App[Any], text: str) -> bool:
+    return text in text_of(app)
+
+
+async def settle(
+    pilot: Pilot[Any], condition: Callable[[], bool] | None = None, seconds: float = 6.0
+) -> None:
+    """Wait until a condition holds; without one, until a few frames have passed."""
+    await pilot.pause(0.08)
+    deadline = time.monotonic() + seconds
+    while condition is not None and not condition():
+        assert time.monotonic() < deadline, text_of(pilot.app)
+        await pilot.pause(0.05)

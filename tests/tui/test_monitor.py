@@ -1,0 +1,276 @@
+"""The Monitor view over recorded and made-up machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from llmprof.core import events as ev
+from llmprof.tui.app import LlmprofApp
+from llmprof.tui.look import ASCII
+from llmprof.tui.screens.monitor import MonitorView
+from llmprof.tui.widgets.card_panel import CardFigures, Window, figures
+from llmprof.tui.widgets.table import Table
+from tests.tui.apps import make_app
+from tests.tui.frames import contains, settle, text_of
+from tests.tui.machines import GIB, Machine, card, recorded, sample, shifted
+
+SIZES = ((80, 24), (120, 30), (200, 50))
+sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLMPROF_HOME", str(tmp_path / "home"))
+
+
+def opened(tmp_path: Path, machine: Machine, **options: Any) -> LlmprofApp:
+    options = {"view": "monitor", **options}
+    return make_app(tmp_path, monitoring=machine.monitoring, **options)[0]
+
+
+def view_of(app: LlmprofApp) -> MonitorView:
+    view = app.base_view
+    assert isinstance(view, MonitorView)
+    return view
+
+
+async def shown(pilot: Pilot[Any], app: LlmprofApp, text: str) -> None:
+    await settle(pilot, lambda: contains(app, text))
+
+
+@sizes
+async def test_a_recorded_card_fills_the_view(tmp_path: Path, size: tuple[int, int]) -> None:
+    machine = Machine(recorded(39))
+    app = opened(tmp_path, machine)
+    async with app.run_test(size=size) as pilot:
+        await shown(pilot, app, "NVIDIA H100 80GB HBM3")
+        await shown(pilot, app, "534 / 700 W")
+        for text in ("99 %", "1980 / 1980 MHz", "python other.py", "Activity", "sampler", "CPU"):
+            assert contains(app, text), text
+        assert contains(app, "fan: this card does not report")
+        assert any("\u2800" < char <= "\u28ff" for char in text_of(app))
+        assert machine.activity == [True]
+    assert machine.closed
+
+
+@sizes
+async def test_without_a_card_it_says_what_is_missing_and_shows_the_host(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    machine = Machine([sample(reason="NVML is missing: [/] get the driver", t=1)])
+    app = opened(tmp_path, machine)
+    async with app.run_test(size=size) as pilot:
+        await shown(pilot, app, "NVML is missing: [/] get the driver")
+        assert contains(app, "CPU 12 %")
+        assert contains(app, "4.0 GiB of 16.0 GiB")
+        assert not contains(app, "Processes")
+
+
+async def test_a_card_that_appears_later_takes_the_place_of_the_reason(tmp_path: Path) -> None:
+    machine = Machine([sample(reason="NVML is starting, 0 s so far", t=1)])
+    app = opened(tmp_path, machine)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, app, "NVML is starting")
+        machine.more(sample(card(0), t=2))
+        await shown(pilot, app, "no process holds memory on a card")
+        assert not contains(app, "NVML is starting")
+
+
+async def test_a_metric_that_is_unknown_is_never_zero(tmp_path: Path) -> None:
+    metrics = {"utilization": ev.Metric(None, "shared under MIG"), "power": ev.Metric(42.0)}
+    app = opened(tmp_path, Machine([sample(card(0, metrics=metrics), t=1)]))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "utilization: shared under MIG")
+        lines = [line for line in text_of(app).splitlines() if "utilisation" in line]
+        assert lines
+        assert lines[0].rstrip().endswith("n/a")
+
+
+async def test_several_cards_are_listed_and_one_is_large(tmp_path: Path) -> None:
+    app = opened(tmp_path, Machine(shifted(recorded(20), 1)))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "Cards")
+        view = view_of(app)
+        figures_panel = view.query_one(CardFigures)
+        await settle(pilot, lambda: figures_panel._state is not None)
+        assert [row.key for row in view.query_one("#cards", Table).rows] == ["0", "1"]
+        await pilot.press("right_square_bracket")
+        assert view.index == 1
+        assert figures_panel._state is not None
+        assert figures_panel._state.card.index == 1
+        await pilot.press("left_square_bracket")
+        assert view.index == 0
+
+
+async def test_the_grid_shows_every_card_and_goes_away_again(tmp_path: Path) -> None:
+    app = opened(tmp_path, Machine([sample(*(card(at) for at in range(8)), t=1)]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, app, "Cards")
+        await pilot.press("g")
+        await shown(pilot, app, "GPU 7")
+        assert all(contains(app, f"GPU {at} NVIDIA H100") for at in range(8))
+        await pilot.press("g")
+        await shown(pilot, app, "Figures")
+        assert not contains(app, "GPU 7 ")
+
+
+async def test_cards_that_do_not_fit_the_grid_are_counted(tmp_path: Path) -> None:
+    app = opened(tmp_path, Machine([sample(*(card(at) for at in range(16)), t=1)]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, app, "Cards")
+        await pilot.press("g")
+        await shown(pilot, app, "more: g shows one at a time")
+
+
+async def test_one_card_needs_no_grid(tmp_path: Path) -> None:
+    app = opened(tmp_path, Machine([sample(card(0), t=1)]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, app, "Figures")
+        assert not contains(app, "Grid")
+        await pilot.press("g")
+        assert not view_of(app).has_class("-grid")
+
+
+async def test_a_lost_card_stays_and_says_so(tmp_path: Path) -> None:
+    lost = {"power": ev.Metric(None, "the card fell off the bus")}
+    machine = Machine([sample(card(0), card(1), t=1)])
+    app = opened(tmp_path, machine)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "Cards")
+        machine.more(sample(card(0, state="lost", metrics=lost), card(1), t=2))
+        await shown(pilot, app, "LOST")
+        assert contains(app, "power: the card fell off the bus")
+
+
+async def test_processes_are_sorted_and_filtered(tmp_path: Path) -> None:
+    people = (
+        ev.CardProcess(pid=9, user="ada", command="train.py", memory_bytes=GIB, ours=True),
+        ev.CardProcess(pid=7, user="eve", command="[bold]mine", memory_bytes=3 * GIB),
+        ev.CardProcess(pid=5, local=False),
+        ev.CardProcess(pid=None, memory_bytes=2 * GIB),
+    )
+    app = opened(tmp_path, Machine([sample(card(0, processes=people), t=1)]))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "[bold]mine")
+        assert contains(app, "host 5")
+        assert contains(app, "not in this container")
+        table = view_of(app).query_one("#processes", Table)
+        for _ in range(5):
+            await pilot.press("o")
+        assert table.shown_keys == ["0/9", "0/unknown 3", "0/7", "0/5"]  # unknown size last
+        await pilot.press("O")
+        assert table.shown_keys == ["0/7", "0/unknown 3", "0/9", "0/5"]
+        await pilot.press("slash", *"eve")
+        assert table.shown_keys == ["0/7"]
+        assert view_of(app).query_one("#process-filter", Input).has_focus
+        await pilot.press("enter")
+        assert table.has_focus
+        await pilot.press("escape")
+        assert len(table.shown_keys) == 4
+
+
+async def test_pause_holds_the_picture_and_sampling_goes_on(tmp_path: Path) -> None:
+    machine = Machine([sample(card(0), t=1)])
+    app = opened(tmp_path, machine)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, app, "100 / 700 W")
+        await pilot.press("space")
+        await shown(pilot, app, "paused")
+        hot = ev.CardSample(index=0, metrics={"power": ev.Metric(555.0)})
+        machine.more(sample(hot, t=2))
+        await settle(pilot)
+        await settle(pilot)
+        assert contains(app, "100 / 700 W")
+        await pilot.press("space")
+        await shown(pilot, app, "555 / 700 W")
+        assert not contains(app, "paused")
+
+
+async def test_the_time_shown_can_be_changed(tmp_path: Path) -> None:
+    app = opened(tmp_path, Machine(recorded(39)))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "-60s")
+        assert contains(app, "1 min")
+        await pilot.press("z")
+        await shown(pilot, app, "5 min")
+        assert not contains(app, "-60s ")
+        await pilot.press("z", "z", "z")
+        await shown(pilot, app, "1 min")
+
+
+async def test_counters_are_read_only_while_the_view_is_in_sight(tmp_path: Path) -> None:
+    machine = Machine([sample(card(0), t=1)])
+    app = opened(tmp_path, machine)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, app, "Figures")
+        await pilot.press("2")
+        await settle(pilot, lambda: machine.activity == [True, False])
+        machine.more(sample(card(0, metrics={"power": ev.Metric(321.0)}), t=2))
+        await pilot.press("m")
+        await settle(pilot, lambda: machine.activity == [True, False, True])
+        await shown(pilot, app, "321 / 700 W")
+
+
+async def test_the_sampler_starts_with_the_first_sight_of_the_view(tmp_path: Path) -> None:
+    machine = Machine([sample(card(0), t=1)])
+    app = opened(tmp_path, machine, view="bench")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert machine.activity == []
+        await pilot.press("escape", "2", "m")
+        await shown(pilot, app, "Figures")
+    assert machine.closed
+
+
+async def test_a_sampler_that_fails_is_named(tmp_path: Path) -> None:
+    machine = Machine([])
+    machine.fails = RuntimeError("out of pipes")
+    app = opened(tmp_path, machine)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, app, "the monitor failed: out of pipes")
+
+
+async def test_it_is_drawn_in_ascii_too(tmp_path: Path) -> None:
+    name = "NVIDIA \x1b[31mH100"
+    app = opened(tmp_path, Machine([*recorded(20), sample(card(0, name), t=2**60)]), look=ASCII)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "NVIDIA [31mH100")
+        assert text_of(app).replace("\n", "").isascii()
+
+
+async def test_nothing_is_sent_when_nothing_comes(tmp_path: Path) -> None:
+    app = opened(tmp_path, Machine(recorded(20)))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "python train.py")
+        await settle(pilot)
+        sent: list[str] = []
+        assert app._driver is not None
+        app._driver.write = sent.append  # type: ignore[method-assign,assignment]
+        await pilot.pause(0.5)
+        assert sent == []
+
+
+def test_a_window_moves_in_steps_and_holds_the_newest_reading() -> None:
+    ends = {Window.up_to(t, 60.0).end_ns for t in range(10**12, 10**12 + 10**9, 10**7)}
+    assert len(ends) <= 3
+    assert all(Window.up_to(t, 60.0).end_ns >= t for t in (1, 10**9, 10**12 + 7))
+
+
+def test_figures_name_estimates_unified_memory_and_throttling() -> None:
+    metrics = {
+        "throttle": ev.Metric(0x41),
+        "energy": ev.Metric(None, "this card does not report it"),
+        "energy_estimated": ev.Metric(1500.0),
+        "temperature_slowdown": ev.Metric(89.0),
+    }
+    made = card(0, metrics=metrics, throttle=("idle", "hardware thermal"), unified=True)
+    got = {label: (value, role) for label, value, role in figures(made)}
+    assert got["energy, estimated"] == ("1.5 kJ", "text")
+    assert got["throttle"] == ("hardware thermal (idle)", "warn")
+    assert got["memory, unified"] == ("n/a", "title")
+    assert "temperature of 89" in got

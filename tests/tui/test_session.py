@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from llmprof.core.runs import RunStore
+from llmprof.tui import feed as feed_module
+from llmprof.tui.feed import Feed
+from llmprof.tui.index import RunIndex, headline
+from llmprof.tui.session import Session
+from llmprof.tui.starter import CannotStart
+from tests.tui import journals
+from tests.tui.apps import FakeStarter
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.01)
+
+
+# Feed
+
+
+def test_feed_follows_a_growing_journal(tmp_path: Path) -> None:
+    run = RunStore(tmp_path).create("bench")
+    feed = Feed(run.journal, poll_s=0.01)
+    try:
+        assert feed.latest.loading
+        wait_for(lambda: not feed.latest.loading)
+        assert feed.latest.view.events == 0
+        writer = journals.Writer(run)
+        plan = journals.experiment(("small",))
+        writer.begin(plan)
+        wait_for(lambda: feed.latest.view.environment is not None)
+        before = feed.latest
+        writer.case(0, plan.cases()[0])
+        wait_for(lambda: feed.latest.view.cases[0].status == "ok")
+        assert feed.latest.version > before.version
+        assert before.view.cases[0].status == "pending"
+        same = feed.latest
+        time.sleep(0.1)
+        assert feed.latest is same
+    finally:
+        feed.close()
+    assert not feed.alive
+
+
+def test_what_the_feed_raises_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise OSError("disk on fire")
+
+    monkeypatch.setattr(feed_module.Follower, "poll", broken)
+    feed = Feed(tmp_path / "journal.jsonl", poll_s=0.01)
+    wait_for(lambda: feed.latest.error is not None)
+    assert "disk on fire" in str(feed.latest.error)
+    feed.close()
+    assert not feed.alive
+
+
+def test_closing_ends_the_thread_within_two_seconds(tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "none")
+    start = time.monotonic()
+    feed.close()
+    assert time.monotonic() - start < 2.0
+    assert not any(t.name == "llmprof-feed" for t in threading.enumerate())
+
+
+# Session
+
+
+def make(tmp_path: Path) -> tuple[Session, FakeStarter]:
+    starter = FakeStarter()
+    return Session(RunStore(tmp_path), starter), starter
+
+
+def test_a_started_run_is_watched(tmp_path: Path) -> None:
+    session, starter = make(tmp_path)
+    plan = journals.experiment(("small",))
+    run = session.start(plan, ("llmprof", "run"))
+    assert session.run is run
+    assert starter.started == [(run, plan, ("llmprof", "run"))]
+    wait_for(lambda: session.poll() and session.snapshot.view.environment is not None)
+    session.close()
+    assert starter.dismissed
+
+
+def test_pausing_holds_the_picture_and_not_the_run(tmp_path: Path) -> None:
+    session, starter = make(tmp_path)
+    plan = journals.experiment(("small",))
+    session.start(plan, ())
+    wait_for(lambda: session.poll() and session.snapshot.view.environment is not None)
+    session.toggle_pause()
+    held = session.snapshot
+    starter.writers[0].case(0, plan.cases()[0])
+    time.sleep(0.4)
+    session.poll()
+    assert session.snapshot is held
+    session.toggle_pause()
+    wait_for(lambda: session.poll() or session.snapshot.view.cases_done == 1)
+    assert session.snapshot.view.cases_done == 1
+    session.close()
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    session, starter = make(tmp_path)
+    run = session.start(journals.experiment(), ())
+    with run.lock():
+        assert session.going() is run
+        with pytest.raises(CannotStart, match="still running"):
+            session.start(journals.experiment(), ())
+    assert len(starter.started) == 1
+    session.close()
+
+
+def test_a_run_that_could_not_be_started_leaves_nothing(tmp_path: Path) -> None:
+    session, starter = make(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise CannotStart("torch is not installed")
+
+    starter.start = fail  # type: ignore[method-assign]
+    with pytest.raises(CannotStart, match="torch"):
+        session.start(journals.experiment(), ())
+    assert RunStore(tmp_path).list() == []
+    session.close()
+
+
+def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    session = Session(RunStore(tmp_path / "file" / "runs"), FakeStarter())
+    with pytest.raises(CannotStart, match="cannot create a run"):
+        session.start(journals.experiment(), ())
+    session.close()
+
+
+def test_an_engine_that_died_at_once_is_told(tmp_path: Path) -> None:
+    now = [0.0]
+    starter = FakeStarter()
+    session = Session(RunStore(tmp_path), starter, clock=lambda: now[0])
+    run = session.start(journals.experiment(), ())
+    starter.code = 3
+    now[0] = 60.0
+    assert session.poll()
+    assert "exit code 3" in session.problem
+    assert str(run.log) in session.problem
+    assert session.going() is None
+    session.close()
+
+
+def test_watching_another_run_ends_the_first_feed(tmp_path: Path) -> None:
+    session, _ = make(tmp_path)
+    store = RunStore(tmp_path)
+    session.watch(journals.finished(store))
+    session.watch(journals.finished(store))
+    wait_for(lambda: sum(t.name == "llmprof-feed" for t in threading.enumerate()) == 1)
+    session.close()
+    assert not any(t.name == "llmprof-feed" for t in threading.enumerate())
+
+
+# Index
+
+
+def test_index_lists_and_follows_the_folder(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    run = journals.finished(store)
+    index = RunIndex(store, period_s=0.05)
+    try:
+        wait_for(lambda: index.latest is not None and len(index.latest) == 1)
+        assert index.latest is not None
+        listed = index.latest[0]
+        assert (listed.summary.status, listed.summary.ok, listed.summary.cases) == ("complete", 1, 2)
+        assert "small train" in listed.headline
+        other = journals.finished(store)
+        index.look_again()
+        wait_for(lambda: len(index.latest or ()) == 2)
+        run.delete()
+        wait_for(lambda: [r.run.id for r in index.latest or ()] == [other.id])
+    finally:
+        index.close()
+    assert not index.alive
+
+
+def test_headline_of_nothing_is_empty(tmp_path: Path) -> None:
+    from llmprof.core.results import RunView
+
+    assert headline(RunView()) == ""
+
+
+def test_views_of_cases_are_worked_out_off_the_loop(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path), ("small",))
+    feed = Feed(run.journal, poll_s=0.01)
+    wait_for(lambda: feed.latest.view.outcome is not None)
+    assert "total" in vars(feed.latest.view.cases[0])
+    feed.close()

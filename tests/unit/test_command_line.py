@@ -1,0 +1,120 @@
+"""Bad input: one clear line and exit code 2, before anything is measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from llmprof.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LLMPROF_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LLMPROF_PRESETS", str(tmp_path / "presets"))
+    return tmp_path / "home"
+
+
+def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        code = main(arguments)
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["bogus"], "unknown command"),
+        (["run", "nope"], "unknown experiment"),
+        (["run", "--model-size=nope"], "unknown model 'nope'"),
+        (["run", "--model-size="], "empty item"),
+        (["run", "--precision=fp8"], "'fp8'"),
+        (["run", "--mode=sideways"], "'sideways'"),
+        (["run", "--attention=magic"], "'magic'"),
+        (["run", "--optimizer=sgd"], "'sgd'"),
+        (["run", "--compile=hard"], "'hard'"),
+        (["run", "--model-size=tiny", "--num-heads=7"], "does not divide"),
+        (["run", "--measure-steps=0"], "--measure-steps must be at least 1"),
+        (["run", "--measure-steps=-4"], "not a whole number"),
+        (["run", "--measure-steps=1e3"], "not a whole number"),
+        (["run", "--warmup-steps=-1"], "not a whole number"),
+        (["run", "--context-length=0"], "--context-length must be at least 1"),
+        (["run", "--context-length=128,"], "empty item"),
+        (["run", "--batch-size=0"], "--batch-size must be at least 1"),
+        (["run", "--device=gpu"], "is not auto, cpu"),
+        (["run", "--timeout=0"], "seconds above 0"),
+        (["run", "--timeout=nan"], "seconds above 0"),
+        (["--export", "results.txt"], "extension"),
+        (["--export", "results"], "extension"),
+        (["--export", "/no/such/folder/r.md"], "no folder"),
+        (["run", "--detach", "--export", "r.md"], "--detach"),
+        (["run", "--unknown-option"], "unrecognized arguments"),
+        (["show", "nope"], "no runs in"),
+        (["show", "/no/such/file"], "no such file"),
+        (["pack", "nope"], "no runs in"),
+        (["attach", "nope"], "no runs in"),
+        (["stop", "nope"], "no runs in"),
+    ],
+)
+def test_bad_input_is_one_line(
+    capsys: pytest.CaptureFixture[str], home: Path, arguments: list[str], says: str
+) -> None:
+    code, out, err = outcome(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert says in err
+    assert err.count("\n") == 1
+    assert not home.exists()
+
+
+def test_files_that_are_no_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, data in {
+        "empty": b"",
+        "text": b"hello\nworld\n",
+        "binary.llmprof": bytes(range(256)) * 20,
+        "zip.llmprof": b"PK\x05\x06" + 18 * b"\0",
+        "torn.llmprof": b"PK\x03\x04" + 100 * b"\x07",
+    }.items():
+        path = tmp_path / name
+        path.write_bytes(data)
+        code, out, err = outcome(capsys, "show", str(path))
+        assert (code, out, err.count("\n")) == (2, "", 1), name
+
+
+def test_presets_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, "presets", "--json")
+    assert code == 0
+    counted = {model["name"]: model["parameters"] for model in json.loads(out)}
+    assert counted["2.7B"] == counted["xl-2026"] == 3_406_809_600
+
+
+def test_presets_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, "presets")
+    assert code == 0
+    assert "12,832,823,808" in out
+
+
+def test_no_runs_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome(capsys, "runs", "--json")[:2] == (0, "[]\n")
+    assert "no runs" in outcome(capsys, "runs")[1]
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_and_version(capsys: pytest.CaptureFixture[str], flag: str) -> None:
+    code, out, err = outcome(capsys, flag)
+    assert (code, err) == (0, "")
+    assert "llmprof" in out
+
+
+def test_the_device_that_is_not_there(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    code, out, err = outcome(capsys, "run", "--model-size=tiny", "--device=cuda:77")
+    assert code == 2
+    assert out == ""
+    assert "cuda:77 isn't there" in err
+    assert err.count("\n") == 1
+    assert not list((home / "runs").iterdir())

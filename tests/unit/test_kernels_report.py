@@ -1,0 +1,195 @@
+"""Events of a profile through the journal to tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from journals import measured, opening, write
+from kernel_events import PHASES, TINY, recorded
+
+from llmprof.core import events as ev
+from llmprof.core.journal import replay
+from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
+from llmprof.core.kernels.tables import class_ids, with_sources
+from llmprof.core.report.attention_lens import lens_tables
+from llmprof.core.report.kernel_timeline import (
+    launch_table,
+    overhead_table,
+    timeline_table,
+    twin,
+)
+from llmprof.core.report.kernels import gemm_table, kernel_tables, top_kernels
+from llmprof.core.report.table import Cell, Figure, Table
+from llmprof.core.results import RunView
+from llmprof.core.spec import Experiment, Variant
+
+
+def plan() -> Experiment:
+    variants = (Variant(label="plain"), Variant(label="profiled", probe="kernels"))
+    return Experiment(name="kernels", models=(TINY.model,), variants=variants, profile_steps=2)
+
+
+def profile_events(folder: Path, index: int) -> list[ev.Event]:
+    activities = recorded()
+    classes = class_ids(activities)
+    lens = attention_lens(activities, index=index, case=TINY, layer=2)
+    assert lens is not None
+    return [
+        kernel_table(activities, classes, index=index, case=TINY),
+        timeline_facts(activities, classes, index=index, folder=folder),
+        lens,
+    ]
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> RunView:
+    experiment = plan()
+    plain, profiled = experiment.cases()
+    events = opening(experiment)
+    events[-1] = ev.Environment(t=3, device="cuda:0", device_name="NVIDIA H100 80GB HBM3")
+    events += measured(0, plain, [10.0, 10.2])
+    events += measured(1, profiled, [20.0, 20.4])
+    events[-1:-1] = profile_events(tmp_path, 1)
+    return replay(write(tmp_path / "journal.jsonl", events))
+
+
+def column(table: Table, header: str) -> list[Cell]:
+    at = [each.header for each in table.columns].index(header)
+    return [row[at] for row in table.rows]
+
+
+def number(cell: Cell) -> float:
+    value = cell.value if isinstance(cell, Figure) else cell
+    assert isinstance(value, (int, float))
+    return value
+
+
+def test_the_plain_case_and_the_profiled_one_are_separate_cases(view: RunView) -> None:
+    plain, profiled = view.cases
+    assert (plain.case.probe, profiled.case.probe) == ("timing", "kernels")
+    assert (plain.case.measure_steps, profiled.case.measure_steps) == (10, 2)
+    assert plain.case.key != profiled.case.key
+    assert plain.kernels is None
+    assert twin(view, profiled) is plain
+
+
+def test_events_come_back_from_the_journal_as_they_were(view: RunView, tmp_path: Path) -> None:
+    state = view.cases[1]
+    table, timeline, lens = profile_events(tmp_path, 1)
+    assert view.damaged_lines == view.unknown_events == 0
+    assert state.kernels == msgspec.structs.replace(
+        table, t=state.kernels.t if state.kernels else 0
+    )
+    assert state.timeline is not None
+    assert state.timeline.parts == getattr(timeline, "parts", None)
+    assert state.lens is not None
+    assert state.lens.rows == getattr(lens, "rows", None)
+
+
+def test_shares_of_all_top_tables_sum_to_a_hundred(view: RunView) -> None:
+    state = view.cases[1]
+    assert state.kernels is not None
+    tables = [top_kernels(state, state.kernels, phase) for phase in PHASES[:4]]
+    busy = sum(number(cell) for table in tables for cell in column(table, "Of GPU-busy"))
+    assert busy == pytest.approx(100)
+    wall = sum(number(cell) for table in tables for cell in column(table, "Of wall"))
+    assert 0 < wall < 100
+
+
+def test_calls_times_average_is_the_total_in_every_row(view: RunView) -> None:
+    state = view.cases[1]
+    assert state.kernels is not None
+    rows = 0
+    for phase in PHASES[:4]:
+        table = top_kernels(state, state.kernels, phase, limit=5)
+        for calls, average, total in zip(
+            *(column(table, name) for name in ("Calls", "Avg", "Total")), strict=True
+        ):
+            assert number(calls) * number(average) * 1e-3 == pytest.approx(number(total))
+            rows += 1
+    assert rows > 12
+
+
+def test_what_is_beyond_the_limit_stands_in_one_row(view: RunView) -> None:
+    state = view.cases[1]
+    assert state.kernels is not None
+    whole = top_kernels(state, state.kernels, "backward", limit=None)
+    short = top_kernels(state, state.kernels, "backward", limit=3)
+    assert len(short.rows) == 4
+    assert short.rows[3][0] == f"({len(whole.rows) - 3} more)"
+    assert sum(map(number, column(short, "Total"))) == pytest.approx(
+        sum(map(number, column(whole, "Total")))
+    )
+
+
+def test_class_and_module_tables_have_the_same_total(view: RunView) -> None:
+    tables = {table.key: table for table in kernel_tables(view)}
+    classes, modules = tables["classes-1"], tables["modules-1"]
+    for table in (classes, modules):
+        assert sum(map(number, column(table, "Of GPU-busy"))) == pytest.approx(100)
+    assert sum(map(number, column(classes, "Total"))) == pytest.approx(
+        sum(map(number, column(modules, "Total")))
+    )
+    assert column(classes, "Class")[0] == "GEMM"
+    assert any("0 without a kernel" in note for note in classes.notes)
+
+
+def test_gemm_counts(view: RunView) -> None:
+    table = gemm_table(view)
+    assert table is not None
+    assert column(table, "GEMM ops") == column(table, "Expected") == [37, 74]
+    assert set(column(table, "Verdict")) == {"as expected"}
+
+
+def test_timeline_names_both_gemm_shares_and_the_verdict(view: RunView) -> None:
+    table = timeline_table(view)
+    assert table is not None
+    assert column(table, "Part") == ["step", *PHASES]
+    busy, wall = (number(column(table, f"GEMM of {of}")[0]) for of in ("busy", "wall"))
+    assert busy > wall > 0
+    parts = ("Compute of busy", "Memory ops of busy", "Host to device of busy")
+    shares = [number(column(table, name)[0]) for name in (*parts, "Device to host of busy")]
+    assert sum(shares) == pytest.approx(100)
+    assert any("launch-bound" in note for note in table.notes)
+    assert any("against the plain step of 50.60 ms" in note for note in table.notes)
+    launches = launch_table(view)
+    assert launches is not None
+    assert number(column(launches, "Launches")[0]) == sum(
+        number(cell) for cell in column(launches, "Launches")[1:]
+    )
+
+
+def test_overhead_is_per_phase(view: RunView) -> None:
+    table = overhead_table(view)
+    assert table is not None
+    assert column(table, "Phase") == [*PHASES, "wall"]
+    assert number(column(table, "Overhead")[0]) == pytest.approx(100)
+
+
+def test_lens_is_held_against_the_card(view: RunView) -> None:
+    (table,) = lens_tables(view)
+    assert column(table, "Stage")[:4] == ["QKᵀ", "scale + mask", "softmax", "AV"]
+    for rate, share in zip(column(table, "Rate"), column(table, "Of peak"), strict=True):
+        assert number(share) == pytest.approx(100 * number(rate) / 66.9)
+    assert any("softmax takes" in note for note in table.notes)
+    assert any("H100-80GB" in note for note in table.notes)
+
+
+def test_a_run_without_profiles_has_none_of_these_tables() -> None:
+    empty = RunView()
+    assert kernel_tables(empty) == lens_tables(empty) == []
+    assert timeline_table(empty) is launch_table(empty) is overhead_table(empty) is None
+    assert gemm_table(empty) is None
+
+
+def test_source_lines_get_a_column_of_their_own(view: RunView) -> None:
+    state = view.cases[1]
+    assert state.kernels is not None
+    row = state.kernels.rows[0]
+    lines = {(row.phase, row.full_name): "model.py:70 in scores"}
+    rows = with_sources(state.kernels.rows, lines)
+    table = top_kernels(state, msgspec.structs.replace(state.kernels, rows=rows), row.phase)
+    assert column(table, "Source")[0] == "model.py:70 in scores"
+    assert set(column(table, "Source")[1:]) == {""}

@@ -1,0 +1,247 @@
+"""One card at large: its curves, its activity counters, its figures."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llmprof.core.devices import throttle, words
+from llmprof.core.events import CardSample
+from llmprof.core.series import CardHistoryView, SeriesView
+from llmprof.core.text import clean
+from llmprof.tui.chart.envelope import as_columns
+from llmprof.tui.chart.plot import Line, Plot, Row, render
+from llmprof.tui.chart.scale import Scale
+from llmprof.tui.look import Look
+from llmprof.tui.widgets.canvas import Canvas, heading
+
+GUTTER = 4
+LABELS = 17
+LABELLED = 60  # columns from which lines are labelled at their ends
+STEPS = 120  # a window moves on in so many steps, so that little is drawn anew
+PERCENT = Scale("%", 1.0)
+# (role, label, metric, metric that is 100 %)
+LOAD = (
+    ("memory", "memory", "memory_used", "memory_total"),
+    ("power", "power", "power", "power_limit"),
+    ("utilization", "util", "utilization", None),
+)
+ACTIVITY = (
+    ("optimizer", "DRAM", "dram_activity", None),
+    ("backward", "tensor", "tensor_activity", None),
+    ("forward", "SM", "sm_activity", None),
+)
+Source = tuple[str, str, str, str | None]
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of time up to about now."""
+
+    end_ns: int
+    seconds: float
+
+    @classmethod
+    def up_to(cls, newest_ns: int, seconds: float) -> Window:
+        """The window that holds the newest reading; it moves in steps."""
+        step = max(1, int(seconds * 1e9 / STEPS))
+        return cls(-(-newest_ns // step) * step, seconds)
+
+
+@dataclass(frozen=True)
+class CardInSight:
+    """A card, and the stretch of time that is shown."""
+
+    history: CardHistoryView
+    window: Window
+
+    @property
+    def card(self) -> CardSample:
+        """Its newest known state."""
+        return self.history.last or CardSample(index=0)
+
+
+def percent_line(role: str, label: str, readings: SeriesView, full: float, window: Window) -> Line:
+    """Readings in percent of `full` as a line, x in seconds before the end."""
+    times, values = readings.points(window.end_ns - int(window.seconds * 1e9))
+    known = [(t, v) for t, v in zip(times, values, strict=True) if not math.isnan(v)]
+    xs = [(t - window.end_ns) / 1e9 for t, _ in known]
+    ys = [100 * value / full for _, value in known]
+    last = "n/a" if readings.last is None else f"{100 * readings.last / full:.0f} %"
+    return Line(role, f"{label:<7}{last:>6}", xs, as_columns(ys))
+
+
+def card_lines(state: CardInSight, sources: Sequence[Source]) -> list[Line]:
+    """The lines of a card's metrics, without those that the card or its limit does not tell."""
+    series = state.history.series
+    lines = []
+    for role, label, name, full_name in sources:
+        readings = series.get(name)
+        full = 100.0 if full_name is None else (s.last if (s := series.get(full_name)) else None)
+        if readings is not None and full:
+            lines.append(percent_line(role, label, readings, full, state.window))
+    return lines
+
+
+def legend(look: Look, sources: Sequence[Source], width: int) -> Row:
+    """Which colour is what, where there is no room for labels beside the lines."""
+    row: Row = []
+    for role, label, _, _ in reversed(sources) if width < LABELLED else ():
+        row += [(f" {look.on} ", role), (label, "muted")]
+    return row
+
+
+def percent_rows(canvas: Canvas, lines: Sequence[Line], window_s: float, size: tuple[int, int],
+                 *, axis: bool = True) -> list[Row]:  # fmt: skip
+    """Lines in percent on an axis of seconds before now."""
+    width, height = size
+    plot = Plot(
+        tuple(lines),
+        (-window_s, 0.0),
+        (0.0, 100.0),
+        PERCENT,
+        gutter=GUTTER,
+        label_width=LABELS if width >= LABELLED else 0,
+        time_axis=axis and height > 4,
+    )
+    return render(plot, width, height, canvas.look.chart)
+
+
+class CardChart(Canvas):
+    """Utilisation, memory and power of the card in sight, in percent."""
+
+    DEFAULT_CSS = """
+    CardChart { height: 1fr; min-height: 4; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="card-chart")
+        self._state: CardInSight | None = None
+
+    def show(self, state: CardInSight | None) -> None:
+        """Take a card."""
+        self._state = state
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Heading with name and state, then the plot."""
+        state, look = self._state, self.look
+        if state is None:
+            return [heading(look, width, "GPU", "waiting for the first sample")]
+        card = state.card
+        note = look.text(clean(card.name, 60))
+        right = _state_row(card) or legend(look, LOAD, width)
+        title = heading(look, width, f"GPU {card.index}", note, right)
+        lines = card_lines(state, LOAD)
+        return [title, *percent_rows(self, lines, state.window.seconds, (width, height - 1))]
+
+
+class ActivityChart(Canvas):
+    """SM, tensor-core and DRAM activity, or why there is none."""
+
+    DEFAULT_CSS = """
+    ActivityChart { height: 8; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="activity-chart")
+        self._state: CardInSight | None = None
+
+    def show(self, state: CardInSight | None) -> None:
+        """Take a card."""
+        self._state = state
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Heading and plot."""
+        state, look = self._state, self.look
+        title = heading(look, width, "Activity", "% of cycles", legend(look, ACTIVITY, width))
+        if state is None or "sm_activity" not in state.history.series:
+            return [title, [("waiting for two readings of the counters", "muted")]]
+        metric = state.card.metrics.get("sm_activity")
+        if metric is not None and metric.value is None:
+            reason = look.text(clean(metric.reason or "unknown", 300))
+            return [title, *([(line, "muted")] for line in textwrap.wrap(reason, max(10, width)))]
+        lines, size = card_lines(state, ACTIVITY), (width, height - 1)
+        return [title, *percent_rows(self, lines, state.window.seconds, size, axis=False)]
+
+
+class CardFigures(Canvas):
+    """Every metric of the card: label and value a line, n/a with its reason below."""
+
+    DEFAULT_CSS = """
+    CardFigures { width: 34; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="card-figures")
+        self._state: CardInSight | None = None
+
+    def show(self, state: CardInSight | None) -> None:
+        """Take a card."""
+        self._state = state
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """The lines, most wanted first."""
+        state, look = self._state, self.look
+        rows: list[Row] = [heading(look, width, "Figures")]
+        if state is None:
+            return rows
+        lines: list[Row] = []
+        for label, value, role in figures(state.card):
+            text = look.text(value)[: max(0, width - len(label) - 1)]
+            pad = " " * max(1, width - len(label) - len(text))
+            lines.append([(label, "muted"), (pad, ""), (text, role)])
+        reasons = self._reasons(state.card, width)
+        # There may not be room for both; of a card that is gone the reason is worth more.
+        rows += [*lines, *reasons] if state.card.state == "ok" else [*reasons, *lines]
+        return rows
+
+    def _reasons(self, card: CardSample, width: int) -> list[Row]:
+        rows: list[Row] = []
+        for reason, names in words.reasons(card).items():
+            who = ", ".join(names) if len(names) < 5 else "n/a"
+            said = self.look.text(clean(f"{who}: {reason}", 300)).replace("_", " ")
+            rows += [[(line, "muted")] for line in textwrap.wrap(said, max(10, width))]
+        return rows
+
+
+def figures(card: CardSample) -> list[tuple[str, str, str]]:
+    """Label, value and role of a card's metrics."""
+    harmful = any(map(throttle.is_harmful, card.throttle))
+    memory = words.pair("memory_used", "memory_total", card)
+    energy = "energy_estimated" if "energy_estimated" in card.metrics else "energy"
+    limits = card.metrics.get("temperature_slowdown")
+    slow_at = "" if limits is None or limits.value is None else f" of {limits.value:.0f}"
+    window = card.metrics.get("utilization_window")
+    span = "" if window is None or window.value is None else f", {window.value:.0f} ms"
+    values = [
+        (f"utilisation{span}", words.amount("utilization", card), "title"),
+        ("memory bandwidth", words.amount("memory_utilization", card), "text"),
+        ("memory, unified" if card.unified else "memory", memory, "title"),
+        ("power", words.pair("power", "power_limit", card), "title"),
+        (f"temperature{slow_at}", words.amount("temperature", card), "text"),
+        ("SM clock", words.pair("sm_clock", "sm_clock_max", card), "text"),
+        ("memory clock", words.pair("memory_clock", "memory_clock_max", card), "text"),
+        ("throttle", words.throttle_words(card), "warn" if harmful else "text"),
+        (energy.replace("_", ", "), words.amount(energy, card), "text"),
+        ("PCIe sent", words.amount("pcie_tx", card), "text"),
+        ("PCIe received", words.amount("pcie_rx", card), "text"),
+        ("ECC errors", words.amount("ecc_errors", card), "text"),
+        ("fan", words.amount("fan", card), "text"),
+    ]
+    slices = [
+        (f"MIG {part.name or part.uuid or ''}"[:20], words.size(part.memory_used_bytes), "text")
+        for part in card.mig
+    ]
+    return [(clean(label), clean(value), role) for label, value, role in (*values, *slices)]
+
+
+def _state_row(card: CardSample) -> Row:
+    if card.state != "ok":
+        return [(card.state.upper(), "bad")]
+    harmful = [name for name in card.throttle if throttle.is_harmful(name)]
+    return [(", ".join(harmful), "warn")] if harmful else []

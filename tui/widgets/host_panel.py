@@ -1,0 +1,86 @@
+"""The host: one line of figures, and its curves where there is no card."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from llmprof.core.devices import words
+from llmprof.core.results import RunView
+from llmprof.core.text import clean
+from llmprof.tui.chart.plot import Row
+from llmprof.tui.widgets.canvas import Canvas, heading
+from llmprof.tui.widgets.card_panel import Window, percent_line, percent_rows
+
+
+class HostLine(Canvas):
+    """CPU, memory, load; what the sampler itself costs; paused or not."""
+
+    DEFAULT_CSS = """
+    HostLine { height: 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="host-line")
+        self._view: RunView | None = None
+        self._note: Row = []
+
+    def show(self, view: RunView | None, note: Row) -> None:
+        """Take a view, and what stands before all."""
+        self._view, self._note = view, note
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """One row; what does not fit is left out at the right."""
+        sample = None if self._view is None else self._view.last_sample
+        if sample is None:
+            return [[*self._note, ("starting the sampler", "muted")]]
+        host = sample.host
+        cpu = words.NOT_AVAILABLE if host.cpu_percent is None else f"{host.cpu_percent:.0f} %"
+        memory = f"{words.size(host.memory_used_bytes)} of {words.size(host.memory_total_bytes)}"
+        load = "" if host.load1 is None else f"{host.load1:.2f}"
+        cost = "" if sample.cost_ms is None else f"{sample.cost_ms:.1f} ms"
+        row: Row = [*self._note, ("Host ", "title")]
+        for label, value in (("CPU", cpu), ("memory", memory), ("load", load),
+                             ("sampler", cost)):  # fmt: skip
+            if value:
+                row += [(f" {label} ", "muted"), (self.look.text(value), "text"), (" ", "")]
+        return [row]
+
+
+class HostChart(Canvas):
+    """CPU and memory in percent, below the reason why there is no card."""
+
+    DEFAULT_CSS = """
+    HostChart { height: 1fr; min-height: 6; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="host-chart")
+        self._view: RunView | None = None
+        self._window_s = 60.0
+
+    def show(self, view: RunView | None, window_s: float) -> None:
+        """Take a view and the time to show."""
+        self._view, self._window_s = view, window_s
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """What is missing and how to get it; then the curves."""
+        view, look = self._view, self.look
+        sample = None if view is None else view.last_sample
+        if view is None or sample is None:
+            return [heading(look, width, "GPU", "waiting for the first sample")]
+        reason = clean(sample.cards_reason or "no card was read", 600)
+        said = textwrap.wrap(look.text(reason), max(10, width))
+        rows: list[Row] = [heading(look, width, "GPU", "none")]
+        rows += [[(line, "warn")] for line in said]
+        rows += [[], heading(look, width, "Host", "%")]
+        window = Window.up_to(sample.t, self._window_s)
+        total = sample.host.memory_total_bytes
+        lines = [percent_line("utilization", "CPU", view.host_cpu, 100.0, window)]
+        if total:
+            memory = percent_line("memory", "memory", view.host_memory, total, window)
+            lines.insert(0, memory)
+        room = (width, height - len(rows))
+        return [*rows, *percent_rows(self, lines, self._window_s, room)]
