@@ -28,18 +28,21 @@ class PhaseLevel:
 def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ...]:
     """Peak and final level of forward, loss and backward, as far as the case's mode goes."""
     layers = min(case.model.num_layers, TAPED_LAYERS)
-    segments = _tape(case, layers, capability)
-    return _merge(_deepen(segments, case.model.num_layers - layers))
+    segments, dropped = _tape(case, layers, capability)
+    return _merge(_deepen(segments, case.model.num_layers - layers, dropped))
 
 
-def _tape(case: Case, layers: int, capability: tuple[int, int]) -> list[Segment]:
+def _tape(
+    case: Case, layers: int, capability: tuple[int, int]
+) -> tuple[list[Segment], Level]:
+    """Segments of a step, and what a middle layer's autocast copies free when autocast ends."""
     tape = Tape(grad=case.mode != "forward")
     model = Reference(case, layers, capability, tape)
     logits = model.forward()
     if "backward" in case.phases:
         tape.segment("loss", layers)
         loss = model.loss(logits)
-        model.cache.clear()
+        dropped = model.end_autocast(MIDDLE)
         tape.segment("backward", layers)
         del logits
         root = tape.new(1, 4)  # torch.autograd.backward holds it to the end
@@ -48,34 +51,38 @@ def _tape(case: Case, layers: int, capability: tuple[int, int]) -> list[Segment]
         tape.segment("end")
         del loss
     else:
-        model.cache.clear()
+        dropped = model.end_autocast(MIDDLE)
         tape.segment("end")
         tape.forget()
     segments = tape.segments[:-1]
     tape.segments = []
-    return segments
+    return segments, dropped
 
 
-def _deepen(segments: list[Segment], extra: int) -> list[Segment]:
+def _deepen(segments: list[Segment], extra: int, dropped: Level) -> list[Segment]:
     """The segments with the middle layer repeated `extra` times more."""
     if extra <= 0:
         return segments
     offset = ZERO
     deep = []
-    for segment in segments:
-        start, peak, end = (level.plus(offset) for level in _levels(segment))
+    for index, segment in enumerate(segments):
+        start, peak = segment.start.plus(offset), segment.peak.plus(offset)
         if segment.layer == MIDDLE:
             net = segment.end.minus(segment.start)
             offset = offset.plus(net, extra)
-            last = peak.plus(net, extra)
-            peak = max(peak, last, key=lambda level: level.requested)
-            end = segment.end.plus(offset)
-        deep.append(Segment(segment.phase, segment.layer, start, peak, end))
+            peak = max(peak, peak.plus(net, extra), key=lambda level: level.requested)
+        if _ends_autocast(segments, index):
+            offset = offset.plus(dropped, -extra)
+        deep.append(
+            Segment(segment.phase, segment.layer, start, peak, segment.end.plus(offset))
+        )
     return deep
 
 
-def _levels(segment: Segment) -> tuple[Level, Level, Level]:
-    return segment.start, segment.peak, segment.end
+def _ends_autocast(segments: list[Segment], index: int) -> bool:
+    """Whether autocast ends with this segment: after the loss, or after a lone forward."""
+    last = index + 1 == len(segments) or segments[index + 1].phase == "backward"
+    return last and segments[index].phase in ("forward", "loss")
 
 
 def _merge(segments: list[Segment]) -> tuple[PhaseLevel, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llmprof.core.predict import attention as kernels
-from llmprof.core.predict.tape import COPIES, Tape, Tensor
+from llmprof.core.predict.tape import COPIES, ZERO, Level, Tape, Tensor
 from llmprof.core.spec import Case
 
 FP32 = 4
@@ -31,6 +31,7 @@ class Reference:
         self.item = HALF if self.half else FP32
         self.scores = case.batch_size * model.num_heads * case.context_length**2
         self.cache: dict[Tensor, Tensor] = {}
+        self.cached_in: dict[int, list[Tensor]] = {}
         self.before_linear: Callable[[], None] | None = None
         self.embedding_weight = self.weight(model.vocab_size * model.d_model)
         self.head_weight = (
@@ -56,7 +57,21 @@ class Reference:
         tape.record(copy, (x,), (), lambda g, s: (tape.new(numel, back),))
         if x.leaf:
             self.cache[x] = copy
+            self.cached_in.setdefault(len(tape.segments) - 1, []).append(x)
         return copy
+
+    def end_autocast(self, layer: int) -> Level:
+        """Drop the cached copies; how much lower the copies of one layer leave the level."""
+        for index, segment in enumerate(self.tape.segments):
+            if segment.phase == "forward" and segment.layer == layer:
+                before = self.tape.level()
+                for leaf in self.cached_in.get(index, ()):
+                    del self.cache[leaf]
+                dropped = before.minus(self.tape.level())
+                self.cache.clear()
+                return dropped
+        self.cache.clear()
+        return ZERO
 
     def linear(self, x: Tensor, w: Tensor, k: int, n: int, bias: Tensor | None = None) -> Tensor:
         """F.linear of (tokens, k) to (tokens, n), under autocast in its width."""

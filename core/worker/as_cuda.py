@@ -75,9 +75,7 @@ class _FusedAttention(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, kernel: kernels.Kernel) -> Tensor:
         """Output, saved statistics and scratch of the forward kernel."""
         at = kernels.Heads(q.shape[0], q.shape[1], q.shape[2], q.shape[3], q.element_size())
-        out = torch.empty_like(q)
-        if kernel != "cudnn":  # written as (batch, length, heads, dim)
-            out = torch.empty_like(q.transpose(1, 2).contiguous()).transpose(1, 2)
+        out = torch.empty_like(q) if kernel == "cudnn" else _strided_like(q)
         grad = any(ctx.needs_input_grad)
         kept = [_bytes(size) for size in kernels.statistics(kernel, at, grad)]
         _bytes(kernels.forward_scratch(kernel, at))
@@ -98,6 +96,7 @@ class _FusedAttention(torch.autograd.Function):
 
 
 def _strided_like(x: Tensor) -> Tensor:
+    """In memory (batch, length, heads, dim), as flash and the efficient kernel write."""
     batch, heads, length, dim = x.shape
     return x.new_empty(batch, length, heads, dim).transpose(1, 2)
 

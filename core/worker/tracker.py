@@ -79,7 +79,7 @@ class StorageTracker(TorchDispatchMode):
         """Run the op and count the storages that it made."""
         out = func(*args, **(kwargs or {}))
         before = self.level
-        if self._as_cuda and func is _ADD and self._engine_adds():
+        if self._as_cuda and func is _ADD and self._engine_adds(args):
             self._forget(args[0])
             before = self.level
         for leaf in tree_leaves(out):
@@ -91,10 +91,13 @@ class StorageTracker(TorchDispatchMode):
             self.spans[-1].moments.append(Moment(str(func), grown, self.level + extra))
         return out
 
-    def _engine_adds(self) -> bool:
-        """Whether autograd's engine itself, not the model, is adding gradients."""
-        running = torch._C._current_graph_task_id() != -1  # type: ignore[attr-defined]
-        return running and torch._C._current_autograd_node() is None  # type: ignore[attr-defined]
+    @staticmethod
+    def _engine_adds(args: tuple[Any, ...]) -> bool:
+        """Whether gradients that meet are added: a plain sum of two alike within backward."""
+        if torch._C._current_graph_task_id() == -1 or len(args) != 2:  # type: ignore[attr-defined]
+            return False
+        one, other = args
+        return isinstance(other, Tensor) and one.shape == other.shape and one.dtype == other.dtype
 
     def _watch(self, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()

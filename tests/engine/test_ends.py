@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from runs import (
+from tests.engine.runs import (
     ENDLESS,
     SMALL,
     alive,

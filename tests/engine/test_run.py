@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from runs import SMALL, llmprof, newest
+from tests.engine.runs import SMALL, llmprof, newest
 
 from llmprof.core.journal import replay
 

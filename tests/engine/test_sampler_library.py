@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvml_library import build, environment, run_script
+from tests.engine.nvml_library import build, environment, run_script
 
 POLL = """
 import json, os

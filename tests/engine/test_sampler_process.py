@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from nvml_library import build, environment
+from tests.engine.nvml_library import build, environment
 
 from llmprof.core import events as ev
 from llmprof.core.devices.process import SamplerProcess

@@ -104,6 +104,7 @@ def test_strip_has_launches_before_kernels(run: Run, state: CaseState) -> None:
     assert (strip.launch_start <= strip.start).mean() > 0.999
 
 
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events")
 def test_totals_agree_with_key_averages() -> None:
     from llmprof.core.worker.clock import build_clock
     from llmprof.core.worker.kernel_ranges import PhaseMarks

@@ -574,7 +574,7 @@ async def test_ascii_mode_draws_ascii_alone(tmp_path: Path, keys: list[str]) -> 
         assert not odd
 
 
-@pytest.mark.parametrize("theme", ["llmprof-light", "textual-dark", "nord", "textual-ansi"])
+@pytest.mark.parametrize("theme", ["llmprof-light", "textual-dark", "nord", "dracula"])
 async def test_other_themes_work(tmp_path: Path, theme: str) -> None:
     run = journals.finished(RunStore(tmp_path))
     app, _ = make_app(tmp_path, watch=run, theme=theme)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_binding import Clock, FakeNvml, cards_of, error
+from tests.unit.fake_binding import Clock, FakeNvml, cards_of, error
 
 from llmprof.core.devices.energy import EnergyMeter
 from llmprof.core.devices.merge import merge_card

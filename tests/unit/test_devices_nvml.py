@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_binding import GIB, MISMATCH, Clock, FakeNvml, cards_of, error
+from tests.unit.fake_binding import GIB, MISMATCH, Clock, FakeNvml, cards_of, error
 
 from llmprof.core.devices import throttle
 from llmprof.core.devices.merge import merge_card

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_binding import Clock, FakeNvml, cards_of
+from tests.unit.fake_binding import Clock, FakeNvml, cards_of
 
 from llmprof.core import events as ev
 from llmprof.core.devices.host import PsutilHost

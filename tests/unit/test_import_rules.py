@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 RULES = {
     "llmprof.cli.main": ("torch", "textual", "rich", "numpy", "pynvml"),
@@ -27,3 +31,22 @@ def test_a_room_does_not_load_what_it_must_not(module: str, forbidden: tuple[str
     loaded = set(json.loads(done.stdout))
     assert module in loaded
     assert not loaded & set(forbidden)
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def test_only_the_worker_names_torch() -> None:
+    rooms = ("core", "tui", "src/llmprof/cli")
+    files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
+    assert len(files) > 50
+    worker = ROOT / "core" / "worker"
+    assert [p for p in files if "torch" in imported(p) and worker not in p.parents] == []
+    assert [p for p in files if "core" in imported(p) or "tui" in imported(p)] == []

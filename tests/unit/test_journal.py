@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from journals import experiment, measured, opening, step, whole_run, write
+from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
 
 from llmprof.core import events as ev
 from llmprof.core.journal import Follower, JournalWriter, replay

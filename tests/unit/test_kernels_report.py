@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from journals import measured, opening, write
+from tests.unit.handmade import measured, opening, write
 from kernel_events import PHASES, TINY, recorded
 
 from llmprof.core import events as ev

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from journals import experiment, measured, opening, step, whole_run, write
+from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
 from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev

@@ -86,7 +86,9 @@ class Canvas(Widget):
         width, height = self.size
         if not width or not height or not self.is_attached:
             return
-        rows = [list(row) for row in self.draw(width, height)][:height]
+        plain = self.look.text
+        rows = [[(plain(text), role) for text, role in row] for row in self.draw(width, height)]
+        del rows[height:]
         rows += [[] for _ in range(height - len(rows))]
         if len(self._rows) != height:
             self._rows = rows

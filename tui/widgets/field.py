@@ -9,14 +9,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, Label
 
+from llmprof.tui.screens.dialog import Dialog
+
 
 class FormInput(Input):
     """An input that moves through the form with the arrow keys and leaves it with escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "leave(-1)", "Up", show=False, id="field.up", tooltip="line above"),
-        Binding("down,enter", "leave(1)", "Down", show=False, id="field.down",
-                tooltip="line below"),
+        Binding("down", "leave(1)", "Down", show=False, id="field.down", tooltip="line below"),
         Binding("escape", "blur", "Leave field", id="field.leave",
                 tooltip="leave the field, so that letters are keys again"),
     ]  # fmt: skip
@@ -29,8 +30,11 @@ class FormInput(Input):
             self.screen.focus_next()
 
     def action_blur(self) -> None:
-        """Leave the field."""
-        self.screen.set_focus(None)
+        """Leave the field, or the dialog that it stands in."""
+        if isinstance(self.screen, Dialog):
+            self.screen.action_cancel()
+        else:
+            self.screen.set_focus(None)
 
 
 class Field(Horizontal):

@@ -156,6 +156,11 @@ class SetupPane(VerticalScroll, can_focus=False):
         message.stop()
         self._change(**{str(message.input.id): message.value})
 
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Enter goes to the next line."""
+        message.stop()
+        self.screen.focus_next()
+
     def focus_first(self) -> None:
         """Put the cursor on the models."""
         self.query_one(Ticks).focus()

@@ -1,0 +1,45 @@
+"""Ratios of two measured means with their confidence, and when a change may be called one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from llmprof.core.stats import Summary, student_t
+
+SMALLEST = 0.01  # a change below 1 % is not called one, however sure it is
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio and the half-width of its 95 % interval; half is None where n < 2."""
+
+    value: float
+    half: float | None
+
+    @property
+    def changed(self) -> bool:
+        """Whether it differs from 1 beyond both its interval and one percent."""
+        distance = abs(self.value - 1)
+        return self.half is not None and distance > max(self.half, SMALLEST)
+
+
+def ratio(top: Summary | None, bottom: Summary | None) -> Ratio | None:
+    """top's mean over bottom's; None where one is missing or not positive.
+
+    The interval is the delta method's with Welch's degrees of freedom (B. L. Welch,
+    Biometrika 34, 1947), both variances taken relative to their means.
+    """
+    if top is None or bottom is None or top.mean <= 0 or bottom.mean <= 0:
+        return None
+    value = top.mean / bottom.mean
+    if top.std is None or bottom.std is None:
+        return Ratio(value, None)
+    parts = [((s.std or 0.0) / s.mean) ** 2 / s.n for s in (top, bottom)]
+    variance = math.fsum(parts)
+    if variance == 0:
+        return Ratio(value, 0.0)
+    freedom = variance**2 / sum(
+        part**2 / (s.n - 1) for part, s in zip(parts, (top, bottom), strict=True)
+    )
+    return Ratio(value, value * student_t(max(1, math.floor(freedom))) * math.sqrt(variance))

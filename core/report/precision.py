@@ -1,0 +1,109 @@
+"""M17 and M18: full against mixed precision, and what this device cannot do."""
+
+from __future__ import annotations
+
+from llmprof.core.ratio import ratio
+from llmprof.core.report.alike import alike, axes_of
+from llmprof.core.report.groups import axis_cells, status_word
+from llmprof.core.report.sentences import launch_bound, mib, ms, peak_bytes, ref, times, why_not
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.results import CaseState, RunView
+
+MIB = 2**20
+MIXED = ("bf16", "fp16")
+
+
+def precision(view: RunView) -> Table | None:
+    """M17: a row for each size and mixed precision beside the same size in fp32."""
+    pairs = precision_pairs(view)
+    if not pairs:
+        return None
+    states = [state for pair in pairs for state in pair]
+    axes = axes_of(states, "precision")
+    modes = len({state.case.mode for state in states}) > 1
+    columns = (
+        Column("Model Size", numeric=False),
+        *((Column("Mode", numeric=False),) if modes else ()),
+        *(column for _, column in axes),
+        Column("Mixed precision", numeric=False),
+        Column("Avg Time FP", "ms"),
+        Column("Avg Time MP", "ms"),
+        Column("Speed-up", "×"),
+        Column("Speed-up ± 95 %", "×"),
+        Column("Peak memory FP", "MiB"),
+        Column("Peak memory MP", "MiB"),
+    )
+    rows = tuple(
+        (
+            full.case.model.name,
+            *((full.case.mode,) if modes else ()),
+            *axis_cells(full.case, axes),
+            mixed.case.precision,
+            *_figures(full, mixed),
+        )
+        for full, mixed in pairs
+    )
+    notes = (
+        "FP: fp32 with TF32 off. MP: autocast over the forward and the loss, fp32 weights and "
+        "optimizer; fp16 with a gradient scaler. Means of whole steps; peak of one extra step.",
+        *(line for pair in pairs for line in sentences(*pair)),
+    )
+    return Table("M17", "Full against mixed precision", columns, rows, notes)
+
+
+def precision_pairs(view: RunView) -> list[tuple[CaseState, CaseState]]:
+    """(fp32, mixed) cases that differ in their precision alone."""
+    timing = [state for state in view.cases if state.case.probe == "timing"]
+    pairs = []
+    for group in alike(timing, precision="fp32"):
+        full = next((state for state in group if state.case.precision == "fp32"), None)
+        if full is not None:
+            pairs += [(full, state) for state in group if state.case.precision in MIXED]
+    return pairs
+
+
+def sentences(full: CaseState, mixed: CaseState) -> list[str]:
+    """What mixed precision brought to one size, and why it may be little."""
+    if full.total is None or mixed.total is None:
+        return why_not([state for state in (full, mixed) if state.total is None])
+    found = ratio(full.total, mixed.total)
+    if found is None:
+        return []
+    name = f"{full.case.model.name} in {mixed.case.precision}"
+    if not found.changed:
+        text = f"{name}: no difference that these steps show ({times(found)})"
+    else:
+        word = "faster" if found.value > 1 else "slower"
+        text = (
+            f"{name} is {word}: {ms(mixed.total)} against {ms(full.total)}, "
+            f"a speed-up of {times(found)}"
+        )
+    if launch_bound(mixed):
+        text += "; it is launch-bound, so faster kernels only wait for the host"
+    before, after = peak_bytes(full), peak_bytes(mixed)
+    if before and after:
+        less = 100 * (after / before - 1)
+        text += f"; peak memory {mib(before)} to {mib(after)} ({less:+.0f} %)"
+        if after > before:
+            text += ", since autocast keeps half-precision copies of the weights"
+    return [f"{text} {ref(full, mixed)}."]
+
+
+def _figures(full: CaseState, mixed: CaseState) -> tuple[Cell, ...]:
+    found = ratio(full.total, mixed.total)
+    speed: tuple[Cell, ...] = (None, None)
+    if found is not None:
+        half = found.half or 0.01
+        speed = (Figure(found.value, half), Figure(found.half, half))
+    return (*map(_time, (full, mixed)), *speed, *map(_memory, (full, mixed)))
+
+
+def _time(state: CaseState) -> Cell:
+    if state.total is None:
+        return status_word(state)
+    return Figure(state.total.mean, state.total.ci95)
+
+
+def _memory(state: CaseState) -> Cell:
+    count = peak_bytes(state)
+    return status_word(state) if count is None else Figure(count / MIB, 10.0)

@@ -1,0 +1,78 @@
+"""Words for a run's own numbers; every sentence names the case that its figures come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from llmprof.core.lint import LAUNCH_BOUND
+from llmprof.core.ratio import Ratio
+from llmprof.core.report.table import format_number
+from llmprof.core.results import CaseState
+from llmprof.core.stats import Summary
+
+MIB = 2**20
+
+
+def ref(*states: CaseState) -> str:
+    """(case 3) or (cases 3, 7): numbers as in the coverage table and the order of the exports."""
+    numbers = ", ".join(str(state.index + 1) for state in states)
+    return f"({'case' if len(states) == 1 else 'cases'} {numbers})"
+
+
+def ms(summary: Summary) -> str:
+    """A mean with the digits that its interval allows, and the unit."""
+    return f"{format_number(summary.mean, summary.ci95)} ms"
+
+
+def times(ratio: Ratio) -> str:
+    """1.52 ± 0.03 ×, or without a spread where there is none."""
+    digits = format_number(ratio.value, ratio.half or 0.01 * ratio.value)
+    if not ratio.half:
+        return f"{digits} ×"
+    return f"{digits} ± {format_number(ratio.half, ratio.half)} ×"
+
+
+def mib(count: float) -> str:
+    """Bytes as MiB or GiB."""
+    if count >= 1 << 30:
+        return f"{format_number(count / 2**30, 0.1)} GiB"
+    return f"{format_number(count / MIB, 10.0)} MiB"
+
+
+def listing(items: Iterable[str]) -> str:
+    """a, b and c."""
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def launch_bound(state: CaseState) -> bool:
+    """Whether a card waited for the host in most of a case's steps."""
+    environment = state.environment
+    on_card = environment is not None and environment.device.startswith("cuda")
+    return on_card and state.host_share is not None and state.host_share >= LAUNCH_BOUND
+
+
+def why_not(states: Iterable[CaseState]) -> list[str]:
+    """One sentence a case that has no figures though it was tried or refused."""
+    return [
+        f"{state.case.label}: {reason(state)} {ref(state)}."
+        for state in states
+        if state.failure is not None
+    ]
+
+
+def reason(state: CaseState) -> str:
+    """Why a case has no figures."""
+    failure = state.failure
+    if failure is None:
+        return "not measured"
+    where = f" in {failure.phase}" if failure.phase else ""
+    if state.status == "oom":
+        asked = "" if failure.bytes_asked is None else f", {mib(failure.bytes_asked)} asked"
+        return f"out of memory{where}{' (predicted)' if failure.predicted else ''}{asked}"
+    return f"{state.status}{where}: {failure.message}"
+
+
+def peak_bytes(state: CaseState) -> int | None:
+    """Peak memory of one step."""
+    return None if state.memory is None else state.memory.peak_bytes

@@ -1,0 +1,159 @@
+"""M15: what each switch brings against the baseline, measured."""
+
+from __future__ import annotations
+
+from llmprof.core.ratio import Ratio, ratio
+from llmprof.core.report.alike import SWITCHES, alike, axes_of, switch_name
+from llmprof.core.report.groups import axis_cells, status_word
+from llmprof.core.report.sentences import (
+    launch_bound,
+    listing,
+    ms,
+    peak_bytes,
+    ref,
+    times,
+    why_not,
+)
+from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.results import CaseState, RunView
+
+MIB = 2**20
+
+
+def switches(view: RunView) -> Table | None:
+    """M15: a row a switch: time, speed-up with its interval, memory, and cold compile time."""
+    groups = switch_groups(view)
+    if not groups:
+        return None
+    states = [state for group in groups for state in group]
+    axes = axes_of(states, *SWITCHES)
+    modes = len({state.case.mode for state in states}) > 1
+    columns = (
+        Column("Model Size", numeric=False),
+        *((Column("Mode", numeric=False),) if modes else ()),
+        *(column for _, column in axes),
+        Column("Switch", numeric=False),
+        Column("Mean", "ms"),
+        Column("Std Dev", "ms"),
+        Column("Speed-up", "×"),
+        Column("Speed-up ± 95 %", "×"),
+        Column("Peak memory", "MiB"),
+        Column("Memory change", "%"),
+        Column("Compile + first step", "s"),
+        Column("Verdict", numeric=False),
+    )
+    rows = tuple(
+        (
+            state.case.model.name,
+            *((state.case.mode,) if modes else ()),
+            *axis_cells(state.case, axes),
+            switch_name(state.case, group[0].case),
+            *_figures(state, group[0]),
+        )
+        for group in groups
+        for state in group
+    )
+    notes = (
+        "Each row against the first of its group; a difference is called one only beyond its "
+        "95 % interval and 1 %. Compile times are cold: every cell has its own empty inductor "
+        "cache, and the figure, which holds one run of the step, is no part of the mean.",
+        *(line for group in groups for line in sentences(group)),
+    )
+    return Table("M15", "Switches", columns, rows, notes)
+
+
+def switch_groups(view: RunView) -> list[list[CaseState]]:
+    """Timing cases that differ in precision, attention, optimizer or compilation alone."""
+    timing = [state for state in view.cases if state.case.probe == "timing"]
+    return [group for group in alike(timing, **SWITCHES) if len(group) > 1]
+
+
+def sentences(group: list[CaseState]) -> list[str]:
+    """The fastest, what makes no difference, what compiling costs, and what could not run."""
+    base, *others = group
+    name = base.case.model.name
+    if base.total is None:
+        return why_not(group)
+    measured = [
+        (state, found) for state in others if (found := ratio(base.total, state.total)) is not None
+    ]
+    lines = []
+    if measured:
+        best, gain = max(measured, key=lambda pair: pair[1].value)
+        lines.append(_fastest(name, base, best, gain))
+    even = [switch_name(s.case, base.case) for s, found in measured if not found.changed]
+    if even:
+        lines.append(f"{name}: {listing(even)} cannot be told from the baseline in these steps.")
+    lines += [line for state, _ in measured if (line := _repaid(state, base)) is not None]
+    if launch_bound(base):
+        share = 100 * (base.host_share or 0)
+        lines.append(
+            f"{name}: the baseline is launch-bound, the host spends {share:.0f} % of the step "
+            f"enqueueing; fewer launches help it more than faster kernels {ref(base)}."
+        )
+    return [*lines, *why_not([state for state in others if state.total is None])]
+
+
+def _fastest(name: str, base: CaseState, best: CaseState, gain: Ratio) -> str:
+    switch = switch_name(best.case, base.case)
+    assert base.total is not None
+    assert best.total is not None
+    if not gain.changed or gain.value < 1:
+        return f"{name}: no switch makes the step faster {ref(base)}."
+    return (
+        f"{name}: {switch} is the fastest, {ms(best.total)} against {ms(base.total)}, "
+        f"a speed-up of {times(gain)} {ref(base, best)}."
+    )
+
+
+def _repaid(state: CaseState, base: CaseState) -> str | None:
+    cold = None if state.observed is None else state.observed.compile_ms
+    if cold is None or state.total is None or base.total is None:
+        return None
+    gain = base.total.mean - state.total.mean
+    cost = f"compiling took {format_number(cold / 1e3, 1.0)} s"
+    name = f"{state.case.model.name}, {switch_name(state.case, base.case)}"
+    if gain <= 0:
+        return f"{name}: {cost} and no step repays it {ref(state)}."
+    return f"{name}: {cost}, repaid after about {_rough(cold / gain)} steps {ref(state)}."
+
+
+def _rough(count: float) -> str:
+    digits = max(0, len(str(round(count))) - 2)
+    return f"{round(count, -digits):,.0f}"
+
+
+def _figures(state: CaseState, base: CaseState) -> tuple[Cell, ...]:
+    cold = None if state.observed is None else state.observed.compile_ms
+    compiled: Cell = None if cold is None else Figure(cold / 1e3, 0.1)
+    if state.case.compile is None:
+        compiled = "eager"
+    if state.total is None:
+        return (*(status_word(state),) * 6, compiled, "no figure")
+    found = ratio(base.total, state.total)
+    before, after = peak_bytes(base), peak_bytes(state)
+    return (
+        Figure(state.total.mean, state.total.ci95),
+        Figure(state.total.std, state.total.ci95),
+        *_speed(found),
+        None if after is None else Figure(after / MIB, 10.0),
+        None if not before or after is None else Figure(100 * (after / before - 1), 1.0),
+        compiled,
+        _verdict(state, base, found),
+    )
+
+
+def _speed(found: Ratio | None) -> tuple[Cell, Cell]:
+    if found is None:
+        return None, None
+    return Figure(found.value, found.half or 0.01), Figure(found.half, found.half or 0.01)
+
+
+def _verdict(state: CaseState, base: CaseState, found: Ratio | None) -> str:
+    if state is base:
+        return "baseline"
+    if found is None:
+        return "nothing to compare with"
+    if not found.changed:
+        return "no difference"
+    return "faster" if found.value > 1 else "slower"
