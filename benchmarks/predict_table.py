@@ -33,6 +33,15 @@ from llmprof.core.spec import ATTENTIONS, MODES, OPTIMIZERS, Case, ModelShape, P
 
 SEED = 20261128
 SHAPES = 30
+FIELDS = (
+    "model",
+    "mode",
+    "precision",
+    "attention",
+    "optimizer",
+    "context_length",
+    "batch_size",
+)
 SIZES = ("small", "medium", "large", "xl", "2.7B")
 WIDTH = {"small": 8, "medium": 4, "large": 2}  # cells that run side by side on one card
 
@@ -153,7 +162,7 @@ def finish(pair: tuple[Any, Connection]) -> dict[str, Any]:
 
 
 def measure(path: Path, seconds: float) -> None:
-    import torch._dynamo
+    import torch._dynamo  # noqa: F401
 
     import llmprof.core.worker.trainer  # noqa: F401  loaded once, before any fork
 
@@ -201,7 +210,10 @@ def table(path: Path) -> None:
             f"{'yes' if band else 'no'} |"
         )
     print(f"\n{len(errors)} cells: median error {100 * statistics.median(errors):.6f} %, ", end="")
-    print(f"worst {100 * max(errors):.6f} %; in band {100 * sum(inside) / len(inside):.1f} %; ", end="")
+    print(
+        f"worst {100 * max(errors):.6f} %; in band {100 * sum(inside) / len(inside):.1f} %; ",
+        end="",
+    )
     print(f"replayed reserved: median {100 * statistics.median(replayed):.3f} %, ", end="")
     print(f"worst {100 * max(replayed):.3f} %; verdicts {verdicts}")
 
@@ -222,23 +234,24 @@ CARVED_OUT = 480 << 20  # what the driver keeps of an H100: nvidia-smi's total l
 
 
 def fixture(path: Path, out: Path) -> None:
-    kept = [
-        {
-            "case": {k: v for k, v in row["case"].items() if k in FIELDS},
-            **{k: row[k] for k in ("phases", "requested", "allocated", "reserved") if k in row},
-            **({"oom": True} if "oom" in row else {}),
-        }
-        for row in rows(path)
-        if "error" not in row
-    ]
+    """One line a cell: case, requested, allocated and reserved peaks, requested a phase."""
+    known = load_models()
+    kept: list[list[Any]] = []
+    for row in rows(path):
+        if "error" in row:
+            continue
+        case = {name: row["case"][name] for name in FIELDS}
+        if case["model"]["name"] in known:
+            case["model"] = case["model"]["name"]
+        if "oom" in row:
+            kept.append([list(case.values()), None])
+        else:
+            peaks = [row["requested"], row["allocated"], row["reserved"]]
+            kept.append([list(case.values()), peaks, list(row["phases"].values())])
     card = next(row["card"] for row in rows(path) if "card" in row)
-    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in kept)
-    out.write_text(f'{{"card": "{card}", "cells": [\n{lines}\n]}}\n')
-
-
-FIELDS = (
-    "model", "mode", "precision", "attention", "optimizer", "context_length", "batch_size"
-)  # fmt: skip
+    lines = ",\n".join(json.dumps(each, separators=(",", ":")) for each in kept)
+    fields = json.dumps(FIELDS)
+    out.write_text(f'{{"card": "{card}", "fields": {fields}, "cells": [\n{lines}\n]}}\n')
 
 
 def main() -> None:

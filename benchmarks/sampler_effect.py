@@ -21,18 +21,21 @@ import torch
 from llmprof.core.devices.process import SamplerProcess
 from llmprof.core.stats import student_t
 
+# name: (layers, batch, context); the first is launch-bound on a fast card, the second is not
+LOADS = {"launch-bound": (6, 4, 128), "GPU-bound": (4, 16, 512)}
 
-def training_step(device: str, layers: int) -> Callable[[], None]:
-    """A small transformer's step, launch-bound on a fast card: the most sensitive kind."""
+
+def training_step(device: str, layers: int, batch: int, context: int) -> Callable[[], None]:
+    """A transformer's whole training step, 768 wide."""
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, dropout=0.0, batch_first=True)
     model = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).to(device)
     optimizer = torch.optim.AdamW(model.parameters())
-    batch = torch.randn(4, 128, 768, device=device)
+    inputs = torch.randn(batch, context, 768, device=device)
 
     def step() -> None:
         optimizer.zero_grad()
-        model(batch).square().mean().backward()
+        model(inputs).square().mean().backward()
         optimizer.step()
         if device == "cuda":
             torch.cuda.synchronize()
@@ -85,31 +88,33 @@ def compare(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=2.0, help="length of a block")
-    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of a block")
+    parser.add_argument("--loads", default=",".join(LOADS), help="which, comma-separated")
     parser.add_argument("--interval", type=float, default=0.25)
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    step = training_step(device, options.layers)
-    block_ms(step, 3.0)
     name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
-    for activity in (False, True):
-        sampler = SamplerProcess(options.interval, activity=activity)
-        try:
-            time.sleep(1.5)
-            sampler.read()
-            found = compare(step, sampler, options.rounds, options.seconds)
-        finally:
-            sampler.close()
-        print(json.dumps({"device": name, "activity": activity, **found}))
-        print(
-            f"{name}, step {found['step_ms']:.2f} ms, "
-            f"{'with' if activity else 'without'} activity counters: "
-            f"{found['cost_percent']:+.2f} ± {found['cost_ci95_percent']:.2f} % "
-            f"({found['cost_us']:+.0f} µs a step); identical code "
-            f"{found['identical_percent']:+.2f} ± {found['identical_ci95_percent']:.2f} %"
-        )
+    for load in options.loads.split(","):
+        step = training_step(device, *LOADS[load])
+        block_ms(step, 3.0)
+        for activity in (False, True):
+            sampler = SamplerProcess(options.interval, activity=activity)
+            try:
+                time.sleep(1.5)
+                sampler.read()
+                found = compare(step, sampler, options.rounds, options.seconds)
+            finally:
+                sampler.close()
+            print(json.dumps({"device": name, "load": load, "activity": activity, **found}))
+            print(
+                f"{name}, {load}, step {found['step_ms']:.2f} ms, "
+                f"{'with' if activity else 'without'} activity counters: "
+                f"{found['cost_percent']:+.2f} ± {found['cost_ci95_percent']:.2f} % "
+                f"({found['cost_us']:+.0f} µs a step); identical code "
+                f"{found['identical_percent']:+.2f} ± {found['identical_ci95_percent']:.2f} %",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -160,6 +160,60 @@ class Parked(Event, frozen=True, kw_only=True):
     case: int
 
 
+class LiveAllocation(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory live at the peak: `count` blocks of one size from one place."""
+
+    size: int
+    count: int
+    category: str
+    phase: str  # in which it was allocated; empty: before recording
+    what: str  # a tensor's name, or the first Python frame that is not torch's
+
+
+class SavedBytes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a module saves for backward: storages counted once, parameters left out."""
+
+    module: str
+    bytes: int
+    tensors: int
+
+
+class MemoryPhase(msgspec.Struct, frozen=True, kw_only=True):
+    """A phase of a recorded step: highest requested level within it and the level after it."""
+
+    step: int
+    phase: str
+    peak_bytes: int
+    after_bytes: int
+
+
+class MemoryTimeline(Event, frozen=True, kw_only=True):
+    """Recorded steps, allocation by allocation; the points are an artifact of the run.
+
+    Bytes are requested bytes unless they are called allocated or reserved. Categories sum to
+    the level at every point. `overflow`: the recorder's ring was full and the start is lost.
+    """
+
+    case: int
+    artifact: str  # memory-N.json.gz: core/memory/points.py reads it
+    source: Literal["cuda allocator", "cpu tensors"]
+    steps: int
+    entries: int
+    peak_bytes: int
+    at_peak: dict[str, int]
+    before: dict[str, int]  # by category, before the first recorded step
+    phases: tuple[MemoryPhase, ...]
+    largest: tuple[LiveAllocation, ...]
+    saved: tuple[SavedBytes, ...] = ()
+    overflow: bool = False
+    requested_peak_bytes: int | None = None  # what the allocator itself counted
+    allocated_peak_bytes: int | None = None
+    allocated_bytes: int | None = None  # after the steps
+    reserved_bytes: int | None = None
+    driver_used_bytes: int | None = None  # of the whole card, as the driver counts
+    snapshot: str | None = None  # pickle for pytorch.org/memory_viz
+
+
 class Predicted(Event, frozen=True, kw_only=True):
     """What a case is predicted to need, known before it runs; at the peak, by category."""
 
@@ -346,6 +400,7 @@ AnyEvent = (
     | StepDone
     | MemoryStep
     | Predicted
+    | MemoryTimeline
     | DeviceSample
     | KernelTable
     | TimelineFacts

@@ -34,6 +34,7 @@ class CaseState:
     observed: ev.Observed | None = None
     memory: ev.MemoryStep | None = None
     predicted: ev.Predicted | None = None
+    memory_timeline: ev.MemoryTimeline | None = None
     kernels: ev.KernelTable | None = None
     timeline: ev.TimelineFacts | None = None
     lens: ev.AttentionLens | None = None
@@ -228,6 +229,8 @@ class Reducer:
                 self._change(event.case, observed=event)
             case ev.Predicted():
                 self._change(event.case, predicted=event)
+            case ev.MemoryTimeline():
+                self._change(event.case, memory_timeline=event)
             case ev.MemoryStep():
                 self._change(event.case, memory=event)
             case ev.KernelTable():

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
 from textual.theme import Theme
@@ -25,6 +26,7 @@ from llmprof.tui.driver import BACKLOG, TerminalDriver
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.index import RunIndex
 from llmprof.tui.look import UNICODE, Look
+from llmprof.tui.palette import Palette
 from llmprof.tui.monitor import Monitoring
 from llmprof.tui.screens.ask import AskDialog, Choice
 from llmprof.tui.screens.dialog import Dialog
@@ -96,6 +98,7 @@ class LlmprofApp(App[None]):
         self.session.watch(setting.watch)
         self.index = RunIndex(setting.store)
         self.left_running: Run | None = None
+        self.palette = Palette(self.theme_variables, no_color=self.no_color)
         self._listed: object = None
         self._stopping = False
 
@@ -115,6 +118,7 @@ class LlmprofApp(App[None]):
         self.set_class(self.look.ascii, "-ascii")
         if self.setting.view != self.current_mode:
             self.switch_mode(self.setting.view)
+        self.palette = Palette(self.theme_variables, no_color=self.no_color)
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(1 / self.setting.refresh_hz, self.tick)
         if self.setting.watch is None:
@@ -235,6 +239,11 @@ class LlmprofApp(App[None]):
         bindings = active(self.screen.active_bindings)
         self.ask(HelpDialog(bindings), lambda _: None)
 
+    def action_command_palette(self) -> None:
+        """Find a command by name."""
+        if not CommandPalette.is_open(self):
+            self.push_screen(CommandPalette(placeholder="find a command", id="--command-palette"))
+
     def action_theme(self) -> None:
         """Dark or light."""
         dark = self.current_theme.dark
@@ -255,6 +264,7 @@ class LlmprofApp(App[None]):
             yield SystemCommand(f"theme: {name}", "colours", partial(setattr, self, "theme", name))
 
     def _theme_changed(self, _: Theme) -> None:
+        self.palette = Palette(self.theme_variables, no_color=self.no_color)
         view = self.base_view
         if view is not None:
             self.call_after_refresh(view.repaint_all)

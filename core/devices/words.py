@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 
 from llmprof.core.devices import throttle
 from llmprof.core.devices.metrics import METRICS
@@ -44,6 +45,16 @@ def pair(name: str, limit: str, card: CardSample) -> str:
     number, unit = value.rsplit(" ", 1)
     bound, bound_unit = most.rsplit(" ", 1)
     return f"{number} / {bound} {unit}" if unit == bound_unit else f"{value} / {most}"
+
+
+def several(names: Sequence[str], card: CardSample) -> str:
+    """Metrics of one unit in a row, as in "96 / 0 / 5 %"; "n/a" once when none is known."""
+    values = [amount(name, card) for name in names]
+    known = [value for value in values if value != NOT_AVAILABLE]
+    if not known:
+        return NOT_AVAILABLE
+    unit = known[0].rsplit(" ", 1)[-1]
+    return f"{' / '.join(value.removesuffix(unit).strip() for value in values)} {unit}"
 
 
 def throttle_words(card: CardSample) -> str:

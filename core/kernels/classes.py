@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, get_args
 
 from llmprof.core.kernels.columns import Kind
 from llmprof.core.kernels.optree import GEMM_OPS
-
-KernelClass = Literal[
-    "GEMM",
-    "attention",
-    "softmax",
-    "norm",
-    "elementwise",
-    "reduction",
-    "copy",
-    "memset",
-    "optimizer",
-    "other",
-]
-CLASSES: tuple[KernelClass, ...] = get_args(KernelClass)
+from llmprof.core.kernels.rows import KernelClass
 
 _ATTENTION = re.compile(
     r"flash|fmha|mem_eff|_sdpa|sdpa_|scaled_dot_product|attention_(?:for|back)ward", re.I

@@ -9,11 +9,10 @@ import numpy as np
 from llmprof.core import events as ev
 from llmprof.core.kernels import tables
 from llmprof.core.kernels.attribution import Activities
-from llmprof.core.kernels.classes import CLASSES
 from llmprof.core.kernels.columns import Bool, Int64
 from llmprof.core.kernels.gemm import gemm_counts
 from llmprof.core.kernels.lens import lens_rows
-from llmprof.core.kernels.rows import Coverage
+from llmprof.core.kernels.rows import CLASSES, Coverage
 from llmprof.core.kernels.strip import save_strip
 from llmprof.core.kernels.timeline import launch_counts, timeline, verdict
 from llmprof.core.spec import Case

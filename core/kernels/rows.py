@@ -5,12 +5,25 @@ Times are milliseconds summed over all profiled steps unless a field says otherw
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 ProfileSource = Literal["cuda", "cpu"]
 Verdict = Literal["GPU-bound", "partly launch-bound", "launch-bound", "n/a"]
+KernelClass = Literal[
+    "GEMM",
+    "attention",
+    "softmax",
+    "norm",
+    "elementwise",
+    "reduction",
+    "copy",
+    "memset",
+    "optimizer",
+    "other",
+]
+CLASSES: tuple[KernelClass, ...] = get_args(KernelClass)
 WHOLE_STEP = "step"
 UNATTRIBUTED = "unattributed"
 

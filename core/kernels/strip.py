@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from llmprof.core.kernels.attribution import Activities
-from llmprof.core.kernels.classes import CLASSES
 from llmprof.core.kernels.columns import Int32, Int64
 from llmprof.core.kernels.files import Limits, load_arrays, save_arrays
-from llmprof.core.kernels.rows import StripInfo
+from llmprof.core.kernels.nesting import union
+from llmprof.core.kernels.rows import CLASSES, StripInfo
 
 LIMITS = Limits(rows=5_000_000, names=200_000)
 _MS = 1e-6
@@ -74,6 +75,67 @@ DTYPES: dict[str, type[np.generic]] = {
     "group": np.int32,
     "lane": np.int64,
 }
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What lies in each of the columns of a stretch of time.
+
+    shares: 0 to 1, how much of the column is covered; labels: the phase's position in the
+    strip's names that covers most of it, -1 for none.
+    """
+
+    shares: tuple[float, ...]
+    labels: tuple[int, ...]
+
+
+def device_lane(strip: Strip, begin: float, end: float, columns: int) -> Lane:
+    """The device between two times (nanoseconds from the step's start), in equal columns."""
+    return _lane(strip.start, strip.duration, strip.phase, np.linspace(begin, end, columns + 1))
+
+
+def launch_lane(strip: Strip, begin: float, end: float, columns: int) -> Lane:
+    """The CPU's launching calls between two times, in equal columns."""
+    known = strip.launch_start >= 0
+    edges = np.linspace(begin, end, columns + 1)
+    starts, durations = strip.launch_start[known], strip.launch_duration[known]
+    return _lane(starts, durations, strip.phase[known], edges)
+
+
+def _lane(start: Int64, duration: Int64, label: Int32, edges: NDArray[np.float64]) -> Lane:
+    width = np.diff(edges)
+    labels = np.unique(label)
+    if not len(labels):
+        return Lane((0.0,) * len(width), (-1,) * len(width))
+    covered = np.stack(
+        [
+            np.diff(_covered_until(start[label == each], duration[label == each], edges))
+            for each in labels
+        ]
+    )
+    most = labels[np.argmax(covered, axis=0)]
+    total = covered.sum(axis=0)
+    shares = np.clip(total / np.maximum(width, 1e-9), 0.0, 1.0)
+    return Lane(tuple(shares.tolist()), tuple(np.where(total > 0, most, -1).tolist()))
+
+
+def _covered_until(start: Int64, duration: Int64, times: NDArray[np.float64]) -> Any:
+    """Time that at least one interval covers before each of the times."""
+    starts, ends = union(start, start + duration)
+    whole = np.concatenate([[0], np.cumsum(ends - starts)])
+    before = np.searchsorted(starts, times, side="right")
+    over = np.where(before > 0, ends[np.maximum(before, 1) - 1] - times, 0) if len(ends) else 0
+    return whole[before] - np.maximum(over, 0)
+
+
+def open_strip(folder: Path, info: StripInfo) -> Strip:
+    """The strip that a journal names, from the run's artifacts and nowhere else.
+
+    Raises OSError, ValueError for a name that is a path or a file of another form.
+    """
+    if Path(info.file).name != info.file:
+        raise ValueError(f"not a file of the run: {info.file}")
+    return Strip.load(folder / info.file)
 
 
 def build_strip(activities: Activities, classes: Int64) -> tuple[int, Strip] | None:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llmprof.core.kernels.attribution import Activities
-from llmprof.core.kernels.classes import CLASSES, classify
+from llmprof.core.kernels.classes import classify
 from llmprof.core.kernels.columns import Int64, Kind
 from llmprof.core.kernels.names import short_names
-from llmprof.core.kernels.rows import UNATTRIBUTED, KernelRow, ShareRow
+from llmprof.core.kernels.rows import CLASSES, UNATTRIBUTED, KernelRow, ShareRow
 
 MOST_ROWS = 250  # kernels of one phase; what is beyond stands in one row
 _MS = 1e-6

@@ -32,9 +32,7 @@ def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ..
     return _merge(_deepen(segments, case.model.num_layers - layers, dropped))
 
 
-def _tape(
-    case: Case, layers: int, capability: tuple[int, int]
-) -> tuple[list[Segment], Level]:
+def _tape(case: Case, layers: int, capability: tuple[int, int]) -> tuple[list[Segment], Level]:
     """Segments of a step, and what a middle layer's autocast copies free when autocast ends."""
     tape = Tape(grad=case.mode != "forward")
     model = Reference(case, layers, capability, tape)
@@ -73,9 +71,7 @@ def _deepen(segments: list[Segment], extra: int, dropped: Level) -> list[Segment
             peak = max(peak, peak.plus(net, extra), key=lambda level: level.requested)
         if _ends_autocast(segments, index):
             offset = offset.plus(dropped, -extra)
-        deep.append(
-            Segment(segment.phase, segment.layer, start, peak, segment.end.plus(offset))
-        )
+        deep.append(Segment(segment.phase, segment.layer, start, peak, segment.end.plus(offset)))
     return deep
 
 

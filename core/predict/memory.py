@@ -70,8 +70,11 @@ def predict(case: Case, capability: tuple[int, int] = HOPPER) -> MemoryPredictio
         replace(level, peak=level.peak.plus(base), end=level.end.plus(base))
         for level in step_levels(case, capability)
     ]
+    before = phases[-1].end
     if case.mode == "train":
-        phases.extend(_optimizer(case, base, phases[-1].end))
+        phases.append(_optimizer(case, before))
+    if "zero_grad" in case.phases:
+        phases.append(PhaseLevel("zero_grad", before, base))
     top = max(phases, key=lambda level: level.peak.requested)
     low, high = allocated_band(case, top.peak)
     return MemoryPrediction(
@@ -145,8 +148,8 @@ def inputs(case: Case) -> tuple[int, ...]:
     return table, table, mask, scaler, case.tokens * INDEX, case.tokens * INDEX
 
 
-def _optimizer(case: Case, base: Level, before: Level) -> list[PhaseLevel]:
-    """The optimizer's own tensors on top of what backward left, then zero_grad."""
+def _optimizer(case: Case, before: Level) -> PhaseLevel:
+    """The optimizer's own tensors on top of what backward left."""
     temporary = list(ZERO.live)
     sizes = tensor_sizes(case.model)
     used = {"foreach": sizes, "loop": [max(sizes)], "fused": []}[case.optimizer]
@@ -156,10 +159,7 @@ def _optimizer(case: Case, base: Level, before: Level) -> list[PhaseLevel]:
         sum(-(-size // BLOCK) * BLOCK for size in used),
         sum(size > SMALL for size in used),
     )
-    return [
-        PhaseLevel("optimizer", before.plus(step), before),
-        PhaseLevel("zero_grad", before, base),
-    ]
+    return PhaseLevel("optimizer", before.plus(step), before)
 
 
 def _kernel(case: Case, capability: tuple[int, int]) -> str | None:

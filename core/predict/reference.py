@@ -223,16 +223,12 @@ class Reference:
             gk = tape.new(numel, item)
             return tape.new(numel, item), gk
 
-        return self._pointwise(
-            tape.record(tape.new(self.scores, item), (q, k), (q, k), backward)
-        )
+        return self._pointwise(tape.record(tape.new(self.scores, item), (q, k), (q, k), backward))
 
     def _pointwise(self, x: Tensor) -> Tensor:
         """Division by a number, masked_fill: nothing but the mask is saved."""
         tape, numel, item = self.tape, x.numel, x.item
-        return tape.record(
-            tape.new(numel, item), (x,), (), lambda g, s: (tape.new(numel, item),)
-        )
+        return tape.record(tape.new(numel, item), (x,), (), lambda g, s: (tape.new(numel, item),))
 
     def _softmax(self, x: Tensor) -> Tensor:
         """Softmax in fp32; its backward on CUDA holds one product more than its result."""
@@ -274,9 +270,7 @@ class Reference:
         )
         kernel = self.kernel
         out = tape.new(numel, item)
-        kept = tuple(
-            tape.new(size, 1) for size in kernels.statistics(kernel, at, self.tape.grad)
-        )
+        kept = tuple(tape.new(size, 1) for size in kernels.statistics(kernel, at, self.tape.grad))
         scratch = tape.new(kernels.forward_scratch(kernel, at), 1)
         del scratch
 
@@ -332,9 +326,7 @@ class Reference:
 
     def _silu(self, x: Tensor) -> Tensor:
         tape, numel, item = self.tape, x.numel, x.item
-        return tape.record(
-            tape.new(numel, item), (x,), (x,), lambda g, s: (tape.new(numel, item),)
-        )
+        return tape.record(tape.new(numel, item), (x,), (x,), lambda g, s: (tape.new(numel, item),))
 
     def block(self, x: Tensor) -> Tensor:
         """Block.forward."""

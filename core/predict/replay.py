@@ -24,23 +24,19 @@ class Replay:
     allocated_bytes: int
     reserved_bytes: int
     asked: int | None = None
-    step: int | None = None
 
 
-def replay(
-    case: Case, capability: tuple[int, int] = HOPPER, capacity: int | None = None
-) -> Replay:
+def replay(case: Case, capability: tuple[int, int] = HOPPER, capacity: int | None = None) -> Replay:
     """Replay a case in an allocator that may reserve `capacity` bytes (None: no limit)."""
     allocator = CachingAllocator(capacity)
     process = _Process(case, capability, allocator)
-    step = -1
     try:
         process.build()
-        for step in range(STEPS):
+        for _ in range(STEPS):
             allocator.reset_peaks()
             process.step()
     except OutOfMemory as error:
-        return Replay(allocator.allocated_peak, allocator.reserved_peak, error.asked, step)
+        return Replay(allocator.allocated_peak, allocator.reserved_peak, error.asked)
     return Replay(allocator.allocated_peak, allocator.reserved_peak)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from llmprof.core import events as ev
 from llmprof.core.cards import Card, match_device
-from llmprof.core.kernels.lens import softmax_ratio
 from llmprof.core.kernels.rows import LensRow
+from llmprof.core.kernels.stages import DIRECTIONS, softmax_ratio
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import CaseState, RunView
 
@@ -62,7 +62,7 @@ def _cells(state: CaseState, row: LensRow, card: Card | None) -> tuple[Cell, ...
 
 def _notes(state: CaseState, lens: ev.AttentionLens, card: Card | None) -> tuple[str, ...]:
     notes = []
-    for direction in ("forward", "backward"):
+    for direction in DIRECTIONS:
         ratio = softmax_ratio(lens.rows, direction)
         if ratio is not None:
             time, flops = ratio

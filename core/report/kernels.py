@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmprof.core import events as ev
-from llmprof.core.kernels.classes import CLASSES
-from llmprof.core.kernels.rows import UNATTRIBUTED, KernelRow, ShareRow
+from llmprof.core.kernels.rows import CLASSES, UNATTRIBUTED, KernelRow, ShareRow
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import CaseState, RunView
 

@@ -7,9 +7,8 @@ import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from llmprof.core.report.steps import memory, step_logs
-from llmprof.core.report.table import Cell, Table, format_cell
-from llmprof.core.report.timing import TIMING_TABLES
+from llmprof.core.report.registry import tables
+from llmprof.core.report.table import Cell, Prose, Table, format_cell
 from llmprof.core.results import RunView
 from llmprof.core.text import clean
 from llmprof.version import __version__
@@ -21,11 +20,7 @@ _SPECIAL = re.compile(r"([\\|*\[\]<>~#]|(?<![^\W_])_|_(?![^\W_]))")
 def render(view: RunView) -> str:
     """The whole report."""
     parts = [f"# llmprof: {escape(_title(view))}", header(view)]
-    tables = [table for build in TIMING_TABLES if (table := build(view)) is not None]
-    peak = memory(view)
-    if peak is not None:
-        tables.append(peak)
-    parts += [section(table) for table in (*tables, *step_logs(view))]
+    parts += map(section, tables(view))
     return "\n\n".join(parts) + "\n"
 
 
@@ -69,7 +64,7 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
 
 def section(table: Table) -> str:
     """A titled table, folded when it is long."""
-    body = "\n\n".join([grid(table), *(escape_text(note) for note in table.notes)])
+    body = "\n\n".join([grid(table), *map(escape_cell, table.notes)])
     if not table.folded:
         return f"## {escape(table.title)}\n\n{body}"
     title = _html(table.title)
@@ -110,7 +105,9 @@ def escape_text(text: str) -> str:
 def escape_cell(cell: Cell) -> str:
     """A cell as Markdown."""
     text = format_cell(cell)
-    return escape_text(text) if isinstance(cell, str) else text
+    if isinstance(cell, Prose):
+        return escape_text(text)
+    return escape(text) if isinstance(cell, str) else text
 
 
 def code(text: str) -> str:

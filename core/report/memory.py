@@ -8,7 +8,7 @@ from llmprof.core.predict.advice import Advice
 from llmprof.core.predict.fits import Room, Verdict
 from llmprof.core.predict.memory import MemoryPrediction
 from llmprof.core.predict.tape import CATEGORIES
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
 from llmprof.core.spec import Case
 
 GIB = 1 << 30
@@ -87,7 +87,9 @@ def advice_table(case: Case, room: Room, advice: tuple[Advice, ...]) -> Table:
         Column("Needs at most", "GiB"),
         Column("Command", numeric=False),
     )
-    cells = tuple((each.text, gib(each.needed_bytes), f"`{each.command}`") for each in advice)
+    cells = tuple(
+        (each.text, gib(each.needed_bytes), Prose(f"`{each.command}`")) for each in advice
+    )
     notes = () if advice else ("No smaller batch, context, precision or mode fits this card.",)
     title = f"{case.label} on {room.name}: what fits"
     return Table("advice", title, columns, cells, notes)

@@ -50,6 +50,9 @@ def case_document(state: CaseState, view: RunView) -> dict[str, Any]:
         ],
         "memory": memory_document(state),
         "observed": None if state.observed is None else msgspec.to_builtins(state.observed),
+        "kernels": None if state.kernels is None else msgspec.to_builtins(state.kernels),
+        "timeline": None if state.timeline is None else msgspec.to_builtins(state.timeline),
+        "attention": None if state.lens is None else msgspec.to_builtins(state.lens),
         "verdicts": [
             {"rule": v.rule, "level": v.level, "text": v.text}
             for v in verdicts(state, view.environment)

@@ -70,6 +70,8 @@ def reason(state: CaseState) -> str:
     if state.status == "oom":
         asked = "" if failure.bytes_asked is None else f", {mib(failure.bytes_asked)} asked"
         return f"out of memory{where}{' (predicted)' if failure.predicted else ''}{asked}"
+    if state.status in ("unsupported", "skipped"):
+        return failure.message
     return f"{state.status}{where}: {failure.message}"
 
 

@@ -15,6 +15,12 @@ class Figure:
     uncertainty: float | None = None
 
 
+class Prose(str):
+    """Text of our own that may hold `code`; any other text is shown character by character."""
+
+    __slots__ = ()
+
+
 Cell = str | int | float | Figure | None
 
 

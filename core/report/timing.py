@@ -13,7 +13,7 @@ from llmprof.core.report.groups import (
     status_word,
     varying_axes,
 )
-from llmprof.core.report.table import Cell, Column, Figure, Table, with_spread
+from llmprof.core.report.table import Cell, Column, Figure, Prose, Table, with_spread
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.spec import ModelShape, Phase
 
@@ -155,7 +155,7 @@ def failures(view: RunView) -> Table | None:
         asked = None if failure is None else failure.bytes_asked
         message = "the run ended first" if failure is None else failure.message
         if failure is not None and failure.instead:
-            message += f"; try `{failure.instead}`"
+            message = Prose(f"{message.replace('`', chr(39))}; try `{failure.instead}`")
         rows.append(
             (
                 state.case.model.name,

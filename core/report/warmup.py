@@ -9,6 +9,8 @@ from llmprof.core.report.sentences import ms, ref, times
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.results import CaseState, RunView
 
+COLD = 1.5  # times a steady step: then the first step explains a higher mean
+
 
 def warmup(view: RunView) -> Table | None:
     """M09: mean and std by warm-up, the ratio to the longest, and what the first step cost."""
@@ -64,32 +66,37 @@ def first_step_ms(state: CaseState) -> float | None:
 def sentences(group: list[CaseState]) -> list[str]:
     """What a group of cells shows: how much the cold step adds, and from when it is gone."""
     longest = _longest(group)
-    if longest.total is None:
-        return []
-    lines = []
     name = f"{longest.case.model.name}, {longest.case.mode}"
-    cold = next((s for s in group if s.case.warmup_steps == 0 and s.total is not None), None)
-    first = None if cold is None else first_step_ms(cold)
-    change = None if cold is None else ratio(cold.total, longest.total)
-    if cold is not None and cold.total is not None and first is not None and change is not None:
-        lines.append(
-            f"{name}: without warm-up the mean is {format_number(change.value, 0.01)} × that after "
-            f"{longest.case.warmup_steps} steps ({ms(cold.total)} against {ms(longest.total)}), "
-            f"since the first step took {format_number(first)} ms, "
-            f"{format_number(first / longest.total.median, 0.1)} × a steady one "
-            f"{ref(cold, longest)}."
+    return [
+        f"{name}: {line}"
+        for state in group
+        if state is not longest and (line := _against(state, longest)) is not None
+    ]
+
+
+def _against(state: CaseState, longest: CaseState) -> str | None:
+    """What a shorter warm-up changed, and what its cold first step has to do with it."""
+    found, first = ratio(state.total, longest.total), first_step_ms(state)
+    if found is None or first is None or state.total is None or longest.total is None:
+        return None
+    count = state.case.warmup_steps
+    which = {0: "without warm-up", 1: "after one warm-up step"}.get(
+        count, f"after {count} warm-up steps"
+    )
+    cold = first / longest.total.median
+    where = ref(state, longest)
+    ratio_to = f"{format_number(found.value, 0.01)} ×"
+    figures = f"{ms(state.total)} against {ms(longest.total)}"
+    reached = f"that after {longest.case.warmup_steps}"
+    if count == 0 and cold > COLD:
+        return (
+            f"{which} the mean is {ratio_to} {reached} ({figures}), since "
+            f"the first step took {format_number(first)} ms, {format_number(cold, 0.1)} × a steady "
+            f"one; the median of its steps is {format_number(state.total.median)} ms {where}."
         )
-    for state in group:
-        found = ratio(state.total, longest.total)
-        if state.case.warmup_steps == 0 or state is longest or found is None:
-            continue
-        verdict = "differs from" if found.changed else "cannot be told from"
-        lines.append(
-            f"{name}: {state.case.warmup_steps} warm-up "
-            f"{'step' if state.case.warmup_steps == 1 else 'steps'} {verdict} "
-            f"{longest.case.warmup_steps} ({times(found)}) {ref(state, longest)}."
-        )
-    return lines
+    if not found.changed:
+        return f"{which} the mean cannot be told from {reached} ({times(found)}) {where}."
+    return f"{which} the mean is {times(found)} {reached} ({figures}) {where}."
 
 
 def _longest(group: list[CaseState]) -> CaseState:

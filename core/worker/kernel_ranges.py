@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch._C._profiler import _RecordFunctionFast
 from torch.overrides import TorchFunctionMode
 
-from llmprof.core.kernels import lens, marks
+from llmprof.core.kernels import marks, stages
 from llmprof.core.spec import Phase
 from llmprof.core.worker.clock import PhaseClock
 from llmprof.core.worker.model import NaiveAttention, SelfAttention
@@ -39,14 +39,14 @@ class Range:
     def open(self) -> None:
         """Begin it."""
         if self._nvtx:
-            torch.cuda.nvtx.range_push(self._name)
+            torch.cuda.nvtx.range_push(self._name)  # type: ignore[no-untyped-call]
         self._record.__enter__()
 
     def close(self) -> None:
         """End it."""
         self._record.__exit__(None, None, None)
         if self._nvtx:
-            torch.cuda.nvtx.range_pop()
+            torch.cuda.nvtx.range_pop()  # type: ignore[no-untyped-call]
 
     def around(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """The function with this range around each call."""
@@ -91,13 +91,13 @@ def mark_attention(model: nn.Module, layer: int, *, nvtx: bool) -> None:
     """Put a range around each stage of one layer's attention core."""
     blocks = [module for module in model.modules() if isinstance(module, SelfAttention)]
     core = blocks[layer].core
-    stages = (
-        (lens.SCORES, lens.MASK, lens.SOFTMAX, lens.VALUES)
+    names = (
+        (stages.SCORES, stages.MASK, stages.SOFTMAX, stages.VALUES)
         if isinstance(core, NaiveAttention)
         else ("forward",)
     )
-    for stage in stages:
-        label = lens.FUSED if stage == "forward" else stage
+    for stage in names:
+        label = stages.FUSED if stage == "forward" else stage
         around = Range(marks.LENS + label, nvtx=nvtx)
         setattr(core, stage, around.around(getattr(core, stage)))
 

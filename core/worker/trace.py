@@ -18,8 +18,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from llmprof.core.predict.depth import PhaseTrace, extrapolate, phase_trace
-from llmprof.core.predict.memory import HOPPER, resident, workspaces
-from llmprof.core.predict.tape import WORKSPACE
+from llmprof.core.predict.memory import HOPPER, workspaces
 from llmprof.core.predict.traced import Request, TracedCase
 from llmprof.core.spec import Case, ModelShape
 from llmprof.core.worker.as_cuda import CudaHabits
@@ -35,7 +34,9 @@ class Untraceable(RuntimeError):
     """A model whose step depends on data; its text is one line that says what to do instead."""
 
 
-def trace(case: Case, capability: tuple[int, int] = HOPPER, build: Build | None = None) -> TracedCase:
+def trace(
+    case: Case, capability: tuple[int, int] = HOPPER, build: Build | None = None
+) -> TracedCase:
     """Predict a case by tracing it, or a model of the caller's making in its place.
 
     `build` makes the model for a shape that has fewer layers. Raises Untraceable.
@@ -71,7 +72,10 @@ def _trace_at(
     except Exception as error:
         raise Untraceable(explain(error)) from error
     spans = [span for span in tracker.spans if span.name != "end"]
-    return [phase_trace(s.name, s.start, s.end, [(m.op, m.size, m.level) for m in s.moments]) for s in spans]
+    return [
+        phase_trace(s.name, s.start, s.end, [(m.op, m.size, m.level) for m in s.moments])
+        for s in spans
+    ]
 
 
 def _trainer(case: Case, build: Build | None) -> Trainer:
@@ -110,7 +114,7 @@ def _optimizer_without_data(trainer: Trainer) -> Iterator[None]:
     if trainer.optimizer is None:
         yield
         return
-    with mock.patch("torch.optim.adam._get_value", lambda value: 2.0):
+    with mock.patch("torch.optim.adam._get_value", return_value=2.0):
         yield
 
 

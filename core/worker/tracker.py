@@ -43,16 +43,16 @@ class Span:
 class StorageTracker(TorchDispatchMode):
     """Keeps the level of live tensor bytes; spans are ended by `edge`.
 
-    With `as_cuda`, two habits of CUDA and of the plain engine are put back: softmax's backward
-    holds one product more than its result, and gradients that meet are added in place (under a
-    dispatch mode the engine adds out of place).
+    Gradients that meet are counted as the plain engine adds them, in place; under a dispatch
+    mode it adds out of place. With `as_cuda`, softmax's backward holds one product more than its
+    result, as CUDA's does.
     """
 
     def __init__(self, *, as_cuda: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.level = 0
         self.spans: list[Span] = []
-        self.seen: Callable[[torch.UntypedStorage, str], None] | None = None
+        self.changed: Callable[[int, int], None] | None = None  # storage, bytes gained or lost
         self._as_cuda = as_cuda
         self._live: dict[int, tuple[int, Any]] = {}
 
@@ -79,7 +79,7 @@ class StorageTracker(TorchDispatchMode):
         """Run the op and count the storages that it made."""
         out = func(*args, **(kwargs or {}))
         before = self.level
-        if self._as_cuda and func is _ADD and self._engine_adds(args):
+        if func is _ADD and self._engine_adds(args):
             self._forget(args[0])
             before = self.level
         for leaf in tree_leaves(out):
@@ -94,7 +94,7 @@ class StorageTracker(TorchDispatchMode):
     @staticmethod
     def _engine_adds(args: tuple[Any, ...]) -> bool:
         """Whether gradients that meet are added: a plain sum of two alike within backward."""
-        if torch._C._current_graph_task_id() == -1 or len(args) != 2:  # type: ignore[attr-defined]
+        if torch._C._current_graph_task_id() == -1 or len(args) != 2:
             return False
         one, other = args
         return isinstance(other, Tensor) and one.shape == other.shape and one.dtype == other.dtype
@@ -106,6 +106,8 @@ class StorageTracker(TorchDispatchMode):
             return
         size = storage.nbytes()
         self.level += size
+        if self.changed is not None and size:
+            self.changed(key, size)
         self._live[key] = (size, weakref.ref(storage, lambda _: self._gone(key)))
 
     def _forget(self, tensor: Tensor) -> None:
@@ -114,3 +116,5 @@ class StorageTracker(TorchDispatchMode):
     def _gone(self, key: int) -> None:
         size, _ = self._live.pop(key, (0, None))
         self.level -= size
+        if self.changed is not None and size:
+            self.changed(key, -size)

@@ -42,6 +42,6 @@ class FakeStarter:
 def make_app(root: Path, **options: Any) -> tuple[LlmprofApp, FakeStarter]:
     starter = FakeStarter()
     setting = Setting(
-        store=RunStore(root), starter=starter, models=load_models(), refresh_hz=20.0, **options
+        store=RunStore(root), starter=starter, models=load_models(), refresh_hz=10.0, **options
     )
     return LlmprofApp(setting), starter

@@ -58,13 +58,10 @@ async def test_a_recorded_card_fills_the_view(tmp_path: Path, size: tuple[int, i
     assert machine.closed
 
 
-@sizes
-async def test_without_a_card_it_says_what_is_missing_and_shows_the_host(
-    tmp_path: Path, size: tuple[int, int]
-) -> None:
+async def test_without_a_card_it_says_what_is_missing_and_shows_the_host(tmp_path: Path) -> None:
     machine = Machine([sample(reason="NVML is missing: [/] get the driver", t=1)])
     app = opened(tmp_path, machine)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await shown(pilot, app, "NVML is missing: [/] get the driver")
         assert contains(app, "CPU 12 %")
         assert contains(app, "4.0 GiB of 16.0 GiB")

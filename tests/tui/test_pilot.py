@@ -561,7 +561,7 @@ async def test_the_mouse_works(tmp_path: Path) -> None:
         await settle(pilot, lambda: app.current_mode == "runs")
 
 
-@pytest.mark.parametrize("keys", [[], ["s"], ["2"], ["e"], ["question_mark"]])
+@pytest.mark.parametrize("keys", [[], ["s"], ["2"], ["e"], ["question_mark"], ["ctrl+p"]])
 async def test_ascii_mode_draws_ascii_alone(tmp_path: Path, keys: list[str]) -> None:
     run = journals.finished(RunStore(tmp_path))
     app, _ = make_app(tmp_path, watch=run, look=ASCII)
@@ -574,7 +574,7 @@ async def test_ascii_mode_draws_ascii_alone(tmp_path: Path, keys: list[str]) -> 
         assert not odd
 
 
-@pytest.mark.parametrize("theme", ["llmprof-light", "textual-dark", "nord", "dracula"])
+@pytest.mark.parametrize("theme", ["llmprof-light", "textual-dark", "nord", "dracula", "ansi-dark"])
 async def test_other_themes_work(tmp_path: Path, theme: str) -> None:
     run = journals.finished(RunStore(tmp_path))
     app, _ = make_app(tmp_path, watch=run, theme=theme)

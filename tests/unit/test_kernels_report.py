@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.handmade import measured, opening, write
 from kernel_events import PHASES, TINY, recorded
 
 from llmprof.core import events as ev
@@ -24,6 +23,7 @@ from llmprof.core.report.kernels import gemm_table, kernel_tables, top_kernels
 from llmprof.core.report.table import Cell, Figure, Table
 from llmprof.core.results import RunView
 from llmprof.core.spec import Experiment, Variant
+from tests.unit.handmade import measured, opening, write
 
 
 def plan() -> Experiment:

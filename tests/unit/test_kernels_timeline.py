@@ -12,10 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernel_events import PHASES, TINY, Made, recorded, two_phases
 
-from llmprof.core.kernels import lens, marks
+from llmprof.core.kernels import lens, marks, stages
 from llmprof.core.kernels.columns import Kind
 from llmprof.core.kernels.rows import PhaseTimeline
-from llmprof.core.kernels.strip import Strip, build_strip, save_strip
+from llmprof.core.kernels.strip import (
+    Strip,
+    build_strip,
+    device_lane,
+    launch_lane,
+    open_strip,
+    save_strip,
+)
 from llmprof.core.kernels.tables import class_ids
 from llmprof.core.kernels.timeline import find_gaps, timeline, verdict
 
@@ -158,15 +165,15 @@ def test_a_strip_that_points_nowhere_is_refused(tmp_path: Path, column: str, val
 
 def test_recorded_lens_has_every_stage_both_ways() -> None:
     rows = lens.lens_rows(recorded(), TINY)
-    stages = [lens.QK, lens.SCALE_MASK, lens.SOFT, lens.AV]
+    order = [stages.QK, stages.SCALE_MASK, stages.SOFT, stages.AV]
     assert [(row.direction, row.stage) for row in rows] == [
-        (direction, stage) for direction in ("forward", "backward") for stage in stages
+        (direction, stage) for direction in ("forward", "backward") for stage in order
     ]
     for row in rows:
         assert row.device_us > 0
         assert row.kernels >= 1
         assert (row.cpu_us is None) == (row.direction == "backward")
-    ratio = lens.softmax_ratio(rows, "forward")
+    ratio = stages.softmax_ratio(rows, "forward")
     assert ratio is not None
     assert ratio[1] == pytest.approx(5 / (4 * TINY.model.head_dim))
 
@@ -184,32 +191,78 @@ def test_lens_time_is_that_of_the_marked_layer_only() -> None:
 def test_scaling_is_told_from_the_product_within_the_scores() -> None:
     made = Made()
     made.step(0, [10, 5_000], 6_000, ONE)
-    made.op(marks.LENS + lens.SCORES, 100, 1_000)
+    made.op(marks.LENS + stages.SCORES, 100, 1_000)
     made.op("aten::matmul", 110, 400)
     product = made.op("aten::bmm", 150, 200)
     made.launch("gemm", 160, 2_000, 700, op=product)
     scale = made.op("aten::div", 600, 300)
     made.launch("mul", 610, 3_000, 90, op=scale)
     rows = {row.stage: row for row in lens.lens_rows(made.activities(ONE), TINY)}
-    assert rows[lens.QK].device_us == pytest.approx(0.7)
-    assert rows[lens.QK].cpu_us == pytest.approx(0.7)
-    assert rows[lens.SCALE_MASK].device_us == pytest.approx(0.09)
-    assert rows[lens.SCALE_MASK].cpu_us == pytest.approx(0.3)
+    assert rows[stages.QK].device_us == pytest.approx(0.7)
+    assert rows[stages.QK].cpu_us == pytest.approx(0.7)
+    assert rows[stages.SCALE_MASK].device_us == pytest.approx(0.09)
+    assert rows[stages.SCALE_MASK].cpu_us == pytest.approx(0.3)
 
 
 def test_work_of_a_stage_by_formula() -> None:
     case = msgspec.structs.replace(TINY, batch_size=2, context_length=8)
     heads, size = case.model.num_heads, case.model.head_dim
-    flops, moved = lens.work(case, lens.QK, "forward")
+    flops, moved = stages.work(case, stages.QK, "forward")
     assert flops == 2 * 2 * heads * 8 * 8 * size
     assert moved == 4 * (2 * heads * 8 * 8 + 2 * 2 * heads * 8 * size)
-    assert lens.work(case, lens.QK, "backward")[0] == 2 * flops
+    assert stages.work(case, stages.QK, "backward")[0] == 2 * flops
     half = msgspec.structs.replace(case, precision="bf16")
-    assert lens.work(half, lens.QK, "forward") == (flops, moved / 2)
-    assert lens.work(case, lens.WHOLE, "backward")[0] == 2.5 * flops
+    assert stages.work(half, stages.QK, "forward") == (flops, moved / 2)
+    assert stages.work(case, stages.WHOLE, "backward")[0] == 2.5 * flops
     with pytest.raises(ValueError, match="no such stage"):
-        lens.work(case, "other", "forward")
+        stages.work(case, "other", "forward")
 
 
 def test_no_marks_no_lens() -> None:
     assert lens.lens_rows(two_phases().activities(TWO), TINY) == ()
+
+
+def test_lanes_hold_what_lies_in_each_column() -> None:
+    made = Made()
+    made.step(0, [10, 500, 900], 1_000, TWO)
+    made.launch("a", 100, 200, 100)
+    made.launch("b", 600, 650, 50)
+    activities = made.activities(TWO)
+    built = build_strip(activities, class_ids(activities))
+    assert built is not None
+    strip = built[1]
+    lane = device_lane(strip, 0, 1_000, 10)
+    assert lane.shares == pytest.approx((0, 0, 1, 0, 0, 0, 0.5, 0, 0, 0))
+    assert [strip.text(label) for label in lane.labels] == [
+        *(None, None, "forward", None, None, None, "backward", None, None, None)
+    ]
+    launches = launch_lane(strip, 0, 1_000, 10)
+    assert launches.shares == pytest.approx((0, 0.1, 0, 0, 0, 0, 0.1, 0, 0, 0))
+
+
+@given(st.integers(1, 200), st.floats(0, 0.9), st.floats(0.01, 0.1))
+def test_lanes_cover_as_much_as_ran(columns: int, begin: float, span: float) -> None:
+    activities = recorded()
+    built = build_strip(activities, class_ids(activities))
+    assert built is not None
+    strip = built[1]
+    whole = float((strip.start + strip.duration).max())
+    first, last = begin * whole, (begin + span) * whole
+    lane = device_lane(strip, first, last, columns)
+    covered = sum(lane.shares) * (last - first) / columns
+    ends = np.minimum(strip.start + strip.duration, last)
+    inside = np.maximum(ends - np.maximum(strip.start, first), 0).sum()
+    assert covered == pytest.approx(inside, rel=0.01, abs=100)
+    assert all(0 <= share <= 1 for share in lane.shares)
+
+
+def test_a_strip_is_opened_from_the_runs_artifacts_only(tmp_path: Path) -> None:
+    activities = recorded()
+    folder = tmp_path / "artifacts"
+    folder.mkdir()
+    info = save_strip(activities, class_ids(activities), folder, "timeline-0.npz")
+    assert info is not None
+    assert len(open_strip(folder, info)) == info.activities
+    for name in ("../artifacts/timeline-0.npz", str(folder / "timeline-0.npz"), "..", ""):
+        with pytest.raises((ValueError, OSError)):
+            open_strip(folder, msgspec.structs.replace(info, file=name))

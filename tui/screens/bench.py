@@ -129,6 +129,8 @@ class BenchView(View):
         self._curves = self._device = self._rows = None
         table = self.query_one(Table)
         table.order, table.filter = None, ""
+        if watched is not None and self.has_class("-setup"):
+            self.show_setup(False)
 
     def _case_in_sight(self, view: RunView) -> CaseState | None:
         """The pinned case; else the running one, or the one before until it has a step."""

@@ -42,7 +42,7 @@ class RunsView(View):
     LABEL = "Runs"
     KEY = "2"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open", id="runs.open", tooltip="open the run, live if it runs"),
+        Binding("w,enter", "open", "Open", id="runs.open", tooltip="open the run, live if it runs"),
         Binding("x", "stop", "Stop", id="runs.stop", tooltip="stop the run under the cursor"),
         Binding("e", "export", "Export", id="runs.export", tooltip="export the run's results"),
         Binding("n", "rename", "Rename", id="runs.rename", tooltip="give the run a name"),

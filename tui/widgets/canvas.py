@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -18,59 +18,22 @@ from llmprof.tui.look import Look
 if TYPE_CHECKING:
     from llmprof.tui.app import LlmprofApp
 
-ROLES = (
-    "text", "muted", "title", "accent", "good", "warn", "bad", "key", "axis", "shade",
-    "shade-label", "mark", "cursor", "chip", "rule", "total", "forward", "loss", "backward",
-    "optimizer", "zero_grad", "utilization", "memory", "power", "mean", "band",
-)  # fmt: skip
-
-
 class Canvas(Widget):
-    """Rows of (text, role) runs; a role names a component class, "role+modifier" adds one.
+    """Rows of (text, role) runs; roles are those of palette.py, "role+cursor" adds a background.
 
     Text is written as it is: nothing is parsed as markup. draw() is called whenever the size
     or the data changed; subclasses return the rows, one a line.
     """
 
     DEFAULT_CSS = """
-    Canvas {
-        height: 1fr;
-        &> .c--text { color: $foreground; }
-        &> .c--muted { color: $text-muted; }
-        &> .c--title { color: $foreground; text-style: bold; }
-        &> .c--accent { color: $accent; text-style: bold; }
-        &> .c--good { color: $text-success; }
-        &> .c--warn { color: $text-warning; }
-        &> .c--bad { color: $text-error; }
-        &> .c--key { color: $accent; }
-        &> .c--axis { color: $text-disabled; }
-        &> .c--rule { color: $rule; }
-        &> .c--shade { background: $shade; color: $text-disabled; }
-        &> .c--shade-label { background: $shade; color: $text-muted; }
-        &> .c--mark { color: $mark; text-style: bold; }
-        &> .c--cursor { background: $cursor; }
-        &> .c--chip { color: $accent; text-style: bold; }
-        &> .c--total { color: $foreground 70%; }
-        &> .c--forward { color: $phase-forward; }
-        &> .c--loss { color: $phase-loss; }
-        &> .c--backward { color: $phase-backward; }
-        &> .c--optimizer { color: $phase-optimizer; }
-        &> .c--zero_grad { color: $phase-zero-grad; }
-        &> .c--utilization { color: $phase-forward; }
-        &> .c--memory { color: $phase-optimizer; }
-        &> .c--power { color: $phase-backward; }
-        &> .c--mean { color: $accent; }
-        &> .c--band { color: $text-disabled; }
-    }
+    Canvas { height: 1fr; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"c--{role}" for role in ROLES}
     ALLOW_SELECT = False
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._rows: list[Row] = []
         self._strips: dict[int, Strip] = {}
-        self._styles: dict[str, Style] = {}
 
     @property
     def look(self) -> Look:
@@ -113,7 +76,6 @@ class Canvas(Widget):
     def notify_style_update(self) -> None:
         """Another theme, focus or class: forget styles."""
         super().notify_style_update()
-        self._styles.clear()
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
@@ -129,15 +91,8 @@ class Canvas(Widget):
 
     def style_of(self, role: str) -> Style:
         """The style of a role such as "good" or "forward+shade"; "" is the widget's own."""
-        style = self._styles.get(role)
-        if style is None:
-            base, *modifiers = role.split("+")
-            style = self.get_component_rich_style(f"c--{base}") if base else self.rich_style
-            for name in modifiers:
-                extra = self.get_component_rich_style(f"c--{name}")
-                style += Style(bgcolor=extra.bgcolor, bold=extra.bold, reverse=extra.reverse)
-            self._styles[role] = style
-        return style
+        palette = cast("LlmprofApp", self.app).palette
+        return palette.style(role, self.rich_style, self.background_colors[1])
 
 
 def changed_span(old: Row, new: Row, width: int) -> tuple[int, int]:

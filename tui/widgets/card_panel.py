@@ -18,9 +18,9 @@ from llmprof.tui.look import Look
 from llmprof.tui.widgets.canvas import Canvas, heading
 
 GUTTER = 4
-LABELS = 17
+LABELS = 9
 LABELLED = 60  # columns from which lines are labelled at their ends
-STEPS = 120  # a window moves on in so many steps, so that little is drawn anew
+STEPS = 60  # a window moves on, and its curves are drawn anew, so many times in its length
 PERCENT = Scale("%", 1.0)
 # (role, label, metric, metric that is 100 %)
 LOAD = (
@@ -34,6 +34,7 @@ ACTIVITY = (
     ("forward", "SM", "sm_activity", None),
 )
 Source = tuple[str, str, str, str | None]
+_ACTIVE = ("sm_activity", "tensor_activity", "dram_activity")
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,14 @@ class CardInSight:
         """Its newest known state."""
         return self.history.last or CardSample(index=0)
 
+    @property
+    def picture(self) -> tuple[object, ...]:
+        """What the curves and their headings depend on, readings within the window aside."""
+        activity = self.card.metrics.get("sm_activity")
+        known = activity is not None and activity.value is not None
+        card = self.card
+        return card.index, card.name, card.state, card.throttle, known, self.window
+
 
 def percent_line(role: str, label: str, readings: SeriesView, full: float, window: Window) -> Line:
     """Readings in percent of `full` as a line, x in seconds before the end."""
@@ -69,8 +78,7 @@ def percent_line(role: str, label: str, readings: SeriesView, full: float, windo
     known = [(t, v) for t, v in zip(times, values, strict=True) if not math.isnan(v)]
     xs = [(t - window.end_ns) / 1e9 for t, _ in known]
     ys = [100 * value / full for _, value in known]
-    last = "n/a" if readings.last is None else f"{100 * readings.last / full:.0f} %"
-    return Line(role, f"{label:<7}{last:>6}", xs, as_columns(ys))
+    return Line(role, label, xs, as_columns(ys))
 
 
 def card_lines(state: CardInSight, sources: Sequence[Source]) -> list[Line]:
@@ -121,9 +129,10 @@ class CardChart(Canvas):
         self._state: CardInSight | None = None
 
     def show(self, state: CardInSight | None) -> None:
-        """Take a card."""
-        self._state = state
-        self.repaint()
+        """Take a card; curves are drawn anew only when their window moves on."""
+        before, self._state = self._state, state
+        if before is None or state is None or before.picture != state.picture:
+            self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading with name and state, then the plot."""
@@ -150,9 +159,10 @@ class ActivityChart(Canvas):
         self._state: CardInSight | None = None
 
     def show(self, state: CardInSight | None) -> None:
-        """Take a card."""
-        self._state = state
-        self.repaint()
+        """Take a card; curves are drawn anew only when their window moves on."""
+        before, self._state = self._state, state
+        if before is None or state is None or before.picture != state.picture:
+            self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading and plot."""
@@ -227,9 +237,9 @@ def figures(card: CardSample) -> list[tuple[str, str, str]]:
         ("SM clock", words.pair("sm_clock", "sm_clock_max", card), "text"),
         ("memory clock", words.pair("memory_clock", "memory_clock_max", card), "text"),
         ("throttle", words.throttle_words(card), "warn" if harmful else "text"),
+        ("SM, tensor, DRAM", words.several(_ACTIVE, card), "text"),
         (energy.replace("_", ", "), words.amount(energy, card), "text"),
-        ("PCIe sent", words.amount("pcie_tx", card), "text"),
-        ("PCIe received", words.amount("pcie_rx", card), "text"),
+        ("PCIe out, in", words.several(("pcie_tx", "pcie_rx"), card), "text"),
         ("ECC errors", words.amount("ecc_errors", card), "text"),
         ("fan", words.amount("fan", card), "text"),
     ]

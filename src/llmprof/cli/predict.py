@@ -19,6 +19,7 @@ from llmprof.core.experiments import DEFAULT
 from llmprof.core.predict.advice import Advice, advise
 from llmprof.core.predict.fits import Room, decide, room_of
 from llmprof.core.predict.memory import HOPPER, Unpredictable, predict
+from llmprof.core.predict.traced import TracedCase, trace_cases
 from llmprof.core.report.markdown import section
 from llmprof.core.report.memory import (
     PredictedRow,
@@ -123,14 +124,12 @@ def _advice(row: PredictedRow) -> tuple[Advice, ...]:
     return advise(row.case, row.room.free_bytes, row.room.capability)
 
 
-def _traced(rows: list[PredictedRow]) -> dict[str, dict[str, Any]]:
-    from llmprof.core.predict.traced import trace_cases
-
+def _traced(rows: list[PredictedRow]) -> dict[str, TracedCase]:
     cases = list({row.case.key: row.case for row in rows}.values())
     return trace_cases(cases)
 
 
-def _object(row: PredictedRow, traced: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _object(row: PredictedRow, traced: dict[str, TracedCase]) -> dict[str, Any]:
     prediction = row.prediction
     found: dict[str, Any] = {
         "config": msgspec.to_builtins(row.case),
@@ -150,12 +149,12 @@ def _object(row: PredictedRow, traced: dict[str, dict[str, Any]]) -> dict[str, A
         ],
     }
     if row.case.key in traced:
-        found["traced"] = traced[row.case.key]
+        found["traced"] = msgspec.to_builtins(traced[row.case.key])
     return found
 
 
 def _print(
-    rows: list[PredictedRow], traced: dict[str, dict[str, Any]], args: argparse.Namespace
+    rows: list[PredictedRow], traced: dict[str, TracedCase], args: argparse.Namespace
 ) -> None:
     print(section(prediction_table(rows)))
     if args.phases:
@@ -166,5 +165,16 @@ def _print(
         if row.room is not None and row.verdict not in (None, "fits"):
             print("\n" + section(advice_table(row.case, row.room, _advice(row))))
     for key, result in traced.items():
-        label = next(row.case.label for row in rows if row.case.key == key)
-        print(f"\n{label}: {result['text']}")
+        row = next(row for row in rows if row.case.key == key)
+        print(f"\n{row.case.label}: {_said(row, result)}")
+
+
+def _said(row: PredictedRow, result: TracedCase) -> str:
+    if result.requested_bytes is None:
+        return result.error or "not traced"
+    predicted = row.prediction.requested_bytes
+    difference = 100 * (predicted / result.requested_bytes - 1)
+    return (
+        f"traced {result.requested_bytes / 2**30:,.3f} GiB in {result.seconds or 0:.1f} s, "
+        f"closed form {difference:+.4f} %"
+    )

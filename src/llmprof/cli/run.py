@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from llmprof.cli.exits import NOTHING, OK, UserError
+from llmprof.cli.exits import CRASHED, NOTHING, OK, UserError
 from llmprof.cli.follow import Follow, verdict
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
 from llmprof.cli.output import deliver, dry_run_table
@@ -88,7 +88,11 @@ def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run)
             the_run.delete()  # an empty run would only clutter the list
         raise UserError(reason)
     deliver(view, exports)
-    return 128 + signal if signal is not None else verdict(view)
+    if signal is not None:
+        return 128 + signal
+    if view.outcome not in ("complete", "stopped"):
+        raise UserError(f"the engine ended early; see {the_run.log}", CRASHED)
+    return verdict(view)
 
 
 def detach(the_run: Run, plan: Plan) -> int:

@@ -1,0 +1,242 @@
+"""From entries to a timeline: blocks, their categories, levels at every point, the peak."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from llmprof.core.memory.entries import AUTOGRAD, Entry, Mark, Trace
+from llmprof.core.predict.tape import (
+    ACTIVATIONS,
+    CATEGORIES,
+    COPIES,
+    GRADIENTS,
+    INPUTS,
+    OPTIMIZER,
+    PARAMETERS,
+    TEMPORARIES,
+    WORKSPACE,
+)
+
+OPEN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor that was there before recording began."""
+
+    name: str
+    size: int
+    category: int
+
+
+@dataclass(slots=True)
+class Block:
+    """A stretch of memory from its alloc to its free (indices of entries; OPEN: never freed)."""
+
+    address: int
+    size: int
+    start: int
+    end: int
+    frame: int
+    step: int
+    phase: str
+    category: int = TEMPORARIES
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the recorder knows of addresses while the steps ran."""
+
+    gradients: Sequence[dict[int, str]] = ()  # a step: address of a gradient -> its parameter
+    copies: frozenset[int] = frozenset()  # n-th alloc of a step's forward is an autocast copy
+    state: frozenset[int] = frozenset()  # addresses of optimizer state made while recording
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSpan:
+    """A phase in the timeline: entries start..end, highest level within, level at its end."""
+
+    step: int
+    phase: str
+    start: int
+    end: int
+    peak: int
+    after: int
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Level of every category after every entry, beside what was held from the start."""
+
+    trace: Trace
+    base: tuple[int, ...]  # bytes a category before the first entry
+    held: tuple[Held, ...]
+    blocks: list[Block]
+    spans: list[PhaseSpan] = field(default_factory=list)
+    peak: int = 0
+    peak_at: int = OPEN  # index of the entry that reached it; OPEN: the start
+    at_peak: tuple[int, ...] = ()
+    changes: list[tuple[int, int]] = field(default_factory=list)  # (category, bytes) an entry
+    names: dict[int, str] = field(default_factory=dict)  # start of a block -> what it is
+
+    def levels(self) -> list[tuple[int, ...]]:
+        """Bytes a category after each entry."""
+        now = list(self.base)
+        out = []
+        for category, size in self.changes:
+            now[category] += size
+            out.append(tuple(now))
+        return out
+
+
+def build(trace: Trace, base: dict[int, int], held: Sequence[Held], known: Known) -> Timeline:
+    """The timeline of a trace.
+
+    base: bytes a category before the first entry. What is freed without having been seen
+    allocated was part of it and is taken from the workspace, the category of what is unknown.
+    """
+    start = tuple(base.get(category, 0) for category in range(len(CATEGORIES)))
+    blocks, strays = _blocks(trace)
+    timeline = Timeline(trace, start, tuple(held), blocks)
+    _classify(timeline, known)
+    _level(timeline, strays)
+    return timeline
+
+
+def _blocks(trace: Trace) -> tuple[list[Block], dict[int, int]]:
+    live: dict[int, Block] = {}
+    blocks: list[Block] = []
+    strays: dict[int, int] = {}
+    for index, entry in enumerate(trace.entries):
+        if entry.size > 0:
+            step, phase = _phase_of(trace.marks, entry.t_us)
+            block = Block(entry.address, entry.size, index, OPEN, entry.frame, step, phase)
+            live[entry.address] = block
+            blocks.append(block)
+        elif (gone := live.pop(entry.address, None)) is not None:
+            gone.end = index
+        else:
+            strays[index] = entry.size
+    return blocks, strays
+
+
+def _phase_of(marks: Sequence[Mark], t_us: int) -> tuple[int, str]:
+    for mark in marks:
+        if mark.start_us <= t_us <= mark.end_us:
+            return mark.step, mark.phase
+    return -1, ""
+
+
+def _classify(timeline: Timeline, known: Known) -> None:
+    ends = {
+        (m.step, m.phase): _after(timeline.trace.entries, m.end_us) for m in timeline.trace.marks
+    }
+    ordinal: dict[int, int] = {}
+    for block in timeline.blocks:
+        count = ordinal.get(block.step, 0)
+        if block.phase == "forward":
+            ordinal[block.step] = count + 1
+            if count in known.copies:
+                block.category = COPIES
+                continue
+        if block.address in known.state and block.end == OPEN:
+            block.category = OPTIMIZER
+        elif (name := _gradient(block, known, ends)) is not None:
+            block.category = GRADIENTS
+            timeline.names[block.start] = f"gradient of {name}"
+        elif block.phase in ("forward", "loss"):
+            end = ends.get((block.step, block.phase), OPEN)
+            if _lives_at(block, end):
+                block.category = ACTIVATIONS
+
+
+def _gradient(block: Block, known: Known, ends: dict[tuple[int, str], int]) -> str | None:
+    if block.phase != "backward" or not 0 <= block.step < len(known.gradients):
+        return None
+    if not _lives_at(block, ends[(block.step, "backward")]):
+        return None
+    return known.gradients[block.step].get(block.address)
+
+
+def _lives_at(block: Block, index: int) -> bool:
+    return block.start < index and (block.end == OPEN or block.end >= index)
+
+
+def _after(entries: Sequence[Entry], t_us: int) -> int:
+    """Index of the first entry after a time."""
+    return bisect_left(entries, t_us + 1, key=lambda entry: entry.t_us)
+
+
+def _level(timeline: Timeline, strays: dict[int, int]) -> None:
+    category_of = {block.start: block.category for block in timeline.blocks}
+    category_of |= {b.end: b.category for b in timeline.blocks if b.end != OPEN}
+    now = list(timeline.base)
+    timeline.peak, timeline.at_peak = sum(now), tuple(now)
+    totals = []
+    for index, entry in enumerate(timeline.trace.entries):
+        category = WORKSPACE if index in strays else category_of[index]
+        now[category] += entry.size
+        timeline.changes.append((category, entry.size))
+        totals.append(total := sum(now))
+        if total > timeline.peak:
+            timeline.peak, timeline.peak_at, timeline.at_peak = total, index, tuple(now)
+    timeline.spans = [_span(timeline, mark, totals) for mark in timeline.trace.marks]
+
+
+def _span(timeline: Timeline, mark: Mark, totals: list[int]) -> PhaseSpan:
+    entries = timeline.trace.entries
+    start = bisect_left(entries, mark.start_us, key=lambda entry: entry.t_us)
+    end = _after(entries, mark.end_us)
+    before = totals[start - 1] if start else sum(timeline.base)
+    after = totals[end - 1] if end else sum(timeline.base)
+    peak = max((before, *totals[start:end]))
+    return PhaseSpan(mark.step, mark.phase, start, end, peak, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Something live at the peak: alike blocks are one, `count` of them."""
+
+    size: int
+    count: int
+    category: str
+    phase: str  # where it was allocated; empty: before recording
+    what: str  # a parameter's name or the first Python frame that is not torch's
+
+    @property
+    def total(self) -> int:
+        """Bytes of all of them."""
+        return self.size * self.count
+
+
+def largest(timeline: Timeline, limit: int) -> list[Live]:
+    """The largest allocations live at the peak, alike ones together, largest total first."""
+    at = timeline.peak_at
+    found: dict[tuple[int, str, str, str], int] = {}
+    for held in timeline.held:
+        key = (held.size, CATEGORIES[held.category], "", held.name)
+        found[key] = found.get(key, 0) + 1
+    for block in timeline.blocks:
+        if block.start <= at and (block.end == OPEN or block.end > at):
+            what = timeline.names.get(block.start) or _where(timeline, block)
+            key = (block.size, CATEGORIES[block.category], block.phase, what)
+            found[key] = found.get(key, 0) + 1
+    live = [Live(key[0], count, *key[1:]) for key, count in found.items()]
+    return sorted(live, key=lambda each: (-each.total, each.what))[:limit]
+
+
+def _where(timeline: Timeline, block: Block) -> str:
+    if 0 <= block.frame < len(timeline.trace.frames):
+        return timeline.trace.frames[block.frame]
+    return AUTOGRAD if block.phase == "backward" else "unknown"
+
+
+def base_of(held: Sequence[Held], requested_bytes: int) -> dict[int, int]:
+    """Bytes a category before recording: what is known by name; the rest is workspace."""
+    base = {PARAMETERS: 0, OPTIMIZER: 0, INPUTS: 0}
+    for each in held:
+        base[each.category] = base.get(each.category, 0) + each.size
+    base[WORKSPACE] = requested_bytes - sum(base.values())
+    return base

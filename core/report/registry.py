@@ -1,0 +1,67 @@
+"""Which tables a report has: each under a name, in the order in which they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from llmprof.core.report.attention import attention, exponents
+from llmprof.core.report.attention_lens import lens_tables
+from llmprof.core.report.coverage import coverage
+from llmprof.core.report.kernel_timeline import launch_table, overhead_table, timeline_table
+from llmprof.core.report.kernels import gemm_table, kernel_tables
+from llmprof.core.report.precision import precision
+from llmprof.core.report.scaling import scaling, throughput_table
+from llmprof.core.report.steps import memory, step_logs
+from llmprof.core.report.switches import switches
+from llmprof.core.report.table import Table
+from llmprof.core.report.timing import (
+    failures,
+    model_sizes,
+    phase_times,
+    ratios,
+    steadiness,
+    summary,
+    wide,
+)
+from llmprof.core.report.warmup import warmup
+from llmprof.core.results import RunView
+
+Builder = Callable[[RunView], Table | Iterable[Table] | None]
+
+BUILDERS: dict[str, Builder] = {
+    "warmup": warmup,
+    "precision": precision,
+    "switches": switches,
+    "attention": attention,
+    "exponents": exponents,
+    "scaling": scaling,
+    "M08": summary,
+    "M01": model_sizes,
+    "M02": lambda view: phase_times(view, "M02", "Forward", "forward"),
+    "M03": lambda view: phase_times(view, "M03", "Backward", "backward"),
+    "M04": wide,
+    "M05": steadiness,
+    "M10": ratios,
+    "throughput": throughput_table,
+    "timeline": timeline_table,
+    "launches": launch_table,
+    "kernels": kernel_tables,
+    "gemms": gemm_table,
+    "lens": lens_tables,
+    "overhead": overhead_table,
+    "M06": failures,
+    "coverage": coverage,
+    "memory": memory,
+    "M07": step_logs,
+}
+
+
+def tables(view: RunView) -> list[Table]:
+    """The tables that the run's experiment names, or all that its cases give."""
+    named = () if view.experiment is None else view.experiment.tables
+    found: list[Table] = []
+    for name in named or BUILDERS:
+        built = BUILDERS[name](view) if name in BUILDERS else None
+        if built is not None:
+            found += [built] if isinstance(built, Table) else built
+    return found

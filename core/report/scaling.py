@@ -1,0 +1,159 @@
+"""Growth with batch and context, and throughput with what MFU is a share of."""
+
+from __future__ import annotations
+
+from llmprof.core.predict.flops import step_flops
+from llmprof.core.report.alike import alike, axes_of
+from llmprof.core.report.groups import axis_cells, status_word
+from llmprof.core.report.sentences import launch_bound, ref
+from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.results import CaseState, RunView
+from llmprof.core.throughput import Throughput, throughput
+
+
+def scaling(view: RunView) -> Table | None:
+    """Time, rate and growth against each group's smallest cell, beside the arithmetic's."""
+    groups = scaling_groups(view)
+    if not groups:
+        return None
+    states = [state for group in groups for state in group]
+    axes = axes_of(states, "batch_size", "context_length")
+    columns = (
+        Column("Model Size", numeric=False),
+        Column("Mode", numeric=False),
+        *(column for _, column in axes),
+        Column("Batch"),
+        Column("Context", "tokens"),
+        Column("Mean", "ms"),
+        Column("Std Dev", "ms"),
+        Column("Work", "TFLOP"),
+        Column("Rate", "TFLOP/s"),
+        Column("Work growth", "×"),
+        Column("Time growth", "×"),
+    )
+    rows = tuple(
+        (
+            state.case.model.name,
+            state.case.mode,
+            *axis_cells(state.case, axes),
+            state.case.batch_size,
+            state.case.context_length,
+            *_growth(state, group[0]),
+        )
+        for group in groups
+        for state in group
+    )
+    notes = (
+        "Growth against the group's first row; equal growth of work and time is a steady rate.",
+        *(line for group in groups for line in sentences(group)),
+    )
+    return Table("scaling", "Growth with batch and context", columns, rows, notes)
+
+
+def scaling_groups(view: RunView) -> list[list[CaseState]]:
+    """Timing cases that differ in batch and context alone, smallest work first."""
+    timing = [state for state in view.cases if state.case.probe == "timing"]
+    groups = [
+        sorted(group, key=lambda state: step_flops(state.case))
+        for group in alike(timing, batch_size=1, context_length=1)
+    ]
+    return [group for group in groups if len(group) > 1]
+
+
+def sentences(group: list[CaseState]) -> list[str]:
+    """How time followed work from the smallest to the largest cell, and where it did not."""
+    ran = [state for state in group if state.total is not None]
+    if len(ran) < 2:
+        return []
+    first, last = ran[0], ran[-1]
+    assert first.total is not None
+    assert last.total is not None
+    work = step_flops(last.case) / step_flops(first.case)
+    time = last.total.mean / first.total.mean
+    name = f"{first.case.model.name}, {first.case.mode}"
+    lines = [
+        f"{name}: {format_number(work, 0.1 * work)} × the work takes "
+        f"{format_number(time, 0.1 * time)} × the time {ref(first, last)}."
+    ]
+    bound = [state for state in ran if launch_bound(state)]
+    if bound:
+        lines.append(
+            f"{name}: time hardly grows while the step is launch-bound, up to "
+            f"{max(state.case.tokens for state in bound):,} tokens a step {ref(*bound)}."
+        )
+    return lines
+
+
+def throughput_table(view: RunView) -> Table | None:
+    """Tokens and operations a second of every measured case, and MFU where a peak is known."""
+    given = None if view.experiment is None else view.experiment.peak_tflops
+    found = [
+        (state, rates)
+        for state in view.cases
+        if (rates := throughput(state, state.environment or view.environment, given)) is not None
+    ]
+    if not found:
+        return None
+    axes = axes_of([state for state, _ in found])
+    with_peak = any(rates.peak is not None for _, rates in found)
+    with_ceiling = any(rates.of_ceiling is not None for _, rates in found)
+    columns = (
+        Column("Model Size", numeric=False),
+        Column("Mode", numeric=False),
+        *(column for _, column in axes),
+        Column("Throughput", "tokens/s"),
+        Column("Rate", "TFLOP/s"),
+        *((Column("Dense peak", "TFLOP/s"), Column("MFU", "%")) if with_peak else ()),
+        *((Column("Of calibrated matmul rate", "%"),) if with_ceiling else ()),
+    )
+    rows = tuple(
+        (
+            state.case.model.name,
+            state.case.mode,
+            *axis_cells(state.case, axes),
+            *_rates(rates, with_peak, with_ceiling),
+        )
+        for state, rates in found
+    )
+    return Table("throughput", "Throughput", columns, rows, _conventions(view, found))
+
+
+def _conventions(view: RunView, found: list[tuple[CaseState, Throughput]]) -> tuple[str, ...]:
+    notes = dict.fromkeys(rates.convention for _, rates in found if rates.convention is not None)
+    if notes:
+        return ("By the wall clock of whole steps.", *(f"{note}." for note in notes))
+    name = "this device" if view.environment is None else view.environment.device_name
+    return (
+        "By the wall clock of whole steps; operations of the matrix products, backward twice the "
+        f"forward. No MFU: the dense peak of {name} is not known (--peak-tflops gives one).",
+    )
+
+
+def _rates(rates: Throughput, with_peak: bool, with_ceiling: bool) -> tuple[Cell, ...]:
+    def of(value: float) -> Figure:
+        return Figure(value, None if rates.relative is None else rates.relative * value)
+
+    cells: tuple[Cell, ...] = (of(rates.tokens_per_s), of(rates.tflops))
+    if with_peak:
+        peak = None if rates.peak is None else f"{rates.peak.tflops:g}"
+        cells += (peak, None if rates.mfu is None else Figure(100 * rates.mfu, 0.1))
+    if with_ceiling:
+        cells += (None if rates.of_ceiling is None else Figure(100 * rates.of_ceiling, 0.1),)
+    return cells
+
+
+def _growth(state: CaseState, first: CaseState) -> tuple[Cell, ...]:
+    flops = step_flops(state.case)
+    work = (Figure(flops / 1e12), flops / step_flops(first.case))
+    if state.total is None:
+        word = status_word(state)
+        return word, word, work[0], word, Figure(work[1], 0.1), word
+    grown = None if first.total is None else state.total.mean / first.total.mean
+    return (
+        Figure(state.total.mean, state.total.ci95),
+        Figure(state.total.std, state.total.ci95),
+        work[0],
+        Figure(flops / 1e9 / state.total.mean),
+        Figure(work[1], 0.1),
+        Figure(grown, 0.1),
+    )

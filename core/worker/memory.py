@@ -1,0 +1,161 @@
+"""The memory probe: bytes at the phase edges, then two steps recorded allocation by allocation.
+
+The process is never used for timing: recording slows its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from llmprof.core import events as ev
+from llmprof.core.memory.points import save, thin
+from llmprof.core.memory.timeline import Held, Timeline, base_of, build, largest
+from llmprof.core.predict.tape import CATEGORIES, INPUTS, OPTIMIZER, PARAMETERS
+from llmprof.core.worker import timing
+from llmprof.core.worker.job import Job
+from llmprof.core.worker.memory_edges import memory_step
+from llmprof.core.worker.recorders import CudaRecorder, TensorRecorder
+from llmprof.core.worker.saved import saved_bytes
+from llmprof.core.worker.trainer import Trainer, autocast
+
+WARMUP = 2  # the optimizer's state and cuBLAS's workspaces are there after the first
+STEPS = 2
+LARGEST = 20
+
+
+def run(job: Job) -> None:
+    """Record the job's case. Raises what the step raises."""
+    trainer = timing.build(job)
+    job.phase = "warm-up"
+    for _ in range(WARMUP):
+        trainer.step(lambda index: None)
+    job.phase = "memory"
+    job.emit(memory_step(job, trainer))
+    job.phase = "recording"
+    job.emit(record(job, trainer))
+
+
+def record(job: Job, trainer: Trainer) -> ev.MemoryTimeline:
+    """Record steps and reduce them to a timeline, whose points go to an artifact."""
+    held = list(named_tensors(trainer))
+    if job.device.type == "cuda":
+        event = _record_cuda(job, trainer, held)
+    else:
+        event = _record_cpu(job, trainer, held)
+    return event
+
+
+def _record_cuda(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimeline:
+    recorder = CudaRecorder(trainer, job.device)
+    before = torch.cuda.memory_stats(job.device)["requested_bytes.all.current"]
+    trace, known = recorder.record(STEPS)
+    timeline = build(trace, base_of(held, before), held, known)
+    snapshot = None
+    if job.case.trace:
+        snapshot = f"snapshot-{job.index}.pickle"
+        recorder.dump(job.artifacts / snapshot)
+    free, total = torch.cuda.mem_get_info(job.device)
+    return _event(
+        job,
+        trainer,
+        timeline,
+        "cuda allocator",
+        requested_peak_bytes=recorder.requested_peak,
+        allocated_peak_bytes=recorder.allocated_peak,
+        allocated_bytes=torch.cuda.memory_allocated(job.device),
+        reserved_bytes=torch.cuda.memory_reserved(job.device),
+        driver_used_bytes=total - free,
+        snapshot=snapshot,
+    )
+
+
+def _record_cpu(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimeline:
+    recorder = TensorRecorder(trainer)
+    recorder.count(*(tensor for _, tensor, _ in _tensors(trainer)))
+    base = base_of(held, recorder.level)
+    trace, known = recorder.record(STEPS)
+    return _event(job, trainer, build(trace, base, held, known), "cpu tensors")
+
+
+def _event(
+    job: Job, trainer: Trainer, timeline: Timeline, source: str, **measured: int | str | None
+) -> ev.MemoryTimeline:
+    name = f"memory-{job.index}.json.gz"
+    save(thin(timeline), job.artifacts / name)
+    return ev.MemoryTimeline(
+        case=job.index,
+        artifact=name,
+        source=source,  # type: ignore[arg-type]
+        steps=STEPS,
+        entries=len(timeline.trace.entries),
+        overflow=timeline.trace.overflow,
+        peak_bytes=timeline.peak,
+        at_peak=_named(timeline.at_peak),
+        before=_named(timeline.base),
+        phases=tuple(
+            ev.MemoryPhase(
+                step=span.step, phase=span.phase, peak_bytes=span.peak, after_bytes=span.after
+            )
+            for span in timeline.spans
+        ),
+        largest=tuple(
+            ev.LiveAllocation(
+                size=each.size,
+                count=each.count,
+                category=each.category,
+                phase=each.phase,
+                what=each.what,
+            )
+            for each in largest(timeline, LARGEST)
+        ),
+        saved=_saved(trainer),
+        **measured,  # type: ignore[arg-type]
+    )
+
+
+def _named(levels: tuple[int, ...]) -> dict[str, int]:
+    return {name: size for name, size in zip(CATEGORIES, levels, strict=True) if size}
+
+
+def _saved(trainer: Trainer) -> tuple[ev.SavedBytes, ...]:
+    """Saved bytes by module of one forward; a compiled model saves as one graph."""
+    case = trainer.case
+    if case.mode == "forward" or case.compile is not None:
+        return ()
+
+    def forward() -> Tensor:
+        with autocast(case.precision, trainer.device):
+            return trainer.call(trainer.tokens)
+
+    return saved_bytes(trainer.model, forward)
+
+
+def named_tensors(trainer: Trainer) -> Iterator[Held]:
+    """What a warmed-up trainer holds between steps; a storage is named once."""
+    seen: set[int] = set()
+    for name, tensor, category in _tensors(trainer):
+        storage = tensor.untyped_storage()
+        if storage._cdata not in seen:
+            seen.add(storage._cdata)
+            yield Held(name, storage.nbytes(), category)
+
+
+def _tensors(trainer: Trainer) -> Iterator[tuple[str, Tensor, int]]:
+    names = {}
+    for name, p in trainer.model.named_parameters():
+        names[p] = name
+        yield name, p, PARAMETERS
+    for name, buffer in trainer.model.named_buffers():
+        yield name, buffer, INPUTS
+    yield "tokens", trainer.tokens, INPUTS
+    yield "targets", trainer.targets, INPUTS
+    if trainer.optimizer is not None:
+        for p, state in trainer.optimizer.state.items():
+            for key, value in state.items():
+                if isinstance(value, Tensor) and value.device == p.device:
+                    yield f"{key} of {names[p]}", value, OPTIMIZER
+
+

@@ -1,0 +1,158 @@
+"""A command in a pseudo-terminal, and the screen that it draws as pyte sees it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyte
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+
+def environment(home: Path, **changes: str) -> dict[str, str]:
+    """Variables for a process that keeps all its files below `home`."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "LC_ALL", "LC_CTYPE")}
+    paths = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH", "")]))
+    return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8",
+            "PYTHONPATH": paths, "LLMPROF_HOME": str(home),
+            "LLMPROF_PRESETS": str(home / "presets"), **changes}  # fmt: skip
+
+
+class Terminal:
+    """Runs `python -m llmprof` with arguments; closes everything on exit."""
+
+    def __init__(
+        self,
+        home: Path,
+        *arguments: str,
+        size: tuple[int, int] = (80, 24),
+        env: Mapping[str, str] | None = None,
+        program: tuple[str, ...] = ("-m", "llmprof"),
+    ) -> None:
+        self.master, slave = pty.openpty()
+        self.screen = pyte.Screen(*size)
+        self.stream = pyte.ByteStream(self.screen)
+        self.raw = b""
+        _set_size(slave, *size)
+        self.before = termios.tcgetattr(slave)
+        self.process = subprocess.Popen(
+            [sys.executable, *program, *arguments],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=dict(env or environment(home)),
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        self._slave = slave
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        for fd in (self.master, self._slave):
+            if fd >= 0:
+                os.close(fd)
+        self.master = self._slave = -1
+
+    def read(self, seconds: float = 0.05) -> bytes:
+        """Take what comes within some time."""
+        out = b""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if not select.select([self.master], [], [], left)[0]:
+                break
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            out += data
+        self.raw += out
+        # pyte 0.8 passes private=True to handlers of sequences that it does not know as private.
+        self.stream.feed(_known(out))
+        return out
+
+    def wait(self, condition: str | Callable[[], bool], seconds: float = 20.0) -> None:
+        """Read until a text stands on the screen, or a condition holds."""
+        deadline = time.monotonic() + seconds
+        while not (condition in self.text if isinstance(condition, str) else condition()):
+            assert time.monotonic() < deadline, f"{condition!r} did not come:\n{self.text}"
+            assert self.process.poll() is None or self._drain(), (
+                f"ended with {self.process.poll()}:\n{self.text}"
+            )
+            self.read()
+
+    def send(self, data: str | bytes, pause: float = 0.15) -> None:
+        """Type something and let it work."""
+        os.write(self.master, data.encode() if isinstance(data, str) else data)
+        self.read(pause)
+
+    def resize(self, width: int, height: int) -> None:
+        """Another window size."""
+        _set_size(self.master, width, height)
+        self.screen.resize(height, width)
+
+    def end(self, seconds: float = 10.0) -> int:
+        """Wait for the process; its exit code."""
+        deadline = time.monotonic() + seconds
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, f"it does not end:\n{self.text}"
+            self.read()
+        self.read(0.1)
+        return self.process.returncode
+
+    def hang_up(self) -> None:
+        """Close the terminal, as a lost connection does."""
+        os.close(self._slave)
+        os.close(self.master)
+        self.master = self._slave = -1
+
+    @property
+    def text(self) -> str:
+        """The screen's lines."""
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    @property
+    def restored(self) -> bool:
+        """Whether the terminal is as it was: modes, cursor, no alternate screen, no mouse."""
+        raw = self.raw
+        return (
+            termios.tcgetattr(self._slave) == self.before
+            and raw.rfind(b"\x1b[?1049l") > raw.rfind(b"\x1b[?1049h")
+            and raw.rfind(b"\x1b[?25h") > raw.rfind(b"\x1b[?25l")
+            and raw.rfind(b"\x1b[?1000l") > raw.rfind(b"\x1b[?1000h")
+            and raw.rfind(b"\x1b[?2004l") > raw.rfind(b"\x1b[?2004h")
+        )
+
+    def _drain(self) -> bool:
+        return bool(self.read(0.1))
+
+
+def _set_size(fd: int, width: int, height: int) -> None:
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+
+def _known(data: bytes) -> bytes:
+    """Without sequences on which pyte fails: kitty keyboard, mode requests."""
+
+
+    return re.sub(rb"\x1b\[[<>=?][0-9;]*[uq]|\x1b\[\?[0-9;]*\$p", b"", data)
+
+

@@ -1,0 +1,285 @@
+"""The program in a real terminal: signals, encodings, colours, bad bytes, sizes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from llmprof.core.runs import RunStore
+from tests.tui import journals
+from tests.tui.terminal import Terminal, environment
+
+READY = "Models"
+COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-7]|4[0-7]|9[0-7]|10[0-7]|38;|48;)[0-9;]*m")
+
+
+def engines(home: Path) -> list[int]:
+    """Processes of an engine, or below it, that belong to this test's home folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes()
+            variables = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if b"llmprof.core" in words and str(home).encode() in variables:
+            found.append(int(entry.name))
+    return found
+
+
+def wait_gone(home: Path, seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while engines(home):
+        assert time.monotonic() < deadline, f"orphans: {engines(home)}"
+        time.sleep(0.05)
+
+
+def test_q_leaves_a_clean_terminal(tmp_path: Path) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.wait(READY)
+        terminal.wait(lambda: bool(engines(tmp_path)))
+        terminal.send("q")
+        assert terminal.end() == 0
+        assert terminal.restored
+    wait_gone(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_signals_restore_the_terminal_and_leave_no_orphan(tmp_path: Path, number: int) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.wait(READY)
+        os.kill(terminal.process.pid, number)
+        assert terminal.end() == 128 + number
+        assert terminal.restored
+    wait_gone(tmp_path)
+
+
+def test_ctrl_c_leaves_with_130(tmp_path: Path) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.wait(READY)
+        terminal.send(b"\x03")
+        assert terminal.end() == 130
+        assert terminal.restored
+    wait_gone(tmp_path)
+
+
+def test_a_closed_terminal_ends_the_screen(tmp_path: Path) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.wait(READY)
+        terminal.hang_up()
+        assert terminal.process.wait(10) == 129
+    wait_gone(tmp_path)
+
+
+def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it(tmp_path: Path) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.wait(READY)
+        terminal.send(b"\x1a", 1.0)
+        state = Path(f"/proc/{terminal.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        assert state == "T"
+        assert terminal.restored
+        os.kill(terminal.process.pid, signal.SIGCONT)
+        terminal.read(0.5)
+        terminal.wait(READY)
+        terminal.send("q")
+        assert terminal.end() == 0
+        assert terminal.restored
+
+
+def test_bytes_that_are_no_text_are_no_keys(tmp_path: Path) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.wait(READY)
+        for junk in (b"\xff\xfe\x80", b"\xc3", b"\xe2\x82", b"\x1b[999;999M", b"\x1b]52;c;!!\x07",
+                     b"\x00", b"\x1b[200~q\x1b[201~"):  # fmt: skip
+            terminal.send(junk, 0.15)
+        terminal.send("2", 0.3)
+        terminal.wait("no runs yet")
+        terminal.send("q")
+        assert terminal.end() == 0
+
+
+def test_an_unbracketed_paste_quits_nothing(tmp_path: Path) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.wait(READY)
+        terminal.send("quit the benchmark\nq\n", 0.6)
+        assert terminal.process.poll() is None
+        terminal.wait(READY)
+        terminal.send("q")
+        assert terminal.end() == 0
+
+
+def test_ascii_is_automatic_without_utf8(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path / "runs"))
+    env = environment(tmp_path, LANG="C")
+    with Terminal(tmp_path, "screen", run.id, env=env) as terminal:
+        terminal.wait("finished")
+        terminal.send("?", 0.4)
+        terminal.send(b"\x1b", 0.4)
+        terminal.send("q")
+        assert terminal.end() == 0
+        drawn = re.sub(rb"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)", b"", terminal.raw)
+        assert drawn.isascii()
+        assert b"\\u" not in drawn
+        assert b"+-" in drawn
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"COLORTERM": "truecolor"}, rb"\x1b\[[0-9;]*38;2;"),
+        ({"COLORTERM": ""}, rb"\x1b\[[0-9;]*38;5;"),
+        ({"COLORTERM": "", "TERM": "xterm-16color"}, rb"\x1b\[[0-9;]*(?:3[0-7]|9[0-7])[;m]"),
+    ],
+)
+def test_colours_fit_the_terminal(
+    tmp_path: Path, variables: dict[str, str], expected: bytes
+) -> None:
+    with Terminal(tmp_path, env=environment(tmp_path, **variables)) as terminal:
+        terminal.wait(READY)
+        terminal.send("q")
+        assert terminal.end() == 0
+        assert re.search(expected, terminal.raw)
+        if "TERM" in variables:
+            assert b"38;2;" not in terminal.raw
+            assert b"38;5;" not in terminal.raw
+
+
+def test_no_color_sends_no_colour(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path / "runs"))
+    env = environment(tmp_path, NO_COLOR="1")
+    with Terminal(tmp_path, "screen", run.id, env=env) as terminal:
+        terminal.wait("finished")
+        terminal.send("?", 0.4)
+        terminal.send(b"\x1b", 0.4)
+        terminal.send("q")
+        assert terminal.end() == 0
+        assert not COLOUR.search(terminal.raw)
+
+
+def test_names_cannot_reach_the_terminal(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "runs")
+    plan = journals.experiment(("[/]\x1b]0;owned\x07\x1b[2Jx", "small"))
+    run = store.create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan, "\x1b]52;c;aGk=\x07card[red]")
+    writer.case(0, plan.cases()[0])
+    writer.end("stopped")
+    (run.path / "label").write_text("\x1b]0;owned\x07[/]label")
+    with Terminal(tmp_path, "screen", "last", size=(120, 30)) as terminal:
+        terminal.wait("stopped")
+        terminal.send("2", 0.5)
+        terminal.wait("[/]label")
+        terminal.send("q")
+        assert terminal.end() == 0
+        assert b"owned\x07" not in terminal.raw
+        assert b"]52;c;aGk" not in terminal.raw
+
+
+def test_a_storm_of_resizes(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path / "runs"))
+    with Terminal(tmp_path, "screen", run.id) as terminal:
+        terminal.wait("finished")
+        for size in [(1, 1), (400, 100), (5, 50), (200, 3), (59, 15), (60, 16), (99, 24),
+                     (100, 28), (2, 2), (139, 40), (140, 27)] * 2:  # fmt: skip
+            terminal.resize(*size)
+            terminal.read(0.04)
+        terminal.resize(80, 24)
+        terminal.read(0.5)
+        terminal.screen.reset()
+        terminal.resize(81, 24)
+        terminal.wait("finished")
+        terminal.send("q")
+        assert terminal.end() == 0
+        assert terminal.restored
+
+
+@pytest.mark.parametrize("size", [(1, 1), (59, 24), (80, 15), (400, 100)])
+def test_sizes_from_the_start(tmp_path: Path, size: tuple[int, int]) -> None:
+    with Terminal(tmp_path, size=size) as terminal:
+        terminal.wait("too small"[: size[0]] if size[0] < 60 or size[1] < 16 else READY)
+        terminal.send("q")
+        assert terminal.end() == 0
+
+
+def test_the_copied_command_travels_as_osc_52(tmp_path: Path) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.wait(READY)
+        terminal.send("c", 0.5)
+        assert b"\x1b]52;c;" in terminal.raw
+        terminal.send("q")
+        assert terminal.end() == 0
+
+
+def test_refresh_options_are_checked(tmp_path: Path) -> None:
+    for wrong in ("0", "99", "x", "nan"):
+        done = headless(tmp_path, "screen", "--refresh", wrong)
+        assert done.returncode == 2
+        assert "is not between" in done.stderr
+
+
+def headless(home: Path, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "llmprof", *arguments],
+        env=environment(home, **changes),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("arguments", [(), ("screen",), ("demo",)])
+def test_without_a_terminal_one_line_names_the_headless_command(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    done = headless(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "llmprof run" in done.stderr
+
+
+def test_a_dumb_terminal_gets_the_same_line(tmp_path: Path) -> None:
+    with Terminal(tmp_path, env=environment(tmp_path, TERM="dumb")) as terminal:
+        assert terminal.end() == 2
+        assert b"llmprof run" in terminal.raw
+        assert b"\x1b" not in terminal.raw
+
+
+def test_a_crash_exits_non_zero_and_restores_the_terminal(tmp_path: Path) -> None:
+    code = (
+        "import sys; from llmprof.cli.screen import open_screen;"
+        "from llmprof.tui.screens.bench import BenchView;"
+        "BenchView.action_zoom = lambda self: 1 // 0;"
+        "sys.exit(open_screen())"
+    )
+    run = journals.finished(RunStore(tmp_path / "runs"))
+    assert run.journal.exists()
+    with Terminal(tmp_path, program=("-c", code)) as terminal:
+        terminal.wait(READY)
+        terminal.send("2", 0.6)
+        terminal.send("\r", 0.6)
+        terminal.wait("finished")
+        terminal.send("z")
+        assert terminal.end() == 1
+        assert terminal.restored
+    wait_gone(tmp_path)
+
+
+def test_what_a_child_prints_does_not_reach_the_screen(tmp_path: Path) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.wait(READY)
+        terminal.wait(lambda: bool(engines(tmp_path)))
+        for pid in engines(tmp_path):
+            for fd in (1, 2):
+                assert not os.readlink(f"/proc/{pid}/fd/{fd}").startswith("/dev/pts/")
+        terminal.send("q")
+        assert terminal.end() == 0

@@ -1,0 +1,114 @@
+"""Advice and verdicts."""
+
+from __future__ import annotations
+
+import shlex
+
+import msgspec
+import pytest
+
+from llmprof.cli.main import Parser
+from llmprof.cli.options import add_case_options, experiment_from
+from llmprof.core.predict.advice import advise, command_of
+from llmprof.core.predict.event import predicted
+from llmprof.core.predict.fits import CONTEXT_LOW, Room, decide, needed_bytes, verdict
+from llmprof.core.predict.memory import predict
+from llmprof.core.presets import load_models
+from llmprof.core.spec import Case, ModelShape
+
+GIB = 1 << 30
+
+
+def parsed(command: str) -> Case:
+    words = shlex.split(command)
+    assert words[:2] == ["llmprof", "run"]
+    parser = Parser(prog="llmprof run")
+    add_case_options(parser)
+    cases = experiment_from(parser.parse_args(words[2:])).cases()
+    assert len(cases) == 1
+    return cases[0]
+
+
+def same(one: Case, other: Case) -> bool:
+    def plain(case: Case) -> Case:
+        model = msgspec.structs.replace(case.model, name="", edition="")
+        return msgspec.structs.replace(case, model=model)
+
+    return plain(one) == plain(other)
+
+
+@pytest.mark.parametrize("budget", [12, 24, 48, 80])
+def test_every_advice_is_a_command_that_fits(budget: int) -> None:
+    case = Case(model=load_models()["2.7B"], context_length=1024)
+    advice = advise(case, budget * GIB)
+    assert (len(advice) > 0) == (budget > 12)
+    for each in advice:
+        assert each.needed_bytes <= budget * GIB
+        assert verdict(predict(each.case), budget * GIB) == "fits"
+        assert same(parsed(each.command), each.case)
+
+
+def test_advised_batch_and_context_are_the_largest() -> None:
+    case = Case(model=load_models()["medium"], context_length=1024, batch_size=32)
+    advice = {each.change: each.case for each in advise(case, 40 * GIB)}
+    more = msgspec.structs.replace(case, batch_size=advice["batch"].batch_size + 1)
+    longer = msgspec.structs.replace(case, context_length=advice["context"].context_length + 64)
+    for over in (more, longer):
+        assert needed_bytes(predict(over))[1] > 40 * GIB
+
+
+def test_what_saves_nothing_is_not_advised() -> None:
+    case = Case(model=load_models()["xl"], mode="train", optimizer="fused", attention="sdpa")
+    changes = {each.change for each in advise(case, 24 * GIB)}
+    assert "optimizer" not in changes
+    assert "attention" not in changes
+
+
+def test_when_no_single_change_keeps_training_all_are_taken_together() -> None:
+    case = Case(model=load_models()["small"], batch_size=64, context_length=2048)
+    (together, *_) = [e for e in advise(case, int(5.5 * GIB)) if e.change == "together"]
+    assert together.case.mode == "train"
+    assert together.case.optimizer == "fused"
+
+
+def test_command_spells_a_shape_that_is_not_a_preset() -> None:
+    shape = ModelShape(
+        name="mine", d_model=96, d_ff=200, num_layers=3, num_heads=6, kv_heads=2, vocab_size=77
+    )
+    case = Case(model=shape, mode="forward", precision="bf16", attention="sdpa", batch_size=3)
+    assert same(parsed(command_of(case)), case)
+
+
+def test_verdict_between_the_bounds_is_settled_by_replaying() -> None:
+    case = Case(model=load_models()["medium"], mode="train", context_length=512)
+    prediction = predict(case)
+    low, high = needed_bytes(prediction)
+    assert verdict(prediction, high) == "fits"
+    assert verdict(prediction, low - 1) == "does not fit"
+    assert verdict(prediction, high - 1) == "too close to say"
+    assert decide(case, prediction, Room("r", high - 1, (9, 0))) == "fits"
+    tight = prediction.requested_bytes + CONTEXT_LOW + (1 << 20)
+    assert decide(case, prediction, Room("r", tight, (9, 0))) == "does not fit"
+
+
+def test_memory_that_others_hold_is_not_there() -> None:
+    case = Case(model=load_models()["small"], mode="train")
+    prediction = predict(case)
+    assert decide(case, prediction, Room("r", 24 * GIB, (8, 0))) == "fits"
+    assert decide(case, prediction, Room("r", 24 * GIB, (8, 0), 22 * GIB)) == "does not fit"
+
+
+def test_a_compiled_case_is_never_said_not_to_fit_when_half_would() -> None:
+    case = Case(model=load_models()["medium"], mode="train", compile="default")
+    prediction = predict(case)
+    assert prediction.upper_bound
+    assert verdict(prediction, int(0.8 * prediction.allocated_low)) == "too close to say"
+
+
+def test_event_carries_the_prediction() -> None:
+    case = Case(model=load_models()["tiny"], mode="train")
+    event = predicted(3, case, free_bytes=8 * GIB)
+    assert event is not None
+    assert (event.case, event.verdict) == (3, "fits")
+    assert sum(event.breakdown.values()) == event.requested_bytes
+    assert predicted(0, msgspec.structs.replace(case, probe="attention")) is None
