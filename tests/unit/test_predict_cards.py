@@ -64,7 +64,7 @@ def test_unknown_card_says_what_else_to_give(name: str) -> None:
 
 def test_own_cards_come_over_the_packages(own_folder: Path) -> None:
     (own_folder / "cards.toml").write_text(
-        '[Mine]\ncapability = [8, 0]\nmemory_gib = 12\n[T4]\ncapability = [7, 5]\nmemory_gib = 14\n'
+        "[Mine]\ncapability = [8, 0]\nmemory_gib = 12\n[T4]\ncapability = [7, 5]\nmemory_gib = 14\n"
     )
     load_cards.cache_clear()
     assert find_card("mine").memory_gib == 12

@@ -83,7 +83,9 @@ SHAPE = ModelShape(name="m", d_model=128, d_ff=352, num_layers=7, num_heads=4, v
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_parts_sum_to_the_peak_and_the_peak_is_a_phase(mode: str, precision: str) -> None:
-    case = msgspec.convert({"model": msgspec.to_builtins(SHAPE), "mode": mode, "precision": precision}, Case)
+    case = msgspec.convert(
+        {"model": msgspec.to_builtins(SHAPE), "mode": mode, "precision": precision}, Case
+    )
     found = predict(case)
     assert sum(found.breakdown.values()) == found.requested_bytes
     peaks = {each.phase: each.peak for each in found.phases}

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+
+from llmprof.core.engine.plan import estimate_s, left_out, refusal
+from llmprof.core.eta import remaining
+from llmprof.core.events import Environment
+from llmprof.core.experiments import build_experiment
+from llmprof.core.presets import select_models
+from llmprof.core.results import CaseState, RunView
+from llmprof.core.series import Series
+from llmprof.core.spec import Case
+from llmprof.core.text import clean
+
+CPU = Environment(device="cpu", device_name="CPU", matmul_tflops=0.1, unsupported={"tf32": "none"})
+
+
+def case(model: str, **changes: object) -> Case:
+    return msgspec.structs.replace(Case(model=select_models([model])[0]), **changes)
+
+
+def test_bigger_work_takes_longer() -> None:
+    small, large = estimate_s(case("small"), CPU), estimate_s(case("large"), CPU)
+    assert small is not None
+    assert large is not None
+    assert large > 4 * small
+    assert estimate_s(case("small"), msgspec.structs.replace(CPU, matmul_tflops=None)) is None
+
+
+def test_sizes_are_left_out_whole() -> None:
+    cases = [case(model, mode=mode) for model in ("tiny", "small") for mode in ("forward", "train")]
+    skipped = left_out(cases, [10.0, 20.0, 15.0, 40.0], 60.0)
+    assert set(skipped) == {2, 3}
+    assert all(failure.kind == "skipped" for failure in skipped.values())
+    assert skipped[2].instead == "llmprof run --model-size small"
+    assert left_out(cases, [10.0, 20.0, 15.0, 40.0], None) == {}
+
+
+@pytest.mark.parametrize(
+    ("mode", "bytes_a_parameter"),
+    [("forward", 4), ("forward-backward", 8), ("train", 16)],
+)
+def test_what_cannot_fit_is_refused_by_a_lower_bound(mode: str, bytes_a_parameter: int) -> None:
+    tiny = case("tiny", mode=mode)
+    need = bytes_a_parameter * tiny.model.parameters
+    experiment = build_experiment("end-to-end", {"models": ["tiny"]})
+    assert refusal(tiny, experiment, CPU, need) is None
+    failure = refusal(tiny, experiment, CPU, need - 1)
+    assert failure is not None
+    assert (failure.kind, failure.predicted, failure.bytes_asked) == ("oom", True, need)
+    forced = msgspec.structs.replace(experiment, force=True)
+    assert refusal(tiny, forced, CPU, 0) is None
+
+
+def test_unsupported_precision_names_another() -> None:
+    experiment = build_experiment("end-to-end", {"models": ["tiny"]})
+    failure = refusal(case("tiny", precision="tf32"), experiment, CPU, None)
+    assert failure is not None
+    assert failure.kind == "unsupported"
+    assert failure.instead is not None
+    assert "--precision bf16" in failure.instead
+
+
+def test_the_runs_own_pace_corrects_the_estimates() -> None:
+    done = CaseState(
+        0, case("tiny"), status="ok", estimate_s=10.0, started_ns=0, ended_ns=20 * 10**9
+    )
+    waiting = CaseState(1, case("small"), estimate_s=30.0)
+    eta = remaining(RunView(cases=(done, waiting)))
+    assert eta is not None
+    assert eta.paced
+    assert eta.seconds == pytest.approx(60.0)
+    assert remaining(RunView(cases=(CaseState(0, case("tiny")),))) is None
+
+
+def test_a_series_is_bounded_and_old_views_stay() -> None:
+    series = Series(capacity=64)
+    for t in range(60):
+        series.append(t, float(t))
+    before = series.view()
+    for t in range(60, 1000):
+        series.append(t, None if t % 7 == 0 else float(t))
+    after = series.view()
+    assert before.points() == (list(range(60)), [float(t) for t in range(60)])
+    assert len(after) <= 64
+    times, values = after.points()
+    assert times == sorted(times)
+    assert all(value == t or math.isnan(value) for t, value in zip(times, values, strict=True))
+    assert after.last == 999.0
+    assert series.view().between(990, 994) == [990.0, 991.0, 992.0, 993.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", "plain"),
+        ("a\x1b[31mb", "a[31mb"),
+        ("two\n lines\t", "two lines"),
+        ("\u202eright\u2066", "right"),
+        ("模型 🚀", "模型 🚀"),
+        ("x" * 600, "x" * 499 + "…"),
+        ("\udcff", ""),
+    ],
+)
+def test_text_from_outside_is_one_printable_line(text: str, expected: str) -> None:
+    assert clean(text) == expected

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import zipfile
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from llmprof.core import pack as packing
+from llmprof.core.journal import NAME
+from llmprof.core.pack import PackError, open_view, pack
+from llmprof.core.runlist import summaries
+from llmprof.core.runs import Run, RunNotFound, RunStore
+from tests.unit.handmade import whole_run
+
+NOON = datetime(2026, 1, 2, 12, 0, 0)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / "runs")
+
+
+def test_runs_made_in_the_same_second_have_names_of_their_own(store: RunStore) -> None:
+    made = [store.create("end-to-end", NOON).id for _ in range(3)]
+    assert made == [
+        "20260102-120000-end-to-end",
+        "20260102-120000-end-to-end-2",
+        "20260102-120000-end-to-end-3",
+    ]
+
+
+def test_a_name_with_slashes_stays_in_the_folder(store: RunStore) -> None:
+    run = store.create("../../etc/passwd", NOON)
+    assert run.path.parent == store.root
+
+
+def test_a_run_is_found_by_id_label_and_beginning(store: RunStore) -> None:
+    first = store.create("alpha", NOON)
+    second = store.create("beta", NOON)
+    second.rename("my nice run")
+    assert store.find(first.id) == first
+    assert store.find("my nice run") == second
+    assert store.find("20260102-120000-a") == first
+    with pytest.raises(RunNotFound, match="could be"):
+        store.find("20260102")
+    with pytest.raises(RunNotFound, match="no run is called"):
+        store.find("gamma")
+
+
+def test_labels_are_cleaned(store: RunStore) -> None:
+    run = store.create("alpha", NOON)
+    run.rename("a\x1b[31m\nb\u202e" + "x" * 500)
+    assert run.label.startswith("a[31m b")
+    assert len(run.label) <= 200
+    run.rename("")
+    assert run.label == run.id
+
+
+def test_an_unreadable_label_is_no_reason_to_fail(store: RunStore) -> None:
+    run = store.create("alpha", NOON)
+    (run.path / "label").write_bytes(b"\xff\xfe\x00")
+    assert run.label
+
+
+def _hold(path: Path, ready: multiprocessing.synchronize.Event) -> None:
+    with Run(path).lock():
+        ready.set()
+        multiprocessing.Event().wait(60)
+
+
+def test_a_held_run_is_alive_and_cannot_be_deleted_or_held_twice(store: RunStore) -> None:
+    run = store.create("alpha", NOON)
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    holder = context.Process(target=_hold, args=(run.path, ready))
+    holder.start()
+    try:
+        assert ready.wait(30)
+        assert run.engine_pid() == holder.pid
+        with pytest.raises(RuntimeError, match="still running"):
+            run.delete()
+        with pytest.raises(BlockingIOError), run.lock():
+            pass
+    finally:
+        holder.kill()
+        holder.join()
+    assert not run.alive()
+    run.delete()
+    assert store.list() == []
+
+
+def test_nothing_to_stop(store: RunStore) -> None:
+    assert store.create("alpha", NOON).stop() is False
+
+
+def test_a_list_survives_runs_that_cannot_be_read(store: RunStore) -> None:
+    whole_run(store.create("good", NOON).journal)
+    store.create("empty", NOON)
+    store.create("garbage", NOON).journal.write_bytes(b"\xff\x00garbage\n")
+    store.create("folder", NOON).journal.mkdir()
+    (store.root / "stray-file").write_text("x")
+    statuses = {summary.id.split("-", 2)[2]: summary.status for summary in summaries(store)}
+    assert statuses == {
+        "good": "complete",
+        "empty": "empty",
+        "garbage": "empty",
+        "folder": "empty",
+    }
+    assert json.dumps([summary.as_json() for summary in summaries(store)])
+
+
+def test_a_packed_run_opens_elsewhere(store: RunStore, tmp_path: Path) -> None:
+    run = store.create("alpha", NOON)
+    whole_run(run.journal)
+    (run.artifacts / "trace.json").write_text("{}")
+    target = tmp_path / "a.llmprof"
+    pack(run, target)
+    assert zipfile.ZipFile(target).namelist() == [NAME, "artifacts/trace.json"]
+    assert open_view(target).outcome == "complete"
+    assert open_view(run.path).outcome == "complete"
+    assert open_view(run.journal).outcome == "complete"
+
+
+def test_a_journal_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "MAX_JOURNAL_BYTES", 1 << 20)
+    target = tmp_path / "bomb.llmprof"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(NAME, b"\0" * (4 << 20))
+    with pytest.raises(PackError, match="over"):
+        open_view(target)
+
+
+def test_a_zip_without_a_journal_is_no_run(tmp_path: Path) -> None:
+    target = tmp_path / "other.zip"
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr("../../evil", b"x")
+    with pytest.raises(PackError, match="not a packed run"):
+        open_view(target)
+    assert [path.name for path in tmp_path.iterdir()] == ["other.zip"]
