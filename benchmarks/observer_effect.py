@@ -20,7 +20,7 @@ import torch
 
 from llmprof.core.engine.request import Request
 from llmprof.core.presets import select_models
-from llmprof.core.spec import Case, Mode
+from llmprof.core.spec import Case
 from llmprof.core.worker.clock import build_clock
 from llmprof.core.worker.environment import resolve
 from llmprof.core.worker.job import Job
@@ -114,4 +114,4 @@ def _no_edge(index: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))  # type: ignore[arg-type]
+    sys.exit(main(*sys.argv[1:]))

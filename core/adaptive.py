@@ -23,6 +23,9 @@ MIN_SECONDS = 0.5  # measured time in all
 MEASURE_BUDGET_S = 15.0
 NORMAL_95 = 1.96
 
+NOT_STEADY = "not steady"  # how a reason begins that names an unmet condition
+NOT_MET = "target not met"
+
 
 def unsteady(samples: Sequence[float]) -> str | None:
     """The first condition of steadiness that the last WINDOW samples miss, None if steady.
@@ -60,9 +63,9 @@ def warmup_stop(samples: Sequence[float], elapsed_s: float, most: int) -> str | 
     if missing is None:
         return f"steady after {len(samples)} steps"
     if len(samples) >= most:
-        return f"not steady after {most} steps, the most there may be: {missing}"
+        return f"{NOT_STEADY} after {most} steps, the most there may be: {missing}"
     if elapsed_s >= WARMUP_BUDGET_S:
-        return f"not steady within {WARMUP_BUDGET_S:g} s: {missing}"
+        return f"{NOT_STEADY} within {WARMUP_BUDGET_S:g} s: {missing}"
     return None
 
 
@@ -114,11 +117,10 @@ def measure_stop(
     if missing is None:
         return f"95 % interval ±{relative_ci(samples):.2g} % after {n} steps"
     if n >= most:
-        return f"target not met within {most} steps: {missing}{_outlook(samples, target_percent)}"
+        return f"{NOT_MET} within {most} steps: {missing}{_outlook(samples, target_percent)}"
     if elapsed_s >= MEASURE_BUDGET_S and n >= 2:
         return (
-            f"target not met within {MEASURE_BUDGET_S:g} s: {missing}"
-            f"{_outlook(samples, target_percent)}"
+            f"{NOT_MET} within {MEASURE_BUDGET_S:g} s: {missing}{_outlook(samples, target_percent)}"
         )
     return None
 

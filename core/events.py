@@ -171,11 +171,15 @@ class LiveAllocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavedBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a module saves for backward: storages counted once, parameters left out."""
+    """What modules save for backward: storages counted once, parameters left out.
+
+    Modules alike but for a number are one, `blocks.*.ffn`, with the bytes of all of them.
+    """
 
     module: str
     bytes: int
     tensors: int
+    modules: int = 1
 
 
 class MemoryPhase(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,33 +189,6 @@ class MemoryPhase(msgspec.Struct, frozen=True, kw_only=True):
     phase: str
     peak_bytes: int
     after_bytes: int
-
-
-class MemoryTimeline(Event, frozen=True, kw_only=True):
-    """Recorded steps, allocation by allocation; the points are an artifact of the run.
-
-    Bytes are requested bytes unless they are called allocated or reserved. Categories sum to
-    the level at every point. `overflow`: the recorder's ring was full and the start is lost.
-    """
-
-    case: int
-    artifact: str  # memory-N.json.gz: core/memory/points.py reads it
-    source: Literal["cuda allocator", "cpu tensors"]
-    steps: int
-    entries: int
-    peak_bytes: int
-    at_peak: dict[str, int]
-    before: dict[str, int]  # by category, before the first recorded step
-    phases: tuple[MemoryPhase, ...]
-    largest: tuple[LiveAllocation, ...]
-    saved: tuple[SavedBytes, ...] = ()
-    overflow: bool = False
-    requested_peak_bytes: int | None = None  # what the allocator itself counted
-    allocated_peak_bytes: int | None = None
-    allocated_bytes: int | None = None  # after the steps
-    reserved_bytes: int | None = None
-    driver_used_bytes: int | None = None  # of the whole card, as the driver counts
-    snapshot: str | None = None  # pickle for pytorch.org/memory_viz
 
 
 class Predicted(Event, frozen=True, kw_only=True):
@@ -303,6 +280,34 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
     load1: float | None = None
+
+
+class MemoryTimeline(Event, frozen=True, kw_only=True):
+    """Recorded steps, allocation by allocation; the points are an artifact of the run.
+
+    Bytes are requested bytes unless they are called allocated or reserved. Categories sum to
+    the level at every point. `overflow`: the recorder's ring was full and the start is lost.
+    """
+
+    case: int
+    artifact: str  # memory-N.json.gz: core/memory/points.py reads it
+    source: Literal["cuda allocator", "cpu tensors"]
+    steps: int
+    entries: int
+    peak_bytes: int
+    at_peak: dict[str, int]
+    before: dict[str, int]  # by category, before the first recorded step
+    phases: tuple[MemoryPhase, ...]
+    largest: tuple[LiveAllocation, ...]
+    saved: tuple[SavedBytes, ...] = ()
+    overflow: bool = False
+    requested_peak_bytes: int | None = None  # what the allocator itself counted
+    allocated_peak_bytes: int | None = None
+    allocated_bytes: int | None = None  # after the steps
+    reserved_bytes: int | None = None
+    driver_used_bytes: int | None = None  # of the whole card, as CUDA counts
+    card: CardSample | None = None  # the same moment as NVML sees it
+    snapshot: str | None = None  # pickle for pytorch.org/memory_viz
 
 
 class DeviceSample(Event, frozen=True, kw_only=True):

@@ -50,6 +50,8 @@ def build_experiment(name: str, overrides: dict[str, Any], *, smoke: bool = Fals
     fields = _merged(preset, small if smoke else {}, overrides)
     fields["name"] = name
     fields["models"] = [msgspec.to_builtins(model) for model in _shapes(fields)]
+    if "variants" in overrides:
+        fields["variants"] = _variants(name, preset, overrides["variants"])
     try:
         experiment = msgspec.convert(fields, Experiment)
     except msgspec.ValidationError as error:
@@ -89,6 +91,16 @@ def _shapes(fields: dict[str, Any]) -> list[Any]:
     if not all(isinstance(width, int) for width in widths):
         raise SpecError(f"experiment {fields['name']}: widths must be whole numbers")
     return models + [attention_shape(width) for width in widths]
+
+
+def _variants(name: str, preset: dict[str, Any], labels: list[str]) -> list[dict[str, Any]]:
+    """Those of an experiment's variants that have these labels, in its own order."""
+    known = {variant.get("label", ""): variant for variant in preset.get("variants", ())}
+    missing = [label for label in labels if label not in known]
+    if missing:
+        there = f"there are {', '.join(known)}" if known else "it has none"
+        raise SpecError(f"experiment {name} has no variant {clean(missing[0], 60)!r}; {there}")
+    return [variant for label, variant in known.items() if label in labels]
 
 
 def _parse(text: str, source: str) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from llmprof.core import intervals as iv
 from llmprof.core.blocks import LEVELS, Block, Energy, Level, energy_of, throttling, work_of_others
 from llmprof.core.devices.matching import match
-from llmprof.core.events import CardProcess
+from llmprof.core.events import CardProcess, Environment
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.series import CardHistoryView
 from llmprof.core.steps import StepsView
@@ -67,7 +67,10 @@ class CaseDevice:
 
 def run_card(view: RunView) -> CardHistoryView | None:
     """The card that the run's workers used, matched by UUID or bus id."""
-    environment = view.environment
+    return _card_of(view, view.environment)
+
+
+def _card_of(view: RunView, environment: Environment | None) -> CardHistoryView | None:
     if environment is None or environment.device == "cpu":
         return None
     lasts = [card.last for card in view.cards.values() if card.last is not None]
@@ -79,13 +82,12 @@ def run_card(view: RunView) -> CardHistoryView | None:
 
 def join_run(view: RunView) -> tuple[CaseDevice, ...]:
     """Every case of a run."""
-    card = run_card(view)
-    return tuple(_join(view, case, card) for case in view.cases)
+    return tuple(join_case(view, case) for case in view.cases)
 
 
 def join_case(view: RunView, case: CaseState) -> CaseDevice:
     """One case of a run."""
-    return _join(view, case, run_card(view))
+    return _join(view, case, _card_of(view, case.environment or view.environment))
 
 
 def verdicts(view: RunView, joined: CaseDevice) -> tuple[str, ...]:
@@ -163,9 +165,10 @@ def _join(view: RunView, case: CaseState, card: CardHistoryView | None) -> CaseD
 
 
 def _why_none(view: RunView, case: CaseState, card: CardHistoryView | None) -> str | None:
-    if view.environment is None:
+    environment = case.environment or view.environment
+    if environment is None:
         return "the device is not known yet"
-    if view.environment.device == "cpu":
+    if environment.device == "cpu":
         return "the case runs on the CPU"
     if not view.cards:
         sample = view.last_sample

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmprof.core.stats import Summary, student_t
@@ -43,3 +45,23 @@ def ratio(top: Summary | None, bottom: Summary | None) -> Ratio | None:
         part**2 / (s.n - 1) for part, s in zip(parts, (top, bottom), strict=True)
     )
     return Ratio(value, value * student_t(max(1, math.floor(freedom))) * math.sqrt(variance))
+
+
+def paired_ratio(top: Sequence[float], bottom: Sequence[float], turn: int) -> Ratio | None:
+    """Ratio of two interleaved series of equal length, turn by turn, so that drift cancels.
+
+    The geometric mean of the turns' ratios; the interval is Student's t over their logarithms.
+    None below two whole turns.
+    """
+    turns = min(len(top), len(bottom)) // turn
+    if turns < 2:
+        return None
+    logs = []
+    for start in range(0, turns * turn, turn):
+        above, below = (math.fsum(each[start : start + turn]) for each in (top, bottom))
+        if above <= 0 or below <= 0:
+            return None
+        logs.append(math.log(above / below))
+    value = math.exp(statistics.fmean(logs))
+    half = student_t(turns - 1) * statistics.stdev(logs) / math.sqrt(turns)
+    return Ratio(value, value * half)

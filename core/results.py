@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+import msgspec
+
 from llmprof.core import events as ev
 from llmprof.core.series import CardHistory, CardHistoryView, Series, SeriesView
 from llmprof.core.spec import PHASES, Case, Experiment, Phase
@@ -98,7 +100,7 @@ class RunView:
     host_cpu: SeriesView = field(default_factory=SeriesView)
     host_memory: SeriesView = field(default_factory=SeriesView)
     cards: dict[int, CardHistoryView] = field(default_factory=dict)
-    last_sample: ev.DeviceSample | None = None
+    last_sample: ev.DeviceSample | None = None  # with all that is known of its cards
     log: tuple[ev.Log, ...] = ()
     last_t: int = 0
     events: int = 0
@@ -271,11 +273,15 @@ class Reducer:
         )
 
     def _sample(self, event: ev.DeviceSample) -> None:
-        self._view = replace(self._view, last_sample=event)
         self._host_cpu.append(event.t, event.host.cpu_percent)
         self._host_memory.append(event.t, event.host.memory_used_bytes)
+        known = []
         for card in event.cards:
-            self._cards.setdefault(card.index, CardHistory()).append(event.t, card)
+            history = self._cards.setdefault(card.index, CardHistory())
+            history.append(event.t, card)
+            known.append(history.last or card)
+        sample = msgspec.structs.replace(event, cards=tuple(known))
+        self._view = replace(self._view, last_sample=sample)
 
 
 def phase_index(phase: Phase) -> int:

@@ -79,6 +79,11 @@ class CardHistory:
         self._last: CardSample | None = None
         self._others: tuple[tuple[int, tuple[CardProcess, ...]], ...] = ()
 
+    @property
+    def last(self) -> CardSample | None:
+        """The newest known state: a sample holds only what was due."""
+        return self._last
+
     def append(self, t: int, card: CardSample) -> None:
         """Take one sample of the card."""
         self._last = card if self._last is None else merge_card(self._last, card)

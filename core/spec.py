@@ -292,9 +292,13 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         """A case of the kernels probe with the options that only this probe has."""
         if case.probe != "kernels":
             return case
+        if self.profile_steps < 1:
+            raise SpecError("--profile-steps must be at least 1")
         return msgspec.structs.replace(
             case,
             measure_steps=self.profile_steps,
+            target_percent=None,
+            interleaved=False,
             stacks=self.stacks,
             trace=self.trace,
             nvtx=self.nvtx,

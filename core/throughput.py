@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llmprof.core.cards import match_device
 from llmprof.core.events import Environment
-from llmprof.core.predict.flops import mfu, mfu_convention, step_flops
+from llmprof.core.predict.flops import mfu, step_flops
 from llmprof.core.results import CaseState
 from llmprof.core.spec import Case
+
+MFU_CONVENTION = (
+    "MFU: 6N + 12·n·d·L operations a training token and 2N + 4·n·d·L forward, N without the input "
+    "embedding, attention counted in full, backward twice the forward, over the dense peak of the "
+    "dtype used."
+)
 
 
 @dataclass(frozen=True)
@@ -32,13 +39,13 @@ class Throughput:
     mfu: float | None  # a fraction; above 1 the time or the peak is wrong
     of_ceiling: float | None  # of the matmul rate that `llmprof calibrate` reached here
 
-    @property
-    def convention(self) -> str | None:
-        """One line to print beside the MFU: what was counted and what it was divided by."""
-        if self.peak is None:
-            return None
-        line = mfu_convention(self.peak.precision, self.peak.tflops, self.peak.card)
-        return f"{line} ({self.peak.source})" if self.peak.source else line
+
+def denominators(peaks: Iterable[Peak]) -> str:
+    """What each precision's rate is divided by, and where that figure is from."""
+    listed = list(peaks)
+    parts = "; ".join(f"{peak.precision} {peak.tflops:g} TFLOP/s" for peak in listed)
+    whose = dict.fromkeys(f"{peak.card} ({peak.source})" for peak in listed)
+    return f"Dense peaks of {', '.join(whose)}: {parts}"
 
 
 def peak_of(case: Case, environment: Environment | None, given: float | None) -> Peak | None:

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -26,8 +26,8 @@ from llmprof.tui.driver import BACKLOG, TerminalDriver
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.index import RunIndex
 from llmprof.tui.look import UNICODE, Look
-from llmprof.tui.palette import Palette
 from llmprof.tui.monitor import Monitoring
+from llmprof.tui.palette import Palette
 from llmprof.tui.screens.ask import AskDialog, Choice
 from llmprof.tui.screens.dialog import Dialog
 from llmprof.tui.screens.export import ExportDialog
@@ -105,6 +105,10 @@ class LlmprofApp(App[None]):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our variables in themes that do not have them."""
         return themes.variables(self.current_theme.dark)
+
+    def on_load(self) -> None:
+        """Tasks start as on Python 3.11: eager ones compose inputs before a screen is there."""
+        asyncio.get_running_loop().set_task_factory(None)
 
     def on_mount(self) -> None:
         """Signals, theme, first view, timer; the engine is warmed after the first frame."""
@@ -241,7 +245,7 @@ class LlmprofApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Find a command by name."""
-        if not CommandPalette.is_open(self):
+        if not CommandPalette.is_open(cast("App[object]", self)):
             self.push_screen(CommandPalette(placeholder="find a command", id="--command-palette"))
 
     def action_theme(self) -> None:

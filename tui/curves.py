@@ -7,12 +7,13 @@ import math
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.series import SeriesView
 from llmprof.core.spec import Phase
-from llmprof.core.stats import student_t
+from llmprof.core.stats import Summary, student_t
 from llmprof.core.steps import StepsView
 from llmprof.tui.chart.envelope import Envelope
 
 OUTLIER_CHECK = 4000  # beyond so many samples outliers are looked for when the case is done
 FARTHEST = 1.75  # times the mean: beyond it an outlier stands at the chart's edge
+LONGEST_MS = 1e10  # a step of four months is none
 WIDTH_S = 0.002  # first stretch of an envelope
 
 
@@ -73,15 +74,15 @@ class CaseCurves:
 
     def _take(self, case: CaseState, steps: StepsView, start: int, *, measured: bool) -> None:
         times = steps.start_ns(start)
-        walls = steps.wall_ms(start)
-        totals = steps.total_ms(start)
+        walls = [wall if math.isfinite(wall) else 0.0 for wall in _plausible(steps.wall_ms(start))]
+        totals = _plausible(steps.total_ms(start))
         if self.origin_ns is None:
             self.origin_ns = times[0]
         # A step stands at its middle.
         xs = [self.seconds(t) + wall / 2000 for t, wall in zip(times, walls, strict=True)]
         self.phases["total"].extend(xs, totals)
         for phase in case.case.phases:
-            values = steps.device_ms(phase, start)
+            values = _plausible(steps.device_ms(phase, start))
             if len(values) == len(xs):
                 self.phases[phase].extend(xs, values)
                 if measured:
@@ -90,7 +91,7 @@ class CaseCurves:
         self.last = max(self.last, end)
         if measured:
             self._mean("total", totals)
-            self.highest = max(totals) if self.highest is None else max(self.highest, *totals)
+            self.highest = max([self.highest or 0.0, *(t for t in totals if math.isfinite(t))])
         else:
             self.warmup_end = end
 
@@ -108,6 +109,8 @@ class CaseCurves:
     def _mean(self, name: str, values: list[float]) -> None:
         running = self.running[name]
         for value in values:
+            if not math.isfinite(value):
+                continue
             running.add(value)
             if name == "total" and (half := running.ci95) is not None:
                 at = float(running.n)
@@ -116,12 +119,25 @@ class CaseCurves:
                 self.high.append(at, running.mean + half)
 
 
+def total_of(case: CaseState) -> Summary | None:
+    """The summary of a case's steps; None for figures that a damaged journal made absurd."""
+    try:
+        return case.total
+    except (ValueError, OverflowError):
+        return None
+
+
 def outliers(case: CaseState) -> list[int]:
     """Positions of measured steps that are outliers; [] while a long case is running."""
-    if case.total is None if case.done else len(case.measured) > OUTLIER_CHECK:
+    if not case.done and len(case.measured) > OUTLIER_CHECK:
         return []
-    total = case.total
+    total = total_of(case)
     return [] if total is None else sorted((*total.mild, *total.severe))
+
+
+def _plausible(values: list[float]) -> list[float]:
+    """Times as they are, NaN for what can be no time of a step."""
+    return [value if 0 <= value < LONGEST_MS else math.nan for value in values]
 
 
 class DeviceCurves:

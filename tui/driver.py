@@ -88,6 +88,8 @@ class TerminalDriver(LinuxDriver):
                         self._hung_up()
                         return
                     text = decode(data).replace("\ufffd", "")
+                    if is_paste(text):
+                        text = f"\x1b[200~{text}\x1b[201~"
                     for message in parser.feed(text) if text else ():  # "" would mean the end
                         self.process_message(message)
                 for message in parser.tick():
@@ -106,6 +108,14 @@ class TerminalDriver(LinuxDriver):
         if not self._reported and not self.exit_event.is_set():
             self._reported = True
             os.kill(os.getpid(), signal.SIGHUP)
+
+
+def is_paste(text: str) -> bool:
+    """Whether text came too fast for fingers: a paste into a terminal that does not bracket it.
+
+    One key held down repeats itself; keys of a keyboard protocol begin with escape.
+    """
+    return len(text) > 2 and "\x1b" not in text and len(set(text)) > 1
 
 
 def _wait_writable(fd: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from llmprof.core.journal import Follower
 from llmprof.core.results import RunView
+from llmprof.tui.curves import total_of
 
 POLL_S = 0.1
 JOIN_S = 2.0
@@ -86,5 +87,5 @@ class Feed:
         view = follower.view()
         for case in view.cases:
             if case.done:  # worked out here, not on the event loop
-                _ = case.total, case.summaries
+                total_of(case)
         self._latest = Snapshot(view, self._latest.version + 1, loading)

@@ -11,6 +11,7 @@ from llmprof.core.results import RunView
 from llmprof.core.runlist import RunSummary, summarize
 from llmprof.core.runs import Run, RunStore
 from llmprof.core.text import clean
+from llmprof.tui.curves import total_of
 
 PERIOD_S = 1.0
 JOIN_S = 2.0
@@ -97,9 +98,9 @@ class RunIndex:
 def headline(view: RunView) -> str:
     """The fastest and slowest measured case, or the only one."""
     means = [
-        (case.total.mean, clean(case.case.model.name, 40), case.case.mode)
+        (total.mean, clean(case.case.model.name, 40), case.case.mode)
         for case in view.cases
-        if case.status == "ok" and case.total is not None
+        if case.status == "ok" and (total := total_of(case)) is not None
     ]
     if not means:
         return ""

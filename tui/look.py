@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import locale
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from llmprof.tui.chart.plot import ASCII_GLYPHS, UNICODE_GLYPHS, Glyphs
 
@@ -74,13 +74,19 @@ _PLAIN = str.maketrans(
 
 
 def is_utf8() -> bool:
-    """Whether this process's locale writes UTF-8."""
-    wanted = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or ""
-    if wanted in ("", "C", "POSIX"):
-        # Python turns UTF-8 mode on for the C locale; the terminal was still not promised any.
+    """Whether this process's locale, as it was asked for, writes UTF-8."""
+    env = os.environ
+    ctype = "" if _coerced() else env.get("LC_CTYPE")
+    wanted = env.get("LC_ALL") or ctype or env.get("LANG") or "C"
+    return wanted.partition(".")[2].partition("@")[0].lower().replace("-", "") == "utf8"
+
+
+def _coerced() -> bool:
+    """Whether Python put LC_CTYPE there itself: PEP 538 turns the C locale into C.UTF-8."""
+    try:
+        return b"\0LC_CTYPE=" not in b"\0" + Path("/proc/self/environ").read_bytes()
+    except OSError:
         return False
-    encoding = wanted.partition(".")[2].partition("@")[0] or locale.getencoding()
-    return encoding.lower().replace("-", "") == "utf8"
 
 
 def choose_look(ascii_only: bool | None = None) -> Look:

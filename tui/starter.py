@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -79,13 +81,16 @@ class EngineStarter:
         return None if self._running is None else self._running.poll()
 
     def dismiss(self) -> None:
-        """Close the idle engine's input, which ends it."""
+        """End the idle engine and what it has begun to load; it has nothing to lose."""
         with self._lock:
             self._closed = True
             engine, self._idle = self._idle, None
         if engine is not None:
             with contextlib.suppress(OSError):
+                os.killpg(engine.pid, signal.SIGKILL)  # it leads a group of its own
+            with contextlib.suppress(OSError):
                 engine.dismiss()
+            engine.wait()
 
 
 class ReplayStarter:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from llmprof.tui.screens.bench import BenchView
+from llmprof.tui.screens.kernels import KernelsView
 from llmprof.tui.screens.monitor import MonitorView
 from llmprof.tui.screens.runs import RunsView
 from llmprof.tui.screens.view import View
 
-VIEWS: tuple[type[View], ...] = (BenchView, RunsView, MonitorView)
+VIEWS: tuple[type[View], ...] = (BenchView, RunsView, KernelsView, MonitorView)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from llmprof.core.text import clean
+
+T = TypeVar("T")
 
 # Return codes of nvml.h; the numbers are part of its ABI.
 SUCCESS = 0
@@ -129,6 +132,19 @@ class Api:
         if code in _WORDS:
             return Unavailable(_WORDS[code], code)
         return Unavailable(f"{_words(error, code)} ({name})", code)
+
+
+def guarded(read: Callable[..., T], *arguments: Any) -> T:
+    """Call what works on the binding's structures. Raises Unavailable and nothing else.
+
+    A binding may give other structures than its version says.
+    """
+    try:
+        return read(*arguments)
+    except Unavailable:
+        raise
+    except Exception as error:
+        raise Unavailable(f"{type(error).__name__} in the binding") from None
 
 
 def checked(value: Any, highest: float = math.inf) -> float:

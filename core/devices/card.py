@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-import psutil
-
 from llmprof.core.devices import throttle
-from llmprof.core.devices.binding import Api, Unavailable
+from llmprof.core.devices.binding import Api, Unavailable, guarded
 from llmprof.core.devices.energy import EnergyMeter
 from llmprof.core.devices.gpm import METRIC_IDS, PERIOD_S, ActivityReader
 from llmprof.core.devices.identity import CardIdentity, read_identity
@@ -18,12 +15,11 @@ from llmprof.core.devices.processes import Identity, ProcessReader, other_metric
 from llmprof.core.devices.readers import READERS, SLOW, Reader
 from llmprof.core.devices.schedule import Slot
 from llmprof.core.devices.source import Clock
+from llmprof.core.devices.unified import shares_host_memory, unified_memory
 from llmprof.core.events import CardProcess, CardSample, Metric
 
 REOPEN_S = 5.0  # between attempts to find a lost card again
 POLL_BUDGET_S = 0.1  # a poll over it leaves what is not due every time to the next one
-# Cards whose memory is the host's, by a part of their name (NVML has no flag for it).
-UNIFIED_NAMES = ("GB10", "Thor", "Orin", "Xavier", "Tegra")
 Identify = Callable[[int, int | None], Identity]
 
 
@@ -169,14 +165,12 @@ class Card:
         """A reading and whether it failed for now; None when the card was lost by it."""
         start = self._clock()
         try:
-            values = reader.read(self._api, self._handle)
+            values = guarded(reader.read, self._api, self._handle)
         except Unavailable as error:
             if error.lost:
                 self._lose(error.reason)
                 return None
             reason, permanent = error.reason, error.permanent
-        except Exception as error:  # a binding that gives other structures than its version says
-            reason, permanent = f"{type(error).__name__} in the binding", False
         else:
             now = self._clock()
             slot.done(now / 1e9, (now - start) / 1e9)
@@ -202,7 +196,7 @@ class Card:
             return None
         total = (metrics.get("memory_total") or self._latest.get("memory_total") or _NONE).value
         try:
-            processes = self._processes.read(self._api, self._handle, total)
+            processes = guarded(self._processes.read, self._api, self._handle, total)
         except Unavailable as error:
             now = self._clock()
             self._process_slot.failed(now / 1e9, (now - start) / 1e9, permanent=error.permanent)
@@ -221,7 +215,7 @@ class Card:
         if self._activity is None or not self._activity_slot.is_due(start / 1e9):
             return {}
         try:
-            metrics = self._activity.read(start / 1e9)
+            metrics = guarded(self._activity.read, start / 1e9)
         except Unavailable as error:
             self._activity_slot.failed(start / 1e9, 0.0, permanent=error.permanent)
             return {name: Metric(None, error.reason) for name in METRIC_IDS}
@@ -242,23 +236,15 @@ class Card:
     @property
     def _unified(self) -> bool:
         # The name alone is not enough: a card that reports its memory has memory.
-        return self._no_memory and any(
-            part.lower() in self.identity.name.lower() for part in UNIFIED_NAMES
-        )
+        return self._no_memory and shares_host_memory(self.identity.name)
 
     def _unify(self, metrics: dict[str, Metric], processes: tuple[CardProcess, ...] | None) -> None:
-        """On a card without memory of its own: what its processes hold, and the host's total."""
-        if not self._unified:
-            return
-        for name in ("memory_used", "memory_total"):
-            metrics.pop(name, None)
-        if processes is None:
-            return
-        sizes = [process.memory_bytes for process in processes]
-        if None not in sizes:
-            metrics["memory_used"] = Metric(float(sum(size or 0 for size in sizes)))
-        with contextlib.suppress(psutil.Error, OSError):
-            metrics["memory_total"] = Metric(float(psutil.virtual_memory().total))
+        """On a card without memory of its own its processes' and the host's stand for it."""
+        if self._unified:
+            for name in ("memory_used", "memory_total"):
+                metrics.pop(name, None)
+            if processes is not None:
+                metrics.update(unified_memory(processes))
 
 
 _NONE = Metric(None)

@@ -10,7 +10,7 @@ from llmprof.core.events import Metric
 
 # nvmlGpmMetricId_t
 METRIC_IDS = {"sm_activity": 2, "sm_occupancy": 3, "tensor_activity": 5, "dram_activity": 10}
-SHORTEST_S, LONGEST_S = 0.1, 10.0  # between the two samples that a figure is made of
+SHORTEST_S, LONGEST_S = 0.1, 120.0  # between the two samples that a figure is made of
 PERIOD_S = 1.0
 
 

@@ -19,6 +19,7 @@ _LIBRARY = (  # what cuBLAS and cuDNN write out at length in their kernels' name
     (re.compile(r"generated_fort_native_"), ""),
     (re.compile(r"(tile)size|(s)tage(?=\d)|(w)arpsize|(w)arpgroupsize"), r"\1\2\3\4"),
     (re.compile(r"align([ac]\d)_align([ac]\d)"), r"\1\2"),
+    (re.compile(r"_(b?f\d\d)\1_(t?)\1\1_\1_"), r"_\2\1_"),  # f32f32_tf32f32_f32 is tf32
 )
 _OUTER = re.compile(
     r"(?:vectorized|unrolled|legacy)?_?elementwise_kernel(?:_manual_unroll|_with_index)?"

@@ -115,7 +115,8 @@ class _Plot:
             size = self.top * fraction / 4
             out.append(_text(LEFT - 6, self.y(size) + 4, f"{size / self.unit:g}", anchor="end"))
             t_us = self.span * fraction / 4
-            out.append(_text(self.x(t_us), bottom + 16, f"{t_us / 1000:.1f}", anchor="middle"))
+            anchor = "end" if fraction == 4 else "middle"
+            out.append(_text(self.x(t_us), bottom + 16, f"{t_us / 1000:,.1f}", anchor=anchor))
         return out
 
     def peak(self) -> list[str]:
@@ -132,7 +133,9 @@ class _Plot:
     def legend(self) -> list[str]:
         """Categories with their bytes at the peak."""
         out = []
-        shown = [(n, s) for n, s in zip(CATEGORIES, self.points.at_peak, strict=True) if s]
+        least = self.unit / 200  # smaller would read 0.00
+        named = zip(CATEGORIES, self.points.at_peak, strict=True)
+        shown = [(name, size) for name, size in named if size >= least]
         for index, (name, size) in enumerate(shown):
             x = LEFT + (index % 4) * 225
             y = HEIGHT - 36 + (index // 4) * 20

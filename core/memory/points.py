@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ from llmprof.core.memory.timeline import OPEN, Timeline
 from llmprof.core.predict.tape import CATEGORIES
 
 MAX_POINTS = 4000
+MAX_BYTES = 64 << 20
 
 
 class Points(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,17 +65,22 @@ def save(points: Points, path: Path) -> None:
     path.write_bytes(gzip.compress(msgspec.json.encode(points), 6))
 
 
-def load(path: Path, limit: int = 64 << 20) -> Points:
-    """Read points; the file is untrusted. Raises OSError or ValueError."""
-    with gzip.open(path) as file:
+def load(path: Path, limit: int = MAX_BYTES) -> Points:
+    """Read points from a file. Raises OSError or ValueError."""
+    return decode(path.read_bytes(), path.name, limit)
+
+
+def decode(packed: bytes, name: str, limit: int = MAX_BYTES) -> Points:
+    """Points from compressed JSON, which is untrusted. Raises OSError or ValueError."""
+    with gzip.open(io.BytesIO(packed)) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise ValueError(f"{path.name} is larger than {limit} bytes")
+        raise ValueError(f"{name} is larger than {limit} bytes")
     try:
         points = msgspec.json.decode(data, type=Points)
     except msgspec.DecodeError as error:
-        raise ValueError(f"{path.name}: {error}") from error
+        raise ValueError(f"{name}: {error}") from error
     shape = (len(points.levels), {len(column) for column in points.levels}, len(points.at_peak))
     if shape != (len(CATEGORIES), {len(points.t_us)}, len(CATEGORIES)):
-        raise ValueError(f"{path.name}: levels, times and categories do not match")
+        raise ValueError(f"{name}: levels, times and categories do not match")
     return points

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from llmprof.core.predict.tape import (
 )
 
 OPEN = -1
+_NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def _classify(timeline: Timeline, known: Known) -> None:
             block.category = OPTIMIZER
         elif (name := _gradient(block, known, ends)) is not None:
             block.category = GRADIENTS
-            timeline.names[block.start] = f"gradient of {name}"
+            timeline.names[block.start] = f"gradient of {alike(name)}"
         elif block.phase in ("forward", "loss"):
             end = ends.get((block.step, block.phase), OPEN)
             if _lives_at(block, end):
@@ -216,7 +218,7 @@ def largest(timeline: Timeline, limit: int) -> list[Live]:
     at = timeline.peak_at
     found: dict[tuple[int, str, str, str], int] = {}
     for held in timeline.held:
-        key = (held.size, CATEGORIES[held.category], "", held.name)
+        key = (held.size, CATEGORIES[held.category], "", alike(held.name))
         found[key] = found.get(key, 0) + 1
     for block in timeline.blocks:
         if block.start <= at and (block.end == OPEN or block.end > at):
@@ -225,6 +227,11 @@ def largest(timeline: Timeline, limit: int) -> list[Live]:
             found[key] = found.get(key, 0) + 1
     live = [Live(key[0], count, *key[1:]) for key, count in found.items()]
     return sorted(live, key=lambda each: (-each.total, each.what))[:limit]
+
+
+def alike(name: str) -> str:
+    """A module's or tensor's name with its numbers as stars: blocks.3.ffn is blocks.*.ffn."""
+    return _NUMBER.sub(".*", name)
 
 
 def _where(timeline: Timeline, block: Block) -> str:

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from llmprof.core.ratio import Ratio, paired_ratio, ratio
 from llmprof.core.report.groups import AXES
 from llmprof.core.report.table import Column
 from llmprof.core.results import CaseState
-from llmprof.core.spec import Case
+from llmprof.core.spec import TURN_STEPS, Case
 
 SWITCHES: dict[str, Any] = {
     "precision": "fp32",
@@ -40,6 +41,14 @@ def axes_of(states: Iterable[CaseState], *without: str) -> list[tuple[str, Colum
         for name, column in AXES
         if name not in without and len({getattr(case, name) for case in cases}) > 1
     ]
+
+
+def compare(top: CaseState, bottom: CaseState) -> Ratio | None:
+    """top's mean step over bottom's: turn by turn where both took turns, else by their means."""
+    if top.case.interleaved and bottom.case.interleaved:
+        series = top.measured.total_ms(), bottom.measured.total_ms()
+        return paired_ratio(*series, TURN_STEPS) or ratio(top.total, bottom.total)
+    return ratio(top.total, bottom.total)
 
 
 def switch_name(case: Case, base: Case) -> str:

@@ -114,6 +114,12 @@ def _notes(grid: Grid) -> list[str]:
     lines = ["Means of single steps; every cell ran in a fresh process."]
     lines += [line for way in grid.ways if (line := _growth(way, grid.column(way))) is not None]
     lines += _fastest(grid)
+    cold = [s.observed.compile_ms for s in grid.states if s.observed and s.observed.compile_ms]
+    if cold:
+        lines.append(
+            f"Compiling, cold and with the first step, took {format_number(min(cold) / 1e3, 0.1)} "
+            f"to {format_number(max(cold) / 1e3, 0.1)} s a cell and is in no mean."
+        )
     small = [state for state in grid.states if launch_bound(state)]
     if small:
         lengths = sorted({state.case.context_length for state in small})

@@ -106,6 +106,8 @@ def _configuration(case: Case) -> Case:
         case,
         probe="timing",
         measure_steps=1,
+        target_percent=None,
+        interleaved=False,
         stacks=False,
         trace=False,
         nvtx=False,

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from llmprof.core.ratio import ratio
-from llmprof.core.report.alike import alike, axes_of
+from llmprof.core.report.alike import alike, axes_of, compare
 from llmprof.core.report.groups import axis_cells, status_word
-from llmprof.core.report.sentences import launch_bound, mib, ms, peak_bytes, ref, times, why_not
+from llmprof.core.report.sentences import (
+    launch_bound,
+    mib,
+    ms,
+    on_card,
+    peak_bytes,
+    ref,
+    times,
+    why_not,
+)
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import CaseState, RunView
 
 MIB = 2**20
+LITTLE = 1.2  # a speed-up that calls for a reason
+MUCH_HOST = 0.7  # of the step spent on launching
+SAME = 1.0  # percent
 MIXED = ("bf16", "fp16")
 
 
@@ -66,31 +77,52 @@ def sentences(full: CaseState, mixed: CaseState) -> list[str]:
     """What mixed precision brought to one size, and why it may be little."""
     if full.total is None or mixed.total is None:
         return why_not([state for state in (full, mixed) if state.total is None])
-    found = ratio(full.total, mixed.total)
+    found = compare(full, mixed)
     if found is None:
         return []
     name = f"{full.case.model.name} in {mixed.case.precision}"
     if not found.changed:
         text = f"{name}: no difference that these steps show ({times(found)})"
+    elif found.value > 1:
+        text = f"{name} is faster: {ms(mixed.total)} against {ms(full.total)}, {times(found)}"
     else:
-        word = "faster" if found.value > 1 else "slower"
         text = (
-            f"{name} is {word}: {ms(mixed.total)} against {ms(full.total)}, "
-            f"a speed-up of {times(found)}"
+            f"{name} is slower: {ms(mixed.total)} against {ms(full.total)}, "
+            f"{times(found)} the speed"
         )
     if launch_bound(mixed):
         text += "; it is launch-bound, so faster kernels only wait for the host"
+    elif found.value < LITTLE and (mixed.host_share or 0) > MUCH_HOST and on_card(mixed):
+        share = 100 * (mixed.host_share or 0)
+        text += f"; the host needs {share:.0f} % of the step for launches, which leaves little"
+    return [f"{text}{_memory_words(full, mixed)} {ref(full, mixed)}."]
+
+
+def _memory_words(full: CaseState, mixed: CaseState) -> str:
+    """What happened to the peak of the step, and of its forward where autocast's copies show."""
     before, after = peak_bytes(full), peak_bytes(mixed)
-    if before and after:
-        less = 100 * (after / before - 1)
-        text += f"; peak memory {mib(before)} to {mib(after)} ({less:+.0f} %)"
-        if after > before:
-            text += ", since autocast keeps half-precision copies of the weights"
-    return [f"{text} {ref(full, mixed)}."]
+    if not before or not after:
+        return ""
+    change = 100 * (after / before - 1)
+    text = f"; peak memory {mib(before)} to {mib(after)}"
+    text += " (the same)" if abs(change) < SAME else f" ({change:+.0f} %)"
+    forward = forward_peak(full), forward_peak(mixed)
+    if forward[0] and forward[1] and forward[1] > (1 + SAME / 100) * forward[0]:
+        text += (
+            f"; within the forward it rises from {mib(forward[0])} to {mib(forward[1])}, since "
+            "autocast keeps half-precision copies of the weights beside the fp32 ones"
+        )
+    return text
+
+
+def forward_peak(state: CaseState) -> int | None:
+    """Highest level within the forward of the memory step."""
+    edges = () if state.memory is None else state.memory.edges
+    return next((edge.peak_bytes for edge in edges if edge.phase == "forward"), None)
 
 
 def _figures(full: CaseState, mixed: CaseState) -> tuple[Cell, ...]:
-    found = ratio(full.total, mixed.total)
+    found = compare(full, mixed)
     speed: tuple[Cell, ...] = (None, None)
     if found is not None:
         half = found.half or 0.01

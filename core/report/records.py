@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from llmprof.core.lint import verdicts
+from llmprof.core.lint import Verdict, lint
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.spec import PHASES
 from llmprof.core.stats import Summary
@@ -22,6 +23,7 @@ STATISTICS = ("n", "mean_ms", "std_ms", "median_ms", "min_ms", "max_ms", "cv_per
 def document(view: RunView) -> dict[str, Any]:
     """The whole run as JSON data; what a mode does not have is null."""
     environment = None if view.environment is None else msgspec.to_builtins(view.environment)
+    said = lint(view)
     return {
         "schema": SCHEMA,
         "run": view.run_id,
@@ -29,11 +31,11 @@ def document(view: RunView) -> dict[str, Any]:
         "command": list(view.command),
         "outcome": view.outcome or "interrupted",
         "environment": environment,
-        "cases": [case_document(state, view) for state in view.cases],
+        "cases": [case_document(state, said[state.index]) for state in view.cases],
     }
 
 
-def case_document(state: CaseState, view: RunView) -> dict[str, Any]:
+def case_document(state: CaseState, said: Iterable[Verdict]) -> dict[str, Any]:
     """One case as JSON data."""
     return {
         "config": config(state),
@@ -53,10 +55,7 @@ def case_document(state: CaseState, view: RunView) -> dict[str, Any]:
         "kernels": None if state.kernels is None else msgspec.to_builtins(state.kernels),
         "timeline": None if state.timeline is None else msgspec.to_builtins(state.timeline),
         "attention": None if state.lens is None else msgspec.to_builtins(state.lens),
-        "verdicts": [
-            {"rule": v.rule, "level": v.level, "text": v.text}
-            for v in verdicts(state, view.environment)
-        ],
+        "verdicts": [{"rule": v.rule, "level": v.level, "text": v.text} for v in said],
     }
 
 
@@ -130,8 +129,9 @@ def to_json(view: RunView) -> str:
 
 def to_csv(view: RunView) -> str:
     """One row a case, numeric cells bare, unknowns empty, columns stable and with units."""
-    rows = [flat(state, view) for state in view.cases]
-    names = list(flat(None, view)) if not rows else list(rows[0])
+    said = lint(view)
+    rows = [flat(state, said[state.index]) for state in view.cases]
+    names = list(flat(None)) if not rows else list(rows[0])
     out = io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
@@ -139,7 +139,7 @@ def to_csv(view: RunView) -> str:
     return out.getvalue()
 
 
-def flat(state: CaseState | None, view: RunView) -> dict[str, Any]:
+def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any]:
     """The CSV's columns of one case; without a case, the column names alone."""
     row: dict[str, Any] = dict.fromkeys(CSV_CONFIG)
     row |= dict.fromkeys(("parameters", "status", "failure_phase", "failure_message"))
@@ -159,7 +159,7 @@ def flat(state: CaseState | None, view: RunView) -> dict[str, Any]:
         "bytes_asked": None if state.failure is None else state.failure.bytes_asked,
         "peak_memory_bytes": None if state.memory is None else state.memory.peak_bytes,
         "host_share": state.host_share,
-        "verdicts": "; ".join(v.text for v in verdicts(state, view.environment)),
+        "verdicts": "; ".join(v.text for v in said),
     }
     for phase, values in phases(state).items():
         row |= {f"{phase}_{name}": value for name, value in (values or {}).items()}

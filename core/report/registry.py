@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterable
 
 from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.attention_lens import lens_tables
+from llmprof.core.report.ceilings import ceilings
+from llmprof.core.report.checks import checks
 from llmprof.core.report.coverage import coverage
+from llmprof.core.report.devices import devices
 from llmprof.core.report.kernel_timeline import launch_table, overhead_table, timeline_table
 from llmprof.core.report.kernels import gemm_table, kernel_tables
+from llmprof.core.report.memory_timeline import memory_tables
 from llmprof.core.report.precision import precision
+from llmprof.core.report.predicted import out_of_memory_advice, prediction_against
 from llmprof.core.report.scaling import scaling, throughput_table
 from llmprof.core.report.steps import memory, step_logs
 from llmprof.core.report.switches import switches
@@ -49,9 +54,15 @@ BUILDERS: dict[str, Builder] = {
     "gemms": gemm_table,
     "lens": lens_tables,
     "overhead": overhead_table,
+    "ceilings": ceilings,
     "M06": failures,
+    "checks": checks,
+    "devices": devices,
     "coverage": coverage,
     "memory": memory,
+    "predicted": prediction_against,
+    "advice": out_of_memory_advice,
+    "memory-timeline": memory_tables,
     "M07": step_logs,
 }
 

@@ -8,7 +8,7 @@ from llmprof.core.report.groups import axis_cells, status_word
 from llmprof.core.report.sentences import launch_bound, ref
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.results import CaseState, RunView
-from llmprof.core.throughput import Throughput, throughput
+from llmprof.core.throughput import MFU_CONVENTION, Throughput, denominators, throughput
 
 
 def scaling(view: RunView) -> Table | None:
@@ -119,9 +119,9 @@ def throughput_table(view: RunView) -> Table | None:
 
 
 def _conventions(view: RunView, found: list[tuple[CaseState, Throughput]]) -> tuple[str, ...]:
-    notes = dict.fromkeys(rates.convention for _, rates in found if rates.convention is not None)
-    if notes:
-        return ("By the wall clock of whole steps.", *(f"{note}." for note in notes))
+    peaks = dict.fromkeys(rates.peak for _, rates in found if rates.peak is not None)
+    if peaks:
+        return ("By the wall clock of whole steps.", f"{MFU_CONVENTION} {denominators(peaks)}.")
     name = "this device" if view.environment is None else view.environment.device_name
     return (
         "By the wall clock of whole steps; operations of the matrix products, backward twice the "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llmprof.core.lint import LAUNCH_BOUND
+from llmprof.core.lint.verdict import Context, waits_for_host
 from llmprof.core.ratio import Ratio
 from llmprof.core.report.table import format_number
 from llmprof.core.results import CaseState
@@ -47,9 +47,12 @@ def listing(items: Iterable[str]) -> str:
 
 def launch_bound(state: CaseState) -> bool:
     """Whether a card waited for the host in most of a case's steps."""
-    environment = state.environment
-    on_card = environment is not None and environment.device.startswith("cuda")
-    return on_card and state.host_share is not None and state.host_share >= LAUNCH_BOUND
+    return waits_for_host(state, Context(state.environment))
+
+
+def on_card(state: CaseState) -> bool:
+    """Whether a case ran on a CUDA card."""
+    return state.environment is not None and state.environment.device.startswith("cuda")
 
 
 def why_not(states: Iterable[CaseState]) -> list[str]:

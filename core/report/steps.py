@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmprof.core.joined import StepMark, join_case
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.spec import PHASES
@@ -12,13 +13,15 @@ MIB = 2**20
 
 def step_logs(view: RunView) -> list[Table]:
     """M07: a table a case: each step, warm-up apart, then mean ± std (CV)."""
-    return [step_log(state) for state in view.cases if state.steps_done]
+    return [
+        step_log(state, join_case(view, state).marks) for state in view.cases if state.steps_done
+    ]
 
 
-def step_log(state: CaseState) -> Table:
-    """M07 of one case."""
+def step_log(state: CaseState, disturbed: tuple[StepMark, ...] = ()) -> Table:
+    """M07 of one case; disturbed are the steps during which the card was slowed or shared."""
     phases = state.case.phases
-    marks = _marks(state.total)
+    marks = _marks(state.total, disturbed)
     rows: list[tuple[Cell, ...]] = []
     for kind, steps in (("warm-up", state.warmup), ("measured", state.measured)):
         for position, step in enumerate(steps):
@@ -78,10 +81,17 @@ def _mib(count: int | None) -> Cell:
     return None if count is None else Figure(count / MIB, 1.0)
 
 
-def _marks(total: Summary | None) -> dict[int, str]:
-    if total is None:
-        return {}
-    return dict.fromkeys(total.mild, "outlier") | dict.fromkeys(total.severe, "severe outlier")
+def _marks(total: Summary | None, disturbed: tuple[StepMark, ...]) -> dict[int, str]:
+    marks: dict[int, list[str]] = {}
+    for word, positions in (
+        ("outlier", total.mild if total else ()),
+        ("severe outlier", total.severe if total else ()),
+        ("throttled", [mark.position for mark in disturbed if mark.throttled]),
+        ("shared card", [mark.position for mark in disturbed if mark.shared]),
+    ):
+        for position in positions:
+            marks.setdefault(position, []).append(word)
+    return {position: ", ".join(words) for position, words in marks.items()}
 
 
 def _lines(state: CaseState) -> list[str]:

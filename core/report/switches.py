@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from llmprof.core.ratio import Ratio, ratio
-from llmprof.core.report.alike import SWITCHES, alike, axes_of, switch_name
+from llmprof.core.ratio import Ratio
+from llmprof.core.report.alike import SWITCHES, alike, axes_of, compare, switch_name
 from llmprof.core.report.groups import axis_cells, status_word
 from llmprof.core.report.sentences import (
     launch_bound,
@@ -74,9 +74,7 @@ def sentences(group: list[CaseState]) -> list[str]:
     name = base.case.model.name
     if base.total is None:
         return why_not(group)
-    measured = [
-        (state, found) for state in others if (found := ratio(base.total, state.total)) is not None
-    ]
+    measured = [(state, found) for state in others if (found := compare(base, state)) is not None]
     lines = []
     if measured:
         best, gain = max(measured, key=lambda pair: pair[1].value)
@@ -130,17 +128,21 @@ def _figures(state: CaseState, base: CaseState) -> tuple[Cell, ...]:
         compiled = "eager"
     if state.total is None:
         return (*(status_word(state),) * 6, compiled, "no figure")
-    found = ratio(base.total, state.total)
+    found = compare(base, state)
     before, after = peak_bytes(base), peak_bytes(state)
     return (
         Figure(state.total.mean, state.total.ci95),
         Figure(state.total.std, state.total.ci95),
         *_speed(found),
         None if after is None else Figure(after / MIB, 10.0),
-        None if not before or after is None else Figure(100 * (after / before - 1), 1.0),
+        None if not before or after is None else _percent(after / before - 1),
         compiled,
         _verdict(state, base, found),
     )
+
+
+def _percent(change: float) -> Figure:
+    return Figure(round(100 * change, 1) + 0.0, 1.0)  # no -0.0
 
 
 def _speed(found: Ratio | None) -> tuple[Cell, Cell]:

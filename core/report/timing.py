@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llmprof.core.lint import verdicts
+from llmprof.core.lint import lint
 from llmprof.core.predict.flops import forward_flops
 from llmprof.core.report.groups import (
     Group,
@@ -106,6 +106,7 @@ def steadiness(view: RunView) -> Table | None:
     """M05: how steady each case was, with the verdicts on it."""
     axes = [axis for axis in varying_axes(view) if axis[0] not in ("context_length", "batch_size")]
     rows: list[tuple[Cell, ...]] = []
+    said = lint(view)
     for state in view.cases:
         total = state.total
         if total is None:
@@ -124,7 +125,7 @@ def steadiness(view: RunView) -> Table | None:
                 Figure(total.std, total.ci95),
                 Figure(total.median, total.ci95),
                 Figure(total.cv_percent, 1.0),
-                "; ".join(v.text for v in verdicts(state, view.environment)) or "none",
+                "; ".join(v.text for v in said[state.index]) or "none",
             )
         )
     columns = (

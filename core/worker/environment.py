@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
 from llmprof.core import events as ev
+from llmprof.core.calibration import load_ceilings
 from llmprof.core.hostmem import available_bytes
 from llmprof.core.text import clean
 from llmprof.core.worker.failures import Unsupported
@@ -36,7 +38,8 @@ def read(device_name: str) -> ev.Environment:
     }
     own = _cuda(device) if device.type == "cuda" else _cpu()
     rate = matmul_tflops(device)
-    return ev.Environment(device=str(device), matmul_tflops=rate, **common, **own)
+    found = ev.Environment(device=str(device), matmul_tflops=rate, **common, **own)
+    return msgspec.structs.replace(found, ceilings=load_ceilings(found))
 
 
 def resolve(name: str) -> torch.device:

@@ -7,7 +7,6 @@ they are, steps under the profiler.
 from __future__ import annotations
 
 import contextlib
-import gc
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from llmprof.core.kernels.tables import class_ids, launch_sources
 from llmprof.core.kernels.windows import from_marks
 from llmprof.core.spec import Case
 from llmprof.core.worker.clock import PhaseClock, StepTimes, build_clock
+from llmprof.core.worker.compiling import compile_step
 from llmprof.core.worker.failures import Unsupported
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.kernel_ranges import (
@@ -32,7 +32,7 @@ from llmprof.core.worker.kernel_ranges import (
     mark_modules,
 )
 from llmprof.core.worker.observe import Observer
-from llmprof.core.worker.stepping import StepWriter, measure
+from llmprof.core.worker.stepping import StepWriter, measure, quiet_gc
 from llmprof.core.worker.timing import build
 from llmprof.core.worker.trainer import Trainer
 
@@ -54,22 +54,23 @@ def run(job: Job) -> None:
     trainer = build(job)
     case = job.case
     observer = Observer(trainer)
+    observer.compile_ms = compile_step(job, trainer)
     clock = build_clock(job.device, case.mode)
     steps = StepWriter(job)
     layer = _mark(trainer, case)
     probe = Profiler(job, trainer, clock)
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    with job.phase_of(clock):
-        measure(job, trainer, clock, steps, warmup=True)
-        steps.flush()
-        probe.record(1)  # a process's first session starts CUPTI and is not read
-        observer.begin()
-        session = probe.record(case.measure_steps, trace=_trace_path(job))
-        observer.end()
-        sources = _sources(probe, case)
-    gc.enable()
+    try:
+        with quiet_gc(), job.phase_of(clock):
+            measure(job, trainer, clock, steps, warmup=True)
+            steps.flush()
+            probe.record(1)  # a process's first session starts CUPTI and is not read
+            observer.begin()
+            session = probe.record(case.measure_steps, trace=_trace_path(job))
+            observer.end()
+            sources = _sources(probe, case)
+    except Unsupported:
+        job.phase = "profiler"
+        raise
     job.phase = "tables"
     for index, (times, loss) in enumerate(zip(session.times, session.losses, strict=True)):
         steps.write(index, times, loss, warmup=False)

@@ -5,12 +5,15 @@ The process is never used for timing: recording slows its steps.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from llmprof.core import events as ev
+from llmprof.core.devices.matching import match
+from llmprof.core.devices.nvml import NvmlCards
 from llmprof.core.memory.points import save, thin
 from llmprof.core.memory.timeline import Held, Timeline, base_of, build, largest
 from llmprof.core.predict.tape import CATEGORIES, INPUTS, OPTIMIZER, PARAMETERS
@@ -24,6 +27,7 @@ from llmprof.core.worker.trainer import Trainer, autocast
 WARMUP = 2  # the optimizer's state and cuBLAS's workspaces are there after the first
 STEPS = 2
 LARGEST = 20
+NVML_WAIT_S = 5.0
 
 
 def run(job: Job) -> None:
@@ -68,8 +72,18 @@ def _record_cuda(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimel
         allocated_bytes=torch.cuda.memory_allocated(job.device),
         reserved_bytes=torch.cuda.memory_reserved(job.device),
         driver_used_bytes=total - free,
+        card=_card(job.device),
         snapshot=snapshot,
     )
+
+
+def _card(device: torch.device) -> ev.CardSample | None:
+    """The card and its processes now, None where NVML cannot be read."""
+    reader = NvmlCards(owner=os.getpid(), wait_s=NVML_WAIT_S)
+    try:
+        return match(reader.read().cards, str(torch.cuda.get_device_properties(device).uuid), None)
+    finally:
+        reader.close()
 
 
 def _record_cpu(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimeline:
@@ -81,7 +95,11 @@ def _record_cpu(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimeli
 
 
 def _event(
-    job: Job, trainer: Trainer, timeline: Timeline, source: str, **measured: int | str | None
+    job: Job,
+    trainer: Trainer,
+    timeline: Timeline,
+    source: str,
+    **measured: int | str | ev.CardSample | None,
 ) -> ev.MemoryTimeline:
     name = f"memory-{job.index}.json.gz"
     save(thin(timeline), job.artifacts / name)
@@ -144,7 +162,7 @@ def named_tensors(trainer: Trainer) -> Iterator[Held]:
 
 
 def _tensors(trainer: Trainer) -> Iterator[tuple[str, Tensor, int]]:
-    names = {}
+    names: dict[Tensor, str] = {}
     for name, p in trainer.model.named_parameters():
         names[p] = name
         yield name, p, PARAMETERS
@@ -153,9 +171,7 @@ def _tensors(trainer: Trainer) -> Iterator[tuple[str, Tensor, int]]:
     yield "tokens", trainer.tokens, INPUTS
     yield "targets", trainer.targets, INPUTS
     if trainer.optimizer is not None:
-        for p, state in trainer.optimizer.state.items():
+        for owner, state in trainer.optimizer.state.items():
             for key, value in state.items():
-                if isinstance(value, Tensor) and value.device == p.device:
-                    yield f"{key} of {names[p]}", value, OPTIMIZER
-
-
+                if isinstance(value, Tensor) and value.device == owner.device:
+                    yield f"{key} of {names[owner]}", value, OPTIMIZER

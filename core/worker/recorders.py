@@ -6,6 +6,7 @@ import pickle
 import sys
 import time
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -55,7 +56,7 @@ class CudaRecorder:
             stats = torch.cuda.memory_stats(self.device)
             self.requested_peak = stats["requested_bytes.all.peak"]
             self.allocated_peak = stats["allocated_bytes.all.peak"]
-            self.snapshot = torch.cuda.memory._snapshot()  # type: ignore[no-untyped-call]
+            self.snapshot = torch.cuda.memory._snapshot()
         finally:
             torch.cuda.memory._record_memory_history(enabled=None)
         trace = read_snapshot(self.snapshot, self.device.index or 0, MAX_ENTRIES)
@@ -73,7 +74,7 @@ class CudaRecorder:
                 found.update(gradients(self.trainer))
             if index < len(phases):
                 running.append(torch.profiler.record_function(f"phase {step} {phases[index]}"))
-                running[-1].__enter__()
+                running[-1].__enter__()  # type: ignore[no-untyped-call]
 
         self.trainer.step(edge)
         return found
@@ -98,9 +99,9 @@ def autocast_copies(trainer: Trainer, device: torch.device) -> frozenset[int]:
     return frozenset(counter.copies)
 
 
-class _CopyCounter(TorchDispatchMode):
+class _CopyCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, trainer: Trainer, device: torch.device) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._weights = {p.data_ptr() for p in trainer.model.parameters()}
         self._device = device
         self._start = 0
@@ -125,7 +126,7 @@ class _CopyCounter(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-class TensorRecorder(StorageTracker):
+class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
     """Follows the storages of CPU tensors; what ops hold only inside themselves is not seen."""
 
     def __init__(self, trainer: Trainer) -> None:
@@ -157,9 +158,7 @@ class TensorRecorder(StorageTracker):
         """Run the op; its outputs are noted with the Python line that called it."""
         self._frame = self._calling_line()
         self._copying = (
-            func is _TO_COPY
-            and isinstance(args[0], Tensor)
-            and args[0].data_ptr() in self._weights
+            func is _TO_COPY and isinstance(args[0], Tensor) and args[0].data_ptr() in self._weights
         )
         return super().__torch_dispatch__(func, types, args, kwargs)
 
@@ -202,7 +201,7 @@ class TensorRecorder(StorageTracker):
     def _calling_line(self) -> int:
         if torch._C._current_graph_task_id() != -1:
             return -1
-        frame = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             line = {
                 "filename": frame.f_code.co_filename,
@@ -210,7 +209,7 @@ class TensorRecorder(StorageTracker):
                 "name": frame.f_code.co_name,
             }
             text = own_frame([line])
-            if text is not None and not frame.f_code.co_filename == __file__:
+            if text is not None and frame.f_code.co_filename != __file__:
                 return self._frames.setdefault(text, len(self._frames))
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return -1

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from llmprof.core.events import SavedBytes
+from llmprof.core.memory.timeline import alike
 
 OUTSIDE = "(outside modules)"
 
@@ -23,7 +24,7 @@ def saved_bytes(model: nn.Module, forward: Callable[[], Any]) -> tuple[SavedByte
     own = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
     kept: list[Tensor] = []  # a storage that went would give its address to another
     seen: set[int] = set()
-    found: dict[str, list[int]] = {}
+    found: dict[str, tuple[list[int], set[str]]] = {}
     with _stack(model) as running:
 
         def pack(tensor: Tensor) -> Tensor:
@@ -31,16 +32,18 @@ def saved_bytes(model: nn.Module, forward: Callable[[], Any]) -> tuple[SavedByte
             if storage._cdata not in own | seen:
                 seen.add(storage._cdata)
                 kept.append(tensor.detach())
-                counts = found.setdefault(running[-1], [0, 0])
+                counts, modules = found.setdefault(alike(running[-1]), ([0, 0], set()))
                 counts[0] += storage.nbytes()
                 counts[1] += 1
+                modules.add(running[-1])
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             result = forward()
     del result
     return tuple(
-        SavedBytes(module=name, bytes=size, tensors=count) for name, (size, count) in found.items()
+        SavedBytes(module=name, bytes=size, tensors=count, modules=len(modules))
+        for name, ((size, count), modules) in found.items()
     )
 
 

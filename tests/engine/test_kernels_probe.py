@@ -183,7 +183,7 @@ def test_a_profiler_that_cannot_start_is_one_line(
     with pytest.raises(failures.Unsupported) as caught:
         kernels.run(job)
     failure = failures.describe(caught.value, job.phase)
-    assert failure.kind == "unsupported"
+    assert (failure.kind, failure.phase) == ("unsupported", "profiler")
     assert failure.message == "the profiler cannot start: CUPTI is taken by another"
     assert failure.instead is not None
     assert "timing" in failure.instead

@@ -54,7 +54,7 @@ class Terminal:
             stderr=slave,
             env=dict(env or environment(home)),
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_take_terminal,  # noqa: PLW1509 - the tests start no threads before
         )
         self._slave = slave
 
@@ -145,6 +145,10 @@ class Terminal:
         return bool(self.read(0.1))
 
 
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def _set_size(fd: int, width: int, height: int) -> None:
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
@@ -152,7 +156,4 @@ def _set_size(fd: int, width: int, height: int) -> None:
 def _known(data: bytes) -> bytes:
     """Without sequences on which pyte fails: kitty keyboard, mode requests."""
 
-
     return re.sub(rb"\x1b\[[<>=?][0-9;]*[uq]|\x1b\[\?[0-9;]*\$p", b"", data)
-
-

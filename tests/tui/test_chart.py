@@ -259,10 +259,7 @@ def test_a_growing_series_changes_only_its_tip() -> None:
     before = text_of(render(plot(line(ys[:14])), 60, 8, Glyphs()))
     after = text_of(render(plot(line(ys)), 60, 8, Glyphs()))
     changed = {
-        x
-        for one, other in zip(before, after, strict=True)
-        for x in range(60)
-        if one[x] != other[x]
+        x for one, other in zip(before, after, strict=True) for x in range(60) if one[x] != other[x]
     }
     assert changed
     assert max(changed) - min(changed) < 8

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import random
 from pathlib import Path
 
 import msgspec
@@ -284,8 +283,8 @@ def test_progress_from_start_to_end(tmp_path: Path) -> None:
 
     views_of(tmp_path)
     reducer = Reducer()
-    told = []
-    shares = []
+    told: list[str] = []
+    shares: list[float] = []
     for row in next(tmp_path.glob("*/journal.jsonl")).read_bytes().splitlines():
         reducer.apply(ev.decode(row))
         state = progress(reducer.view())

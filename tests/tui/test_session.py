@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from llmprof.core.journal import Follower
 from llmprof.core.runs import RunStore
-from llmprof.tui import feed as feed_module
 from llmprof.tui.feed import Feed
 from llmprof.tui.index import RunIndex, headline
 from llmprof.tui.session import Session
@@ -55,7 +55,7 @@ def test_what_the_feed_raises_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
     def broken(_: object) -> None:
         raise OSError("disk on fire")
 
-    monkeypatch.setattr(feed_module.Follower, "poll", broken)
+    monkeypatch.setattr(Follower, "poll", broken)
     feed = Feed(tmp_path / "journal.jsonl", poll_s=0.01)
     wait_for(lambda: feed.latest.error is not None)
     assert "disk on fire" in str(feed.latest.error)
@@ -124,7 +124,7 @@ def test_a_run_that_could_not_be_started_leaves_nothing(tmp_path: Path) -> None:
     def fail(*_: object) -> None:
         raise CannotStart("torch is not installed")
 
-    starter.start = fail  # type: ignore[method-assign]
+    starter.start = fail  # type: ignore[method-assign, assignment]
     with pytest.raises(CannotStart, match="torch"):
         session.start(journals.experiment(), ())
     assert RunStore(tmp_path).list() == []
@@ -174,7 +174,11 @@ def test_index_lists_and_follows_the_folder(tmp_path: Path) -> None:
         wait_for(lambda: index.latest is not None and len(index.latest) == 1)
         assert index.latest is not None
         listed = index.latest[0]
-        assert (listed.summary.status, listed.summary.ok, listed.summary.cases) == ("complete", 1, 2)
+        assert (listed.summary.status, listed.summary.ok, listed.summary.cases) == (
+            "complete",
+            1,
+            2,
+        )
         assert "small train" in listed.headline
         other = journals.finished(store)
         index.look_again()

@@ -178,7 +178,7 @@ async def test_threads_end_with_the_app(tmp_path: Path) -> None:
 
 async def test_a_crash_of_the_screen_is_not_a_success(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012
         async with app.run_test(size=(80, 24)) as pilot:
             await settle(pilot)
             app.call_later(lambda: 1 // 0)

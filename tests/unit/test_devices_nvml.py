@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
+import random
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.fake_binding import GIB, MISMATCH, Clock, FakeNvml, cards_of, error
 
 from llmprof.core.devices import throttle
 from llmprof.core.devices.merge import merge_card
+from llmprof.core.devices.metrics import METRICS
 from llmprof.core.devices.nvml import NvmlCards
 from llmprof.core.devices.processes import Identity
 from llmprof.core.events import CardSample, Metric
+from tests.unit.fake_binding import GIB, MISMATCH, Clock, FakeNvml, cards_of, error
 
 
 def first(fake: FakeNvml, **more: Any) -> CardSample:
@@ -421,3 +424,45 @@ def test_cards_that_are_asked_for() -> None:
     read = cards_of(FakeNvml(3), selection=Selection.parse("1,7")).read()
     assert [card.index for card in read.cards] == [1]
     assert read.reason == "no GPU 7: this machine has 3"
+
+
+CODES = (1, 2, 3, 4, 6, 7, 10, 12, 13, 15, 16, 17, 20, 21, 25, 26, 27, 28, 999, 4711)
+GARBAGE: tuple[object, ...] = (None, -1, 2**64 - 1, float("nan"), "x", b"\xff", [], ())
+FUNCTIONS = (*READINGS, "nvmlDeviceGetTemperatureV", "nvmlDeviceGetPcieThroughput",
+             "nvmlDeviceGetSamples", "nvmlDeviceGetComputeRunningProcesses_v3",
+             "nvmlDeviceGetProcessUtilization", "nvmlGpmSampleGet", "nvmlGpmMetricsGet",
+             "nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo", "nvmlDeviceGetMigMode")  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_failures_and_delays_of_one_card_never_reach_the_other(seed: int) -> None:
+    chance = random.Random(seed)
+    clock, fake = Clock(), FakeNvml(2)
+    usual = {name: fake._answers[name, None] for name in FUNCTIONS}
+    fake.before = lambda _: clock.advance(chance.choice((0.0, 0.0, 0.0, 0.002, 0.4)))
+    cards = cards_of(fake, clock)
+    cards.show_activity(True)
+    last = {1: cards.read().cards[1]}
+    for _ in range(150):
+        clock.advance(0.25)
+        name = chance.choice(FUNCTIONS)
+        bad = chance.choice((error(chance.choice(CODES)), MISMATCH, chance.choice(GARBAGE)))
+        fake.set(name, chance.choice((bad, usual[name])), card=0)
+        sick, well = cards.read().cards
+        for metric_name, metric in sick.metrics.items():
+            assert metric_name in METRICS
+            assert (metric.value is None) is bool(metric.reason), (metric_name, metric)
+            assert metric.value is None or math.isfinite(metric.value)
+            assert metric.value != 0 or metric_name in MAY_BE_ZERO, (name, metric_name)
+        assert well.state == "ok"
+        last[1] = merge_card(last[1], well)
+        cards.catch_up()
+    values = {name: metric.value for name, metric in last[1].metrics.items()}
+    assert values["power"] == 350.5
+    assert values["memory_used"] == 10 * GIB
+    assert values["sm_activity"] == 12
+    cards.close()
+
+
+MAY_BE_ZERO = {"ecc_errors", "other_processes", "other_utilization", "other_memory",
+               "energy_estimated"}  # fmt: skip

@@ -8,60 +8,19 @@ from __future__ import annotations
 
 import itertools
 import json
-from pathlib import Path
 
 import pytest
 
-from llmprof.core import events as ev
 from llmprof.core import intervals as iv
 from llmprof.core.devices.merge import merge
-from llmprof.core.devices.scripted import ReplaySource, read_recording
+from llmprof.core.devices.scripted import ReplaySource
 from llmprof.core.devices.words import as_object
 from llmprof.core.joined import CaseDevice, join_case, other_processes, verdicts
-from llmprof.core.results import Reducer, RunView
-from llmprof.core.spec import Case, Experiment, ModelShape
-
-RECORDING = Path(__file__).parents[1] / "fixtures" / "monitor-load.jsonl"
-SAMPLES = [sample for sample in read_recording(RECORDING) if sample.cards]
-UUID = "00000000-0000-0000-0000-000000000000"
-START = read_recording(RECORDING)[0].t
-SHAPE = ModelShape(name="toy", d_model=64, d_ff=128, num_layers=2, num_heads=4)
-CASE = Case(model=SHAPE)
-
-
-def at(second: float) -> int:
-    return START + round(second * 1e9)
-
-
-def run(first: float, last: float, steps: int) -> RunView:
-    """A case whose steps fill a stretch of the recording."""
-    reducer = Reducer()
-    experiment = Experiment(name="x", models=(SHAPE,))
-    reducer.apply(
-        ev.RunStarted(t=START, run_id="r", experiment=experiment, cases=(CASE,), command=())
-    )
-    reducer.apply(ev.Environment(t=START, device="cuda:0", device_name="H100", device_uuid=UUID))
-    reducer.apply(ev.CaseStarted(t=at(first - 1), case=0, pid=1))
-    length = (last - first) / steps
-    for index in range(steps):
-        start = at(first + index * length)
-        reducer.apply(
-            ev.StepDone(
-                t=start,
-                case=0,
-                index=index,
-                warmup=False,
-                start_ns=start,
-                wall_ms=1e3 * length,
-                total_ms=1e3 * length,
-                device_ms=(1e3 * length,),
-                host_ms=(1.0,),
-            )
-        )
-    for sample in SAMPLES:
-        reducer.apply(sample)
-    reducer.apply(ev.CaseDone(t=at(last + 1), case=0))
-    return reducer.view()
+from llmprof.core.report.devices import devices
+from llmprof.core.report.steps import step_logs
+from llmprof.core.report.table import format_cell
+from llmprof.core.results import RunView
+from tests.unit.recorded_run import RECORDING, SAMPLES, at, run
 
 
 def joined(first: float, last: float, steps: int = 50) -> CaseDevice:
@@ -172,3 +131,31 @@ def test_the_state_goes_out_as_json_with_units_and_reasons() -> None:
     assert card["metrics"]["fan"]["reason"] == "this card does not report it"
     assert card["throttled"] is False
     assert found["time"].startswith("1970-01-01T00:00:00")
+
+
+def test_the_report_has_the_card_of_each_case_and_marks_its_steps() -> None:
+    view = run(10.6, 18.3, 77)
+    table = devices(view)
+    assert table is not None
+    row = dict(zip((column.heading for column in table.columns), table.rows[0], strict=True))
+    shown = {heading: format_cell(cell) for heading, cell in row.items()}
+    assert shown["Power limit (W)"] == "700.0"
+    assert shown["Throttled (s)"].startswith("7.")
+    assert shown["Energy (J/step)"].startswith("69.8")
+    assert shown["Shared steps"] == "0"
+    assert any(note.startswith("Energy: energy counter") for note in table.notes)
+    (log,) = step_logs(view)
+    assert sum(line[-1] == "throttled" for line in log.rows) >= 70
+
+
+def test_another_tenant_stands_in_the_report() -> None:
+    view = run(29.0, 36.4, 74)
+    table = devices(view)
+    assert table is not None
+    assert "On the card as well: pid 4002, user, python other.py." in table.notes
+    (log,) = step_logs(view)
+    assert log.rows[-1][-1] == "throttled, shared card"
+
+
+def test_a_run_without_a_card_has_no_such_table() -> None:
+    assert devices(RunView()) is None

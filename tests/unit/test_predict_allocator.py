@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
 
-from llmprof.core.predict.allocator import CachingAllocator, OutOfMemory
+from llmprof.core.predict.allocator import Block, CachingAllocator, OutOfMemory
 
 MIB = 1 << 20
 
@@ -59,7 +60,7 @@ def test_full_card_gives_whole_segments_back_once_then_fails() -> None:
 def test_random_traffic_keeps_the_books() -> None:
     rng = random.Random(7)
     allocator = CachingAllocator()
-    live = []
+    live: list[Block] = []
     for _ in range(2000):
         if live and rng.random() < 0.5:
             allocator.release(live.pop(rng.randrange(len(live))))
@@ -68,7 +69,7 @@ def test_random_traffic_keeps_the_books() -> None:
         assert allocator.allocated == sum(block.size for block in live)
         assert allocator.allocated <= allocator.reserved
     spans = sorted((block.address, block.address + block.size) for block in live)
-    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
     for block in live:
         allocator.release(block)
     assert allocator.allocated == 0

@@ -11,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from llmprof.core.results import CaseState, RunView
 from llmprof.tui.choices import command, command_line, remember
 from llmprof.tui.curves import CaseCurves, DeviceCurves
+from llmprof.tui.disturbed import Disturbed, marked_steps
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.screens.view import View
 from llmprof.tui.widgets.charts import (
@@ -64,6 +65,7 @@ class BenchView(View):
         self._curves: CaseCurves | None = None
         self._device: DeviceCurves | None = None
         self._rows: ResultRows | None = None
+        self._disturbed = Disturbed()
 
     def compose_body(self) -> ComposeResult:
         """Set-up pane on the left, live panels on the right."""
@@ -108,7 +110,7 @@ class BenchView(View):
         self.query_one(DeviceChart).show(state)
         self.query_one(MeanChart).show(state)
         self.query_one(NowPanel).show(state)
-        self.query_one(StepLog).show(case)
+        self.query_one(StepLog).show(case, marked_steps(state.disturbed if state else None))
         if view is not None:
             self._show_results(view, case)
         else:
@@ -127,6 +129,7 @@ class BenchView(View):
         self.refresh_bindings()
         self.pinned = None
         self._curves = self._device = self._rows = None
+        self._disturbed = Disturbed()
         table = self.query_one(Table)
         table.order, table.filter = None, ""
         if watched is not None and self.has_class("-setup"):
@@ -156,7 +159,8 @@ class BenchView(View):
         name = "whole case" if window is None else f"last {window:g} s"
         done = case.done or not self.llmprof.session.alive
         span = time_window(curves, done, window)
-        return ChartState(view, case, curves, self._device, span, name)
+        disturbed = self._disturbed.update(view, case)
+        return ChartState(view, case, curves, self._device, span, name, disturbed)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be done now is offered."""

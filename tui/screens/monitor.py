@@ -12,6 +12,7 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from llmprof.core.results import RunView
+from llmprof.core.text import clean
 from llmprof.tui.chart.plot import Row
 from llmprof.tui.driver import BACKLOG
 from llmprof.tui.feed import Snapshot
@@ -169,9 +170,14 @@ class MonitorView(View):
 
     def _note(self) -> Row:
         if self._shown.error is not None:
-            return [(self.llmprof.look.text(self._shown.error), "bad"), ("  ", "")]
-        window = f"{WINDOWS[self.zoom] / 60:g} min  "
-        return [("paused  ", "warn")] if self.paused else [(window, "muted")]
+            return [(clean(self._shown.error, 200), "bad"), ("  ", "")]
+        sample = self._shown.view.last_sample
+        row: Row = [(f"{WINDOWS[self.zoom] / 60:g} min  ", "muted")]
+        if self.paused:
+            row = [("paused  ", "warn")]
+        if sample is not None and sample.cards and sample.cards_reason:
+            row.append((f"{clean(sample.cards_reason, 120)}  ", "warn"))
+        return row
 
     def _in_sight(self, seen: bool) -> None:
         if self._feed is not None:

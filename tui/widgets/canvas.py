@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -17,6 +16,7 @@ from llmprof.tui.look import Look
 
 if TYPE_CHECKING:
     from llmprof.tui.app import LlmprofApp
+
 
 class Canvas(Widget):
     """Rows of (text, role) runs; roles are those of palette.py, "role+cursor" adds a background.
@@ -83,16 +83,12 @@ class Canvas(Widget):
         strip = self._strips.get(y)
         if strip is None:
             row = self._rows[y] if y < len(self._rows) else []
-            segments = [Segment(text, self.style_of(role)) for text, role in row if text]
-            base = self.rich_style
+            base, background = self.rich_style, self.background_colors[1]  # dear: once a line
+            style = cast("LlmprofApp", self.app).palette.style
+            segments = [Segment(text, style(role, base, background)) for text, role in row if text]
             strip = Strip(segments).adjust_cell_length(self.size.width, base).apply_style(base)
             self._strips[y] = strip
         return strip
-
-    def style_of(self, role: str) -> Style:
-        """The style of a role such as "good" or "forward+shade"; "" is the widget's own."""
-        palette = cast("LlmprofApp", self.app).palette
-        return palette.style(role, self.rich_style, self.background_colors[1])
 
 
 def changed_span(old: Row, new: Row, width: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmprof.core import events as ev
+from llmprof.core.joined import CaseDevice
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.spec import PHASES
 from llmprof.core.text import clean
@@ -19,6 +20,7 @@ from llmprof.tui.chart.scale import (
     time_step,
 )
 from llmprof.tui.curves import CaseCurves, DeviceCurves, outliers, run_card
+from llmprof.tui.disturbed import chart_positions, in_words
 from llmprof.tui.format import memory
 from llmprof.tui.widgets.canvas import Canvas, heading
 
@@ -39,6 +41,7 @@ class ChartState:
     device: DeviceCurves | None
     x: tuple[float, float]
     window: str
+    disturbed: CaseDevice | None = None
 
 
 def time_window(curves: CaseCurves, done: bool, window: float | None) -> tuple[float, float]:
@@ -107,6 +110,8 @@ class StepChart(Canvas):
         if highest > limit and width >= 70:
             note += f", up to {scale.tick(round(highest, 1))} beyond the scale"
         right: Row = self._legend(state) if width < 70 else [(state.window, "muted")]
+        if chart_positions(state.disturbed) and width >= 70:
+            right = [(f"{look.chart.mark} ", "warn"), ("throttled or shared  ", "muted"), *right]
         title = heading(look, width, "Step time", note, right)
         return [title, *render(plot, width, height - 1, look.chart)]
 
@@ -164,6 +169,10 @@ class StepChart(Canvas):
             row = state.case.measured.row(at)
             x = state.curves.seconds(row.start_ns) + row.wall_ms / 2000
             marks.append(Mark(x, row.total_ms))
+        for at in chart_positions(state.disturbed):
+            marks.append(
+                Mark(state.curves.seconds(state.case.measured.row(at).start_ns), 0.0, "warn")
+            )
         return tuple(marks)
 
 
@@ -207,7 +216,13 @@ class DeviceChart(Canvas):
             label_width=LABELS if width >= 70 else 0,
             time_axis=not self.screen.has_class("-short"),
         )
-        title = heading(look, width, "Device", "%", device_values(state.view))
+        words = look.text(clean(in_words(state.disturbed), 80))
+        right = device_values(state.view)
+        if words and width >= 100:
+            right = [(f"{words}  ", "warn"), *right]
+        elif words:
+            right = [(words, "warn")]
+        title = heading(look, width, "Device", "%", right)
         return [title, *render(plot, width, height - 1, look.chart)]
 
 

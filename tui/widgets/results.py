@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.stats import stability
 from llmprof.core.text import clean
-from llmprof.tui.curves import CaseCurves
+from llmprof.tui.curves import CaseCurves, total_of
 from llmprof.tui.format import count, mean_interval, memory, number, percent, sparkline
 from llmprof.tui.look import Look
 from llmprof.tui.widgets.table import Cell, TableColumn, TableRow
@@ -104,9 +104,10 @@ class ResultRows:
             where = f"in {case.failure.phase} " if case.failure.phase else ""
             size = f"asked {memory(asked)}: " if asked else ""
             return clean(f"{where}{size}{case.failure.message}", 200), _ROLES[case.status]
-        if not case.done or case.total is None:
+        total = total_of(case) if case.done else None
+        if total is None:
             return "", "muted"
-        verdict = stability(case.total)
+        verdict = stability(total)
         return verdict, "good" if verdict == "very stable" else (
             "text" if verdict == "acceptable" else "warn")  # fmt: skip
 
@@ -139,7 +140,7 @@ def _mean(
 ) -> tuple[float | None, float | None, float | None]:
     """Mean, interval and CV: of a running case from the running mean, which costs nothing."""
     if case.done or curves is None:
-        total = case.total if case.done else None
+        total = total_of(case) if case.done else None
         return (total.mean, total.ci95, total.cv_percent) if total else (None, None, None)
     running = curves.running["total"]
     std = running.std

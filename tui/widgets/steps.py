@@ -44,16 +44,21 @@ class StepLog(Canvas, can_focus=True):
     def __init__(self) -> None:
         super().__init__(id="step-log")
         self._case: CaseState | None = None
+        self._disturbed: frozenset[int] = frozenset()
         self._back = 0
 
-    def show(self, case: CaseState | None) -> None:
-        """Take a case; scrolled back, the view stays on the steps it shows."""
+    def show(self, case: CaseState | None, disturbed: frozenset[int] = frozenset()) -> None:
+        """Take a case, and positions of its steps on a slowed-down or shared card.
+
+        Scrolled back, the view stays on the steps it shows.
+        """
         old = self._case
         if case is None or old is None or (case.index, case.attempt) != (old.index, old.attempt):
             self._back = 0
         elif self._back:
             self._back += case.steps_done - old.steps_done
         self._case = case
+        self._disturbed = disturbed
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
@@ -95,9 +100,10 @@ class StepLog(Canvas, can_focus=True):
         if at < warm:
             return self._figures(case.warmup.row(at), f"w{at + 1}", phases, "muted", False)
         outlier = at - warm in marked
-        role = "mark" if outlier else "text"
+        disturbed = at - warm in self._disturbed
+        role = "mark" if outlier else "warn" if disturbed else "text"
         return self._figures(
-            case.measured.row(at - warm), f"{at - warm + 1}", phases, role, outlier
+            case.measured.row(at - warm), f"{at - warm + 1}", phases, role, outlier or disturbed
         )
 
     def _figures(

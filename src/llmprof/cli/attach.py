@@ -28,5 +28,5 @@ def run(args: argparse.Namespace) -> int:
     if signal is not None:
         print(f"\nlet go of {found.id}, which goes on", file=sys.stderr)
         return 128 + signal
-    deliver(view, args.export)
+    deliver(view, args.export, found.path)
     return verdict(view)

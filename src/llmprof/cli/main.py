@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("runs", "list the runs of this machine"),
     "show": ("show", "print or export a run, also one from another machine"),
     "pack": ("pack", "put a run into one file to carry home"),
+    "demo": ("demo", "replay a recorded run as if it were live; needs no GPU"),
     "monitor": ("monitor", "watch the GPUs and the host of this machine"),
     "predict": ("predict", "say what cases need and whether they fit, without running them"),
     "experiments": ("experiments", "list what `llmprof run NAME` measures"),

@@ -30,6 +30,7 @@ from llmprof.core.spec import (
 
 T = TypeVar("T")
 AUTO = "auto"
+EAGER = "none"  # of --compile
 DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
@@ -63,10 +64,16 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--compile",
         nargs="?",
-        const="default",
-        type=one_of(COMPILE_MODES),
-        metavar="MODE",
-        help="torch.compile the model: " + ", ".join(COMPILE_MODES),
+        const=["default"],
+        type=listed(one_of((EAGER, *COMPILE_MODES))),
+        metavar="MODES",
+        help="torch.compile the model: " + ", ".join((EAGER, *COMPILE_MODES)),
+    )
+    add(
+        "--variant",
+        type=listed(str),
+        metavar="NAMES",
+        help="only these of the experiment's variants, by label: baseline,SDPA",
     )
     add(
         "--warmup-steps",
@@ -97,6 +104,17 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     shape = parser.add_argument_group("change the model's dimensions")
     for name in DIMENSIONS:
         shape.add_argument(f"--{name.replace('_', '-')}", type=listed(whole), metavar="N")
+    profile = parser.add_argument_group("kernel profiles")
+    profile.add_argument(
+        "--profile-steps", type=whole, metavar="N", help="steps under the profiler (3)"
+    )
+    profile.add_argument(
+        "--stacks", action="store_true", help="name the line of Python that launches each kernel"
+    )
+    profile.add_argument(
+        "--chrome-trace", action="store_true", help="keep a trace for Perfetto in the run's folder"
+    )
+    profile.add_argument("--nvtx", action="store_true", help="NVTX ranges, to run under Nsight")
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--peak-tflops",
@@ -119,9 +137,14 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
         "precisions": args.precision,
         "attentions": args.attention,
         "optimizers": args.optimizer,
-        "compiles": None if args.compile is None else [args.compile],
+        "compiles": args.compile and [None if m == EAGER else m for m in args.compile],
+        "variants": args.variant,
         **_steps(args),
         "interleave": args.interleave or None,
+        "profile_steps": args.profile_steps,
+        "stacks": args.stacks or None,
+        "trace": args.chrome_trace or None,
+        "nvtx": args.nvtx or None,
         "peak_tflops": args.peak_tflops,
         "device": args.device,
         "seed": args.seed,

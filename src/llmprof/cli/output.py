@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, UserError
+from llmprof.core.memory.export import links, write_pictures
 from llmprof.core.report import ExportError, export, render
 from llmprof.core.report.groups import status_word
 from llmprof.core.report.markdown import grid
@@ -13,8 +14,11 @@ from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import RunView
 
 
-def deliver(view: RunView, exports: list[Path]) -> None:
-    """Export to every path, or print Markdown when there is none. Raises UserError."""
+def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None:
+    """Export to every path, or print Markdown when there is none. Raises UserError.
+
+    `run` is where the run lies: pictures made from its artifacts go beside a Markdown file.
+    """
     if not exports:
         sys.stdout.write(render(view, "md"))
         return
@@ -23,6 +27,20 @@ def deliver(view: RunView, exports: list[Path]) -> None:
             export(view, path)
         except ExportError as error:
             raise UserError(str(error), CRASHED) from error
+        print(f"wrote {path}", file=sys.stderr)
+        if run is not None and path.suffix.lower() == ".md":
+            _add_pictures(view, run, path)
+
+
+def _add_pictures(view: RunView, run: Path, report: Path) -> None:
+    try:
+        pictures = write_pictures(view, run, report)
+        if pictures:
+            with report.open("a", encoding="utf-8") as file:
+                file.write(f"\n## Memory timelines\n\n{links(pictures)}\n")
+    except OSError as error:
+        raise UserError(f"{report}: its pictures: {error.strerror or error}", CRASHED) from error
+    for _, path in pictures:
         print(f"wrote {path}", file=sys.stderr)
 
 

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = to_resume(view, failed=args.failed)
     if not wanted:
         print(f"{the_run.id}: nothing is missing", file=sys.stderr)
-        deliver(view, args.export)
+        deliver(view, args.export, the_run.path)
         return OK
     print(f"{the_run.id}: {len(wanted)} of {len(view.cases)} cells to measure", file=sys.stderr)
     plan = Plan(

@@ -87,7 +87,7 @@ def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run)
         with contextlib.suppress(OSError, RuntimeError):
             the_run.delete()  # an empty run would only clutter the list
         raise UserError(reason)
-    deliver(view, exports)
+    deliver(view, exports, the_run.path)
     if signal is not None:
         return 128 + signal
     if view.outcome not in ("complete", "stopped"):

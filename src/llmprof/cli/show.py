@@ -27,16 +27,24 @@ def run(args: argparse.Namespace) -> int:
             check_writable(path)
         except ExportError as error:
             raise UserError(str(error)) from error
-    deliver(find_view(args.run), args.export)
+    deliver(find_view(args.run), args.export, find_source(args.run))
     return OK
+
+
+def find_source(name: str | None) -> Path:
+    """Where a run lies: a folder or file by path, or a run of this machine by name.
+
+    Raises RunNotFound.
+    """
+    if name is not None and ("/" in name or Path(name).exists()):
+        return Path(name)
+    return RunStore().find(name).path
 
 
 def find_view(name: str | None) -> RunView:
     """The view of a run of this machine, or of a file. Raises UserError."""
     try:
-        if name is not None and ("/" in name or Path(name).exists()):
-            return open_view(Path(name))
-        return open_view(RunStore().find(name).path)
+        return open_view(find_source(name))
     except (RunNotFound, PackError) as error:
         raise UserError(str(error)) from error
     except OSError as error:

@@ -1,0 +1,150 @@
+"""What the live screen costs: processor, bytes, key latency, memory, at 120 x 30 and 4 Hz.
+
+`python benchmarks/screen_load.py [--seconds 20] [--minutes 10]`; the last part compares minute
+ten of a stream with minute one and is left out unless --minutes is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from screen_pty import Screen, Stream
+
+KEYS = 100
+
+
+@contextmanager
+def streaming(stream: Stream, steps_per_s: float, samples_per_s: float = 4.0) -> Iterator[None]:
+    """Write steps and samples at a pace from a thread."""
+    stop = threading.Event()
+
+    def write() -> None:
+        start, steps, samples = time.monotonic(), 0, 0
+        while not stop.wait(0.005):
+            gone = time.monotonic() - start
+            for _ in range(int(gone * steps_per_s) - steps):
+                stream.step()
+                steps += 1
+            for _ in range(int(gone * samples_per_s) - samples):
+                stream.sample()
+                samples += 1
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def live(home: Path, seconds: float) -> None:
+    stream = Stream(home)
+    for _ in range(30):
+        stream.step()
+    screen = Screen(home, "screen", stream.run.id)
+    try:
+        screen.read_until(b"tokens/s")
+        with streaming(stream, 10.0):
+            screen.watch(3.0)
+            cpu, rate = screen.watch(seconds)
+            print(f"live, 10 steps/s: {cpu:.1f} % of a core, {rate / 1000:.1f} kB/s")
+            screen.send(b" ")
+            screen.watch(2.0)
+            cpu, rate = screen.watch(seconds / 2)
+            print(f"paused, run going on: {cpu:.1f} % of a core, {rate:.0f} B/s")
+            screen.send(b" ")
+        screen.watch(2.0)
+        cpu, rate = screen.watch(seconds / 2)
+        print(f"nothing changes: {cpu:.1f} % of a core, {rate:.0f} B/s")
+    finally:
+        screen.close()
+        stream.close()
+
+
+def latency(home: Path) -> None:
+    """Time from a key to the first byte of its answer, with 1,000 events a second streaming."""
+    stream = Stream(home)
+    for _ in range(30):
+        stream.step()
+    screen = Screen(home, "screen", stream.run.id, "--refresh", "4")
+    times = []
+    try:
+        screen.read_until(b"tokens/s")
+        with streaming(stream, 1000.0):
+            cpu, rate = screen.watch(5.0)
+            print(f"live, 1,000 events/s: {cpu:.1f} % of a core, {rate / 1000:.1f} kB/s")
+            names = (b"last 300", b"last 60", b"last 15", b"whole")
+            for n in range(KEYS):
+                screen.watch(0.05 + 0.013 * (n % 11))
+                screen.send(b"z")
+                times.append(screen.read_until(names[n % 4][-5:]))
+    finally:
+        screen.close()
+        stream.close()
+    times.sort()
+    p50, p99 = times[KEYS // 2], times[int(KEYS * 0.99) - 1]
+    print(f"key to answer, 1,000 events/s: p50 {p50 * 1e3:.0f} ms, p99 {p99 * 1e3:.0f} ms, "
+          f"worst {times[-1] * 1e3:.0f} ms of {KEYS}")  # fmt: skip
+
+
+def memory(home: Path, steps: int) -> None:
+    stream = Stream(home)
+    for _ in range(2000):
+        stream.step()
+    screen = Screen(home, "screen", stream.run.id)
+    try:
+        screen.read_until(b"tokens/s")
+        screen.watch(3.0)
+        before = screen.resident_bytes()
+        for _ in range(steps):
+            stream.step()
+        screen.watch(15.0)
+        after = screen.resident_bytes()
+        print(f"memory: {(after - before) / steps:.0f} bytes a step over {steps:,} steps")
+        for _ in range(steps):
+            stream.step()
+        screen.watch(15.0)
+        print(f"        {(screen.resident_bytes() - after) / steps:.0f} over the next {steps:,}")
+    finally:
+        screen.close()
+        stream.close()
+
+
+def endurance(home: Path, minutes: int) -> None:
+    stream = Stream(home)
+    screen = Screen(home, "screen", stream.run.id)
+    try:
+        with streaming(stream, 100.0):
+            for minute in range(1, minutes + 1):
+                cpu, rate = screen.watch(60.0)
+                if minute in (1, minutes):
+                    print(f"minute {minute}: {cpu:.1f} % of a core, {rate / 1000:.1f} kB/s, "
+                          f"{screen.resident_bytes() / 2**20:.0f} MiB")  # fmt: skip
+    finally:
+        screen.close()
+        stream.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--minutes", type=int, default=0)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        live(Path(folder), args.seconds)
+        latency(Path(folder))
+        memory(Path(folder), args.steps)
+        if args.minutes:
+            endurance(Path(folder), args.minutes)
+
+
+if __name__ == "__main__":
+    main()

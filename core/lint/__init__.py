@@ -1,0 +1,61 @@
+"""Verdicts on cases: is a figure steady, is it possible, is it of what was asked.
+
+A rule is a function of one case, or of a whole run, in a module of this package; RULES and
+RUN_RULES below list them in the order in which they are read. EXPLAINED says what each means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llmprof.core.events import Environment
+from llmprof.core.lint import neighbours, observed, pace, physics, steady
+from llmprof.core.lint.verdict import LAUNCH_BOUND, Context, Level, Rule, Verdict
+from llmprof.core.results import CaseState, RunView
+
+__all__ = ["EXPLAINED", "LAUNCH_BOUND", "Level", "Verdict", "lint", "verdicts"]
+
+RULES: tuple[Rule, ...] = (
+    observed.requested,
+    observed.disturbed,
+    physics.impossible_rates,
+    physics.impossible_bytes,
+    physics.backward_ratio,
+    steady.spread,
+    steady.few_samples,
+    steady.warming,
+    steady.drifting,
+    steady.unmet,
+    pace.launch_bound,
+)
+RUN_RULES: tuple[Callable[[RunView], list[tuple[int, Verdict]]], ...] = (
+    neighbours.cliffs,
+    neighbours.scaling,
+    neighbours.elsewhere,
+    pace.device,
+)
+EXPLAINED: dict[str, str] = {
+    **observed.EXPLAINED,
+    **physics.EXPLAINED,
+    **steady.EXPLAINED,
+    **pace.EXPLAINED,
+    **neighbours.EXPLAINED,
+}
+
+
+def verdicts(
+    state: CaseState, environment: Environment | None, given_peak: float | None = None
+) -> tuple[Verdict, ...]:
+    """All verdicts on a case by itself, in the order of RULES."""
+    context = Context(state.environment or environment, given_peak)
+    return tuple(verdict for rule in RULES if (verdict := rule(state, context)) is not None)
+
+
+def lint(view: RunView) -> dict[int, tuple[Verdict, ...]]:
+    """All verdicts on every case of a run, those that need its neighbours last, by case index."""
+    given = None if view.experiment is None else view.experiment.peak_tflops
+    found = {state.index: list(verdicts(state, view.environment, given)) for state in view.cases}
+    for rule in RUN_RULES:
+        for index, verdict in rule(view):
+            found[index].append(verdict)
+    return {index: tuple(each) for index, each in found.items()}

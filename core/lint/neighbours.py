@@ -1,0 +1,123 @@
+"""A case beside the others of its run: rates that fall off a cliff, work that costs nothing."""
+
+from __future__ import annotations
+
+import statistics
+
+from llmprof.core import identity
+from llmprof.core.lint.verdict import Context, Verdict, number, waits_for_host
+from llmprof.core.predict.flops import step_flops
+from llmprof.core.results import CaseState, RunView
+from llmprof.core.spec import Case
+
+CLIFF = 0.3  # of the neighbours' rate
+NEAREST = 3  # neighbours of less work that are looked at
+MORE_WORK, LESS_TIME = 1.5, 0.7  # so much more work in so much less time cannot be
+EXPLAINED = {
+    "cliff": "Its rate is a fraction of that of smaller cases, as when the driver spills to the "
+    "host's memory instead of failing, or the host swaps.",
+    "scaling": "It took less time than a case with less work of the same kind.",
+    "elsewhere": "It was measured on another machine or with other software than the rest of the "
+    "run: do not compare them.",
+}
+
+
+def cliffs(view: RunView) -> list[tuple[int, Verdict]]:
+    """Cases whose FLOP a second fall far below those of their nearest smaller neighbours."""
+    found = []
+    for group in _groups(view):
+        for position, state in enumerate(group):
+            near = [other for other in group[:position] if _one_apart(state.case, other.case)]
+            smaller = [_rate(other) for other in near[-NEAREST:]]
+            if not smaller:
+                continue
+            usual, own = statistics.median(smaller), _rate(state)
+            if own < CLIFF * usual:
+                text = (
+                    f"{number(own)} TFLOP/s where cases of less work reach {number(usual)}"
+                    f"{_tight(state, view)}"
+                )
+                found.append((state.index, Verdict("cliff", "warning", text)))
+    return found
+
+
+def scaling(view: RunView) -> list[tuple[int, Verdict]]:
+    """Cases that took clearly less time than one with clearly less work."""
+    found = []
+    for group in _groups(view):
+        for position, state in enumerate(group):
+            slower = [other for other in group[:position] if _undercuts(state, other)]
+            if slower:
+                work = step_flops(state.case) / step_flops(slower[0].case)
+                text = (
+                    f"{number(work)} × the work of case {slower[0].index + 1} in "
+                    f"{number(_median(state) / _median(slower[0]))} × its time"
+                )
+                found.append((state.index, Verdict("scaling", "warning", text)))
+    return found
+
+
+def elsewhere(view: RunView) -> list[tuple[int, Verdict]]:
+    """Cases of a resumed run that were measured in another environment."""
+    if view.environment is None:
+        return []
+    return [
+        (state.index, Verdict("elsewhere", "warning", f"measured elsewhere: {'; '.join(wrong)}"))
+        for state in view.cases
+        if state.environment is not None
+        and (wrong := identity.differences(view.environment, state.environment))
+    ]
+
+
+def _groups(view: RunView) -> list[list[CaseState]]:
+    """Measured cases that differ in model, batch and context alone, least work first."""
+    found: dict[object, list[CaseState]] = {}
+    for state in view.cases:
+        context = Context(state.environment or view.environment)
+        if state.case.probe not in ("timing", "attention") or waits_for_host(state, context):
+            continue
+        if state.total is not None and state.total.median > 0:
+            found.setdefault(_kind(state.case), []).append(state)
+    return [sorted(group, key=lambda s: step_flops(s.case)) for group in found.values()]
+
+
+def _kind(case: Case) -> object:
+    switches = (case.precision, case.attention, case.optimizer, case.compile)
+    return case.probe, case.mode, *switches, case.warmup_steps
+
+
+def _median(state: CaseState) -> float:
+    assert state.total is not None
+    return state.total.median
+
+
+def _rate(state: CaseState) -> float:
+    return step_flops(state.case) / _median(state) / 1e9
+
+
+def _undercuts(state: CaseState, other: CaseState) -> bool:
+    more = step_flops(state.case) >= MORE_WORK * step_flops(other.case)
+    less = _median(state) < LESS_TIME * _median(other)
+    return more and less and _one_apart(state.case, other.case)
+
+
+def _one_apart(case: Case, other: Case) -> bool:
+    """Whether cases of one kind differ in only one of model, batch and context.
+
+    Work of different shape has different rates: long contexts wait for memory, wide models don't.
+    """
+    apart = (
+        case.model != other.model,
+        case.batch_size != other.batch_size,
+        case.context_length != other.context_length,
+    )
+    return sum(apart) == 1 and not (case.probe == "attention" and apart[0])
+
+
+def _tight(state: CaseState, view: RunView) -> str:
+    environment = state.environment or view.environment
+    peak = None if state.memory is None else state.memory.peak_bytes
+    total = None if environment is None else environment.memory_total_bytes
+    if peak is None or not total:
+        return ""
+    return f"; its peak is {peak / 2**30:.1f} of {total / 2**30:.1f} GiB"

@@ -1,0 +1,92 @@
+"""Requested against observed: is the figure of what was asked, and of nothing else."""
+
+from __future__ import annotations
+
+from llmprof.core.lint.verdict import Context, Verdict
+from llmprof.core.results import CaseState
+
+EXPLAINED = {
+    "requested-observed": "What was read from tensors and settings is not what was asked for, so "
+    "the figure belongs to another configuration.",
+    "disturbed": "Something happened in the measured steps that is no part of a step.",
+}
+_LOGITS = {"bf16": "bfloat16", "fp16": "float16"}
+
+
+def requested(state: CaseState, context: Context) -> Verdict | None:
+    """Differences between what was asked for and what ran."""
+    wrong = differences(state)
+    return Verdict("requested-observed", "error", "; ".join(wrong)) if wrong else None
+
+
+def differences(state: CaseState) -> list[str]:
+    """Each way in which the observed run is not the requested one."""
+    return [*_built(state), *_steps(state), *_seen(state)]
+
+
+def disturbed(state: CaseState, context: Context) -> Verdict | None:
+    """Recompilations and allocator retries within the measured steps."""
+    seen = state.observed
+    if seen is None:
+        return None
+    said = []
+    if seen.recompilations:
+        said.append(f"{seen.recompilations} recompilations in the measured steps")
+    if seen.alloc_retries:
+        said.append(
+            f"the allocator had to free its cache and try again {seen.alloc_retries} times: "
+            "memory is too tight for a timing"
+        )
+    return Verdict("disturbed", "error", "; ".join(said)) if said else None
+
+
+def _built(state: CaseState) -> list[str]:
+    built, shape = state.model, state.case.model
+    if built is None:
+        return []
+    wrong = []
+    if built.parameters != shape.parameters:
+        wrong.append(f"{built.parameters:,} parameters were built, {shape.parameters:,} asked")
+    other = [dtype for dtype in built.parameter_dtypes if dtype != "float32"]
+    if other:
+        wrong.append(f"parameters are {', '.join(other)}, not float32")
+    return wrong
+
+
+def _steps(state: CaseState) -> list[str]:
+    """An option that was recorded but not used shows here: steps are counted, not believed."""
+    case = state.case
+    if state.status != "ok" or case.probe not in ("timing", "attention"):
+        return []
+    wrong = []
+    if case.target_percent is None and len(state.measured) != case.measure_steps:
+        wrong.append(f"{case.measure_steps} measured steps asked, {len(state.measured)} there")
+    automatic = case.warmup_auto or case.interleaved  # each turn warms up again
+    if not automatic and len(state.warmup) != case.warmup_steps:
+        wrong.append(f"{case.warmup_steps} warm-up steps asked, {len(state.warmup)} there")
+    if state.observed is None:
+        wrong.append("what really ran was not observed")
+    return wrong
+
+
+def _seen(state: CaseState) -> list[str]:
+    seen, case = state.observed, state.case
+    if seen is None:
+        return []
+    wrong = []
+    expected = _LOGITS.get(case.precision, "float32")
+    if seen.logits_dtype not in (None, expected):
+        wrong.append(f"{case.precision} asked, but the logits are {seen.logits_dtype}")
+    if seen.tf32 is not None and seen.tf32 != (case.precision == "tf32"):
+        wrong.append(f"{case.precision} asked, but TF32 was {'on' if seen.tf32 else 'off'}")
+    for name in ("batch_size", "context_length"):
+        value = getattr(seen, name)
+        if value not in (None, getattr(case, name)):
+            wrong.append(f"{name} {getattr(case, name)} asked, {value} used")
+    if case.attention == "sdpa" and seen.attention_backend == "math":
+        wrong.append("sdpa asked, but its math fallback ran, which writes the scores to memory")
+    if seen.parameters_changed is False:
+        wrong.append("the optimizer changed no parameter")
+    if seen.qkv_gradients is False:
+        wrong.append("Q, K or V has no gradient")
+    return wrong

@@ -1,0 +1,84 @@
+"""Is the figure steady: spread, number of samples, warm-up, drift, and targets that were missed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from llmprof.core.adaptive import NOT_MET, NOT_STEADY
+from llmprof.core.lint.verdict import Context, Verdict
+from llmprof.core.results import CaseState
+from llmprof.core.stats import stability
+
+UNSURE = 5.0  # percent: half-width of the 95 % interval beyond which digits are few
+DRIFT = 3.0  # percent between first and last third: smaller ones are told, but no warning
+MIN_WARMING = 4  # samples for a verdict on the first
+COLD = 1.2  # times the median of the others
+EXPLAINED = {
+    "stability": "The steps scatter: below 2 % is very stable, below 6 % acceptable.",
+    "few-samples": "The mean's 95 % interval is wide for the digits that a table shows.",
+    "warming": "The first measured step was still cold: warm-up was too short.",
+    "drift": "Later steps differ from earlier ones beyond their noise, so the mean depends on when "
+    "it was measured.",
+    "unmet": "Automatic warm-up or measuring ended at its limit and not at its goal.",
+}
+
+
+def spread(state: CaseState, context: Context) -> Verdict | None:
+    """Stability of the step's total."""
+    if state.total is None:
+        return None
+    text = stability(state.total)
+    steady = text in ("very stable", "acceptable")
+    cv = state.total.cv_percent
+    figure = "" if cv is None else f" (CV {cv:.1f} %)"
+    return Verdict("stability", "info" if steady else "warning", text + figure)
+
+
+def few_samples(state: CaseState, context: Context) -> Verdict | None:
+    """Too few steps for the digits."""
+    total = state.total
+    if total is None or total.ci95 is None or total.mean <= 0:
+        return None
+    half = 100 * total.ci95 / total.mean
+    if half <= UNSURE:
+        return None
+    needed = math.ceil(total.n * (half / UNSURE) ** 2)
+    text = f"±{half:.0f} % with {total.n} steps, about {needed} would give ±{UNSURE:g} %"
+    return Verdict("few-samples", "warning", text)
+
+
+def warming(state: CaseState, context: Context) -> Verdict | None:
+    """The first measured step is an outlier above the others (pyperf's test)."""
+    first, *rest = state.measured.total_ms() or [0.0]
+    if len(rest) < MIN_WARMING - 1:
+        return None
+    q1, median, q3 = statistics.quantiles(rest, n=4, method="inclusive")
+    if first <= max(q3 + 1.5 * (q3 - q1), COLD * median):
+        return None
+    steps = "step" if state.case.warmup_steps == 1 else "steps"
+    text = (
+        f"the first measured step took {first / median:.1f} × the median of the others "
+        f"after {state.case.warmup_steps} warm-up {steps}"
+    )
+    return Verdict("warming", "warning", text)
+
+
+def drifting(state: CaseState, context: Context) -> Verdict | None:
+    """A trend beyond the noise of first and last third."""
+    if state.total is None or state.total.drift_percent is None:
+        return None
+    change = state.total.drift_percent
+    text = f"the last third of the steps took {change:+.0f} % against the first"
+    return Verdict("drift", "warning" if abs(change) >= DRIFT else "info", text)
+
+
+def unmet(state: CaseState, context: Context) -> Verdict | None:
+    """Automatic warm-up or measuring that ended without its goal."""
+    seen = state.observed
+    said = [
+        text
+        for text in (() if seen is None else (seen.warmup_stop, seen.measure_stop))
+        if text is not None and text.startswith((NOT_STEADY, NOT_MET))
+    ]
+    return Verdict("unmet", "warning", "; ".join(said)) if said else None

@@ -1,0 +1,82 @@
+"""What the card did in each case: clocks, power, temperature, throttling, energy, other tenants."""
+
+from __future__ import annotations
+
+from llmprof.core.blocks import Level
+from llmprof.core.joined import CaseDevice, describe, join_run
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.results import RunView
+
+COLUMNS = (
+    Column("Case", numeric=False),
+    Column("Block", "s"),
+    Column("SM clock", "MHz"),
+    Column("Highest clock", "MHz"),
+    Column("Power", "W"),
+    Column("Power limit", "W"),
+    Column("Temperature", "°C"),
+    Column("Utilization", "%"),
+    Column("Throttled", "s"),
+    Column("Throttled steps"),
+    Column("Shared steps"),
+    Column("Energy", "J/step"),
+    Column("Energy per token", "mJ"),
+    Column("Energy error", "%"),
+)
+
+
+def devices(view: RunView) -> Table | None:
+    """A row a case over its measured steps; None for a run without a card's samples."""
+    known = [each for each in join_run(view) if each.reason is None]
+    if not known:
+        return None
+    rows = tuple(_row(view.cases[each.case].case.label, each) for each in known)
+    return Table("devices", "The card during the measured steps", COLUMNS, rows, _notes(known))
+
+
+def _row(label: str, each: CaseDevice) -> tuple[Cell, ...]:
+    energy = each.energy
+    error = None if energy is None else energy.error_percent
+    return (
+        label,
+        Figure(each.block_s, 0.01),
+        _mean(each.sm_clock, 1.0),
+        Figure(each.sm_clock_max, 1.0),
+        _mean(each.power, 1.0),
+        Figure(each.power_limit, 1.0),
+        _mean(each.temperature, 1.0),
+        _mean(each.utilization, 1.0),
+        Figure(each.throttled_s, 0.1),
+        None if each.throttled_s is None else each.throttled_steps,
+        each.shared_steps,
+        _energy(None if energy is None else energy.joules_per_step, error),
+        _energy(None if energy is None else 1e3 * energy.joules_per_token, error),
+        Figure(error, 0.1),
+    )
+
+
+def _mean(level: Level | None, uncertainty: float) -> Cell:
+    return None if level is None else Figure(level.mean, uncertainty)
+
+
+def _energy(value: float | None, error_percent: float | None) -> Cell:
+    if value is None or error_percent is None:
+        return None
+    return Figure(value, value * error_percent / 100)
+
+
+def _notes(known: list[CaseDevice]) -> tuple[str, ...]:
+    notes = ["Means over the stretch of measured steps; the driver's own averages lag behind it."]
+    sources = sorted({each.energy.source for each in known if each.energy is not None})
+    if sources:
+        notes.append(f"Energy: {', '.join(sources)}; its error is the source's time resolution.")
+    notes += sorted({each.energy.note for each in known if each.energy and each.energy.note})
+    why = sorted({each.missing["energy"] for each in known if "energy" in each.missing})
+    notes += [f"No energy where {reason}." for reason in why[:3]]
+    if any(
+        level.reaches_out for each in known for level in (each.power, each.utilization) if level
+    ):
+        notes.append("Power or utilization of short blocks also covers time before them.")
+    others = sorted({describe(process) for each in known for process in each.others})
+    notes += [f"On the card as well: {who}." for who in others[:10]]
+    return tuple(notes)

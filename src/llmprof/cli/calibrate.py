@@ -1,0 +1,49 @@
+"""`llmprof calibrate`: measure this device's ceilings and keep them for later runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from llmprof.cli.exits import CRASHED, OK, UserError
+from llmprof.cli.options import add_export_option, device
+from llmprof.cli.output import deliver
+from llmprof.cli.run import finish, measure, plan_of, require_torch
+from llmprof.core.calibration import calibration_experiment, save_ceilings
+from llmprof.core.report import ExportError, check_writable
+from llmprof.core.runs import RunStore
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `llmprof calibrate`."""
+    parser.add_argument(
+        "--device", type=device, default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N"
+    )
+    add_export_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and keep. Raises UserError."""
+    for path in args.export:
+        try:
+            check_writable(path)
+        except ExportError as error:
+            raise UserError(str(error)) from error
+    require_torch()
+    experiment = calibration_experiment(args.device)
+    store = RunStore()
+    try:
+        the_run = store.create(experiment.name)
+    except OSError as error:
+        raise UserError(f"cannot create a run in {store.root}: {error.strerror}") from error
+    view, signal = measure(the_run, plan_of(the_run, experiment, lifeline=True))
+    found = next((state.ceilings for state in view.cases if state.ceilings is not None), None)
+    if found is None or view.environment is None or signal is not None:
+        return finish(view, signal, args.export, the_run)
+    try:
+        kept = save_ceilings(view.environment, found)
+    except OSError as error:
+        raise UserError(f"cannot keep the calibration: {error.strerror}", CRASHED) from error
+    deliver(view, args.export)
+    print(f"kept in {kept}; later runs on this device compare with it", file=sys.stderr)
+    return OK

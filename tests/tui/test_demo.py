@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from llmprof.core import events as ev
+from llmprof.core.demo import LONGEST_S, recorded, shifted
+from llmprof.core.journal import replay
+from llmprof.core.pack import pack
+from llmprof.core.runs import Run, RunStore
+from llmprof.tui.starter import ReplayStarter
+from tests.tui import journals
+from tests.tui.terminal import Terminal, environment
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    run = journals.finished(RunStore(tmp_path / "source"), ("tiny", "small"))
+    target = tmp_path / "demo.llmprof"
+    pack(run, target)
+    return target
+
+
+def test_packed_and_plain_recordings_read_alike(tmp_path: Path, packed: Path) -> None:
+    journal = next((tmp_path / "source").glob("*/journal.jsonl"))
+    events = list(recorded(packed))
+    assert events == list(recorded(journal))
+    assert isinstance(events[-1], ev.RunDone)
+    with journal.open("ab") as file:
+        file.write(b'broken\n{"kind":"Later","t":3}\n')
+    assert list(recorded(journal)) == events
+    with zipfile.ZipFile(tmp_path / "no.zip", "w"):
+        pass
+    with pytest.raises(KeyError):
+        list(recorded(tmp_path / "no.zip"))
+
+
+def test_all_times_of_an_event_move_together(packed: Path) -> None:
+    for event in recorded(packed):
+        moved = shifted(event, 5, "demo")
+        assert moved.t == event.t + 5
+        if isinstance(event, ev.StepDone) and isinstance(moved, ev.StepDone):
+            assert moved.start_ns == event.start_ns + 5
+        if isinstance(moved, ev.RunStarted):
+            assert moved.run_id == "demo"
+
+
+def start(recording: Path, run: Run, speed: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "llmprof.core.demo", str(recording), str(run.path), speed],
+        stdin=subprocess.PIPE,
+        env=environment(run.path),
+    )
+
+
+def test_a_replay_shows_the_figures_of_the_recording(tmp_path: Path, packed: Path) -> None:
+    run = RunStore(tmp_path / "runs").create("demo")
+    process = start(packed, run, "1000")
+    assert process.wait(20) == 0
+    assert process.stdin is not None
+    process.stdin.close()
+    view, source = replay(run.journal), replay(next((tmp_path / "source").glob("*/journal.jsonl")))
+    assert view.outcome == "complete"
+    assert [c.total for c in view.cases] == [c.total for c in source.cases]
+    assert [c.failure for c in view.cases] == [c.failure for c in source.cases]
+    assert abs(view.segments[0].t - time.monotonic_ns()) < 60e9
+
+
+@pytest.mark.parametrize("how", ["signal", "pipe"])
+def test_a_replay_stops_when_asked_and_with_its_owner(
+    tmp_path: Path, packed: Path, how: str
+) -> None:
+    run = RunStore(tmp_path / "runs").create("demo")
+    process = start(packed, run, "0.05")
+    assert process.stdin is not None
+    deadline = time.monotonic() + 20
+    while not (run.alive() and run.journal.exists() and run.journal.stat().st_size):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    if how == "signal":
+        assert run.engine_pid() == process.pid
+        assert run.stop()
+    process.stdin.close() if how == "pipe" else None
+    assert process.wait(10) == 0
+    process.stdin.close()
+    assert replay(run.journal).outcome == "stopped"
+
+
+def test_a_starter_replays_whatever_is_asked_for(tmp_path: Path, packed: Path) -> None:
+    starter = ReplayStarter(packed, 0.05)
+    run = RunStore(tmp_path / "runs").create("demo")
+    starter.start(run, journals.experiment(), ())
+    assert starter.exit_code() is None
+    starter.dismiss()
+    assert starter.exit_code() == 0
+    assert not run.alive()
+
+
+def test_long_silences_are_cut(tmp_path: Path) -> None:
+    run = RunStore(tmp_path / "source").create("bench")
+    writer = journals.Writer(run)
+    writer.begin(journals.experiment())
+    writer.t += 3600 * journals.SECOND
+    writer.end()
+    target = RunStore(tmp_path / "runs").create("demo")
+    process = start(run.journal, target, "1000")
+    assert process.wait(20) == 0
+    assert process.stdin is not None
+    process.stdin.close()
+    view = replay(target.journal)
+    assert (view.last_t - view.segments[0].t) / 1e9 == pytest.approx(LONGEST_S)
+
+
+def test_demo_plays_and_ends_without_a_trace(tmp_path: Path, packed: Path) -> None:
+    env = environment(tmp_path, TMPDIR=str(tmp_path))
+    arguments = ("demo", "--speed", "0.1", "--recording", str(packed))
+    with Terminal(tmp_path, *arguments, env=env, size=(120, 30)) as terminal:
+        terminal.wait("live")
+        terminal.wait("Step time")
+        terminal.send("q")
+        assert terminal.end() == 0
+        assert terminal.restored
+    assert not list(tmp_path.glob("llmprof-demo-*"))
+
+
+def test_demo_ends_its_replay_on_a_signal(tmp_path: Path, packed: Path) -> None:
+    env = environment(tmp_path, TMPDIR=str(tmp_path))
+    arguments = ("demo", "--speed", "0.05", "--recording", str(packed))
+    with Terminal(tmp_path, *arguments, env=env) as terminal:
+        terminal.wait("live")
+        os.kill(terminal.process.pid, signal.SIGTERM)
+        assert terminal.end() == 128 + signal.SIGTERM
+    assert not list(tmp_path.glob("llmprof-demo-*"))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04broken", b'{"kind":"RunDone","t":1}\n'])
+def test_a_file_that_is_no_run_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.llmprof"
+    path.write_bytes(content)
+    with Terminal(tmp_path, "demo", "--recording", str(path)) as terminal:
+        assert terminal.end() == 2
+        assert b"\x1b[?1049h" not in terminal.raw
+        assert terminal.raw.count(b"\n") == 1

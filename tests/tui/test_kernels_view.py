@@ -1,0 +1,248 @@
+"""The Kernels view over the recorded profile of a real card."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from llmprof.core import events as ev
+from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
+from llmprof.core.kernels.tables import class_ids
+from llmprof.core.runs import Run, RunStore
+from llmprof.core.spec import Experiment, Variant
+from llmprof.tui.app import LlmprofApp
+from llmprof.tui.look import ASCII
+from llmprof.tui.screens.kernels import EMPTY, KernelsView
+from llmprof.tui.widgets.table import Table
+from llmprof.tui.widgets.timeline_strip import DEEPEST, TimelineStrip
+from tests.tui.apps import make_app
+from tests.tui.frames import contains, settle, text_of
+from tests.tui.journals import Writer, finished
+from tests.unit.kernel_events import TINY, recorded
+
+SIZES = ((80, 24), (120, 30), (200, 50))
+sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLMPROF_HOME", str(tmp_path / "home"))
+
+
+def profiled_run(root: Path, name: str | None = None, strip: str | None = None) -> Run:
+    """A plain case and a profiled one; with `name` its first kernel is called so."""
+    variants = (Variant(), Variant(probe="kernels"))
+    plan = Experiment(name="kernels", models=(TINY.model,), variants=variants, profile_steps=2)
+    run = RunStore(root).create("kernels")
+    writer = Writer(run)
+    writer.begin(plan)
+    plain, profiled = plan.cases()
+    writer.case(0, plain, 8.0)
+    writer.case(1, profiled, 12.0, finish=False)
+    activities = recorded()
+    classes = class_ids(activities)
+    table = kernel_table(activities, classes, index=1, case=TINY)
+    facts = timeline_facts(activities, classes, index=1, folder=run.artifacts)
+    if name is not None:
+        first = msgspec.structs.replace(table.rows[0], name=name, full_name=name, module=name)
+        table = msgspec.structs.replace(table, rows=(first, *table.rows[1:]))
+    if strip is not None and facts.strip is not None:
+        facts = msgspec.structs.replace(
+            facts, strip=msgspec.structs.replace(facts.strip, file=strip)
+        )
+    lens = attention_lens(activities, index=1, case=TINY, layer=2)
+    assert lens is not None
+    for event in (table, facts, lens, ev.CaseDone(t=writer.t, case=1)):
+        writer.put(event)
+    writer.end()
+    return run
+
+
+def opened(root: Path, run: Run, **options: Any) -> LlmprofApp:
+    return make_app(root, view="kernels", watch=run, **options)[0]
+
+
+def view_of(app: LlmprofApp) -> KernelsView:
+    view = app.base_view
+    assert isinstance(view, KernelsView)
+    return view
+
+
+def table_of(app: LlmprofApp) -> Table:
+    return app.screen.query_one(Table)
+
+
+def strip_of(app: LlmprofApp) -> TimelineStrip:
+    return app.screen.query_one(TimelineStrip)
+
+
+async def ready(pilot: Pilot[Any], app: LlmprofApp) -> None:
+    await settle(pilot, lambda: contains(app, "launches") and len(table_of(app).rows) > 20)
+
+
+@sizes
+async def test_a_recorded_profile_fills_the_view(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=size) as pilot:
+        await ready(pilot, app)
+        for text in ("Kernels", "launch-bound", "gemm", "% busy", "stream 7", "device", "launches"):
+            assert contains(app, text), text
+        assert any(block in text_of(app) for block in "▂▃▄▅▆▇█")
+        if size[0] >= 100:
+            assert contains(app, "Classes")
+            assert contains(app, "forward 1.")
+
+
+async def test_phases_are_tabs(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        everything = len(table_of(app).rows)
+        seen = 0
+        for phase in ("forward", "loss", "backward", "optimizer"):
+            await pilot.press("right_square_bracket")
+            assert view_of(app).phase == phase
+            rows = table_of(app).rows
+            assert {row.cells[2].text for row in rows} == {phase}
+            totals = [row.cells[6].sort or 0.0 for row in rows]
+            assert totals == sorted(totals, reverse=True)
+            seen += len(rows)
+        assert seen == everything
+        await pilot.press("right_square_bracket")
+        assert view_of(app).phase == "all"
+        await pilot.press("left_square_bracket")
+        assert view_of(app).phase == "optimizer"
+        await pilot.click("#phase-tabs", offset=(1, 0))
+        await settle(pilot, lambda: view_of(app).phase == "all")
+
+
+async def test_any_column_sorts(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=(200, 50)) as pilot:
+        await ready(pilot, app)
+        table = table_of(app)
+        for column in range(len(table.columns)):
+            await pilot.press("o")
+            assert table.order == (column, False)
+            shown = {row.key: row for row in table.rows}
+            cells = [shown[key].cells[column] for key in table.shown_keys]
+            known = [cell.sort for cell in cells if cell.sort is not None]
+            if known:
+                assert known == sorted(known)
+            else:
+                assert [c.text.casefold() for c in cells] == sorted(
+                    c.text.casefold() for c in cells
+                )
+
+
+async def test_filter_as_you_type_and_clear(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        everything = len(table_of(app).shown_keys)
+        await pilot.press("slash", *"softmax")
+        await settle(pilot, lambda: 0 < len(table_of(app).shown_keys) < 8)
+        assert contains(app, "filter: softmax")
+        await pilot.press("enter")
+        assert app.focused is table_of(app)
+        await pilot.press("escape")
+        await settle(pilot, lambda: len(table_of(app).shown_keys) == everything)
+        assert app.screen.query_one("#kernel-filter", Input).value == ""
+
+
+async def test_the_kernel_under_the_cursor_is_shown_in_full(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        await pilot.press("slash", *"softmax_warp_forward", "enter")
+        await settle(pilot, lambda: contains(app, "(anonymous namespace)::softmax_warp_forward<"))
+        assert contains(app, "launched by aten::_softmax")
+        assert contains(app, "module blocks.*.attention.core")
+
+
+async def test_the_timeline_zooms_and_pans_within_the_step(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        strip = strip_of(app)
+        whole = strip.end
+        await pilot.press("plus")
+        assert strip.end - strip.begin == pytest.approx(whole / 2)
+        assert strip.begin == pytest.approx(whole / 4)
+        before = text_of(app)
+        await pilot.press("right")
+        assert strip.begin == pytest.approx(whole * 3 / 8)
+        await settle(pilot, lambda: text_of(app) != before)
+        await pilot.press(*["right"] * 10)
+        assert strip.end == pytest.approx(whole)
+        await pilot.press(*["left"] * 20)
+        assert strip.begin == 0
+        await pilot.press(*["plus"] * 30)
+        assert strip.end - strip.begin == pytest.approx(DEEPEST)
+        await pilot.press(*["minus"] * 40)
+        assert (strip.begin, strip.end) == (0, whole)
+        await pilot.press("plus", "0")
+        assert (strip.begin, strip.end) == (0, whole)
+
+
+async def test_a_run_without_a_profile_says_how_to_make_one(tmp_path: Path) -> None:
+    run = finished(RunStore(tmp_path))
+    app = opened(tmp_path, run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, EMPTY))
+        assert contains(app, "over one step")
+        await pilot.press("right_square_bracket", "c", "plus", "right", "0", "o", "enter")
+        assert contains(app, EMPTY)
+
+
+async def test_names_from_a_strangers_run_are_only_text(tmp_path: Path) -> None:
+    nasty = "evil[/]\x1b[31m[@click=app.quit]kernel"
+    app = opened(tmp_path, profiled_run(tmp_path, name=nasty))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        await pilot.press("right_square_bracket")
+        await settle(pilot, lambda: contains(app, "evil[/][31m[@click=app.quit]kernel"))
+        assert "\x1b" not in text_of(app)
+
+
+@pytest.mark.parametrize("name", ["../../../etc/passwd", "missing.npz"])
+async def test_a_strip_that_cannot_be_read_is_a_line(tmp_path: Path, name: str) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path, strip=name))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "no timeline: "))
+        assert len(table_of(app).rows) > 20
+
+
+async def test_plain_ascii(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path), look=ASCII, encoding="ascii")
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        await pilot.press("right_square_bracket", "plus")
+        await settle(pilot, lambda: contains(app, "* forward"))
+        assert text_of(app).isascii()
+
+
+async def test_nothing_is_sent_when_nothing_changes(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        view, shown = view_of(app), []
+        view.show_case = lambda: shown.append(1)  # type: ignore[method-assign]
+        for _ in range(3):
+            view.take(app.snapshot)
+        assert shown == []
+
+
+def test_the_view_does_not_load_torch() -> None:
+    import subprocess
+
+    loaded = "print('torch' in sys.modules, 'numpy' in sys.modules)"
+    code = f"import sys, llmprof.tui.screens.kernels; {loaded}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

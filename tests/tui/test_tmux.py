@@ -1,0 +1,176 @@
+"""The main journey in tmux, as people have it over SSH."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from llmprof.core.journal import replay
+from llmprof.core.runs import Run, RunStore
+from llmprof.tui.choices import Choices, remember
+from tests.tui.terminal import environment
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
+    pytest.mark.timeout(300),
+]
+
+MICRO = """
+[micro]
+d_model = 32
+d_ff = 64
+num_layers = 2
+num_heads = 2
+vocab_size = 128
+"""
+
+
+class Tmux:
+    """A tmux server of its own, with one window."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.socket = str(home / "tmux")
+        self.env = environment(home)
+        presets = home / "presets"
+        presets.mkdir(parents=True)
+        (presets / "micro.toml").write_text(MICRO)
+
+    def __call__(self, *words: str) -> str:
+        command = ["tmux", "-S", self.socket, "-f", "/dev/null", *words]
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def start(self, *arguments: str, width: int = 100, height: int = 28) -> None:
+        program = " ".join([sys.executable, "-m", "llmprof", *arguments])
+        self("new-session", "-d", "-x", str(width), "-y", str(height),
+             f"{program}; echo exit code $?; sleep 1000")  # fmt: skip
+
+    def text(self) -> str:
+        return self("capture-pane", "-p")
+
+    def wait(self, condition: str | Callable[[str], bool], seconds: float = 60.0) -> str:
+        deadline = time.monotonic() + seconds
+        while True:
+            text = self.text()
+            if condition in text if isinstance(condition, str) else condition(text):
+                return text
+            assert time.monotonic() < deadline, f"{condition!r} did not come:\n{text}"
+            time.sleep(0.1)
+
+    def keys(self, *keys: str) -> None:
+        for key in keys:
+            self("send-keys", key)
+            time.sleep(0.15)
+
+    def pane_pid(self) -> int:
+        return int(self("display-message", "-p", "#{pane_pid}"))
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    server = Tmux(tmp_path)
+    yield server
+    subprocess.run(["tmux", "-S", server.socket, "kill-server"], capture_output=True, check=False)
+    for run in RunStore(tmp_path / "runs").list():
+        run.stop(force=True)
+
+
+def last_choices(tmux: Tmux, steps: int) -> None:
+    """What the screen remembers of an earlier session."""
+    choices = Choices(models=("micro",), context="16", batch="1", steps=str(steps))
+    remember(choices, tmux.home / "screen.json")
+
+
+def tick_micro(tmux: Tmux) -> None:
+    """Tick only the micro model, by keys."""
+    tmux.wait("Models")
+    tmux.keys("a", "a", "Space")
+    tmux.wait("tick at least one model")
+    for _ in range(40):
+        if any("▸" in line and "micro" in line for line in tmux.text().splitlines()):
+            break
+        tmux.keys("Down")
+    tmux.keys("Space")
+    tmux.wait("--model-size micro")
+
+
+def only_run(home: Path) -> Run:
+    runs = RunStore(home / "runs").list()
+    assert len(runs) == 1
+    return runs[0]
+
+
+def test_pick_run_watch_export_quit(tmux: Tmux) -> None:
+    tmux.start()
+    tick_micro(tmux)
+    tmux.keys("r")
+    tmux.wait("finished", 90)
+    assert "ok" in tmux.text()
+    tmux.keys("e")
+    tmux.wait("# llmprof")
+    tmux.keys("C-u")
+    tmux("send-keys", "-l", str(tmux.home / "out.md"))
+    tmux.wait("out.md")
+    tmux.keys("Enter")
+    tmux.wait(lambda text: (tmux.home / "out.md").exists())
+    assert "micro" in (tmux.home / "out.md").read_text("utf-8")
+    tmux.keys("q")
+    tmux.wait("exit code 0")
+    assert not only_run(tmux.home).alive()
+
+
+def test_start_hang_up_attach_finish(tmux: Tmux) -> None:
+    last_choices(tmux, 3000)
+    tmux.start()
+    tmux.wait("--measure-steps 3000")
+    tmux.keys("r")
+    tmux.wait("of 3000", 90)
+    run = only_run(tmux.home)
+    tmux("kill-session")  # hangs up, as a lost connection does
+    assert run.alive()
+    tmux.start("screen", run.id)
+    tmux.wait("live", 30)
+    tmux.wait("of 3000", 30)
+    tmux.wait("finished", 120)
+    view = replay(run.journal)
+    assert view.outcome == "complete"
+    assert len(view.cases[0].measured) == 3000
+    tmux.keys("q")
+    tmux.wait("exit code 0")
+
+
+def test_leave_it_running_and_stop_it_from_the_list(tmux: Tmux) -> None:
+    last_choices(tmux, 900_000)
+    tmux.start()
+    tmux.wait("--measure-steps 900000")
+    tmux.keys("r")
+    tmux.wait("of 900000", 90)
+    run = only_run(tmux.home)
+    tmux.keys("q")
+    tmux.wait("Leave it running")
+    tmux.keys("l")
+    text = tmux.wait("exit code 0")
+    assert f"llmprof attach {run.id}" in text.replace("\n", "")
+    assert run.alive()
+    tmux("kill-session")
+    tmux.start()
+    tmux.wait("Models")
+    tmux.keys("2")
+    tmux.wait("running")
+    tmux.keys("x")
+    tmux.wait("stopped", 60)
+    deadline = time.monotonic() + 20
+    while run.alive():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert replay(run.journal).outcome == "stopped"
+    os.kill(tmux.pane_pid(), signal.SIGHUP)

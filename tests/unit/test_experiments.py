@@ -1,0 +1,127 @@
+"""Experiments as data: the package's, a user's, smoke sizes, and what cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmprof.core.experiments import attention_shape, build_experiment, load_experiments
+from llmprof.core.report.registry import BUILDERS
+from llmprof.core.spec import Case, SpecError
+
+NAMES = ("end-to-end", "warmup", "precision", "switches", "attention", "scaling")
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LLMPROF_PRESETS", str(tmp_path))
+    return tmp_path / "experiments.toml"
+
+
+def test_the_packages_experiments(own: Path) -> None:
+    assert set(NAMES) <= set(load_experiments())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("smoke", [False, True])
+def test_each_expands_and_names_tables_that_exist(own: Path, name: str, smoke: bool) -> None:
+    experiment = build_experiment(name, {}, smoke=smoke)
+    assert experiment.cases()
+    assert set(experiment.tables) <= set(BUILDERS)
+    assert len({case.key for case in experiment.cases()}) == len(experiment.cases())
+
+
+def test_warmup_has_the_write_ups_cells(own: Path) -> None:
+    cases = build_experiment("warmup", {}).cases()
+    assert {case.warmup_steps for case in cases} == {0, 1, 2, 5}
+    assert {case.model.name for case in cases} == {"small", "medium", "large"}
+
+
+def test_switches_go_alone_and_all_together(own: Path) -> None:
+    cases = build_experiment("switches", {"models": ["small"]}).cases()
+    base = cases[0]
+
+    def changed(case: Case) -> set[str]:
+        fields = ("precision", "attention", "optimizer", "compile")
+        return {name for name in fields if getattr(case, name) != getattr(base, name)}
+
+    assert [len(changed(case)) for case in cases] == [0, 1, 1, 1, 1, 1, 4]
+    assert [case.precision for case in cases[:3]] == ["fp32", "tf32", "bf16"]
+
+
+def test_the_attention_grid_is_the_write_ups(own: Path) -> None:
+    cases = build_experiment("attention", {}).cases()
+    assert len(cases) == 4 * 5 * 3
+    assert {case.model.d_model for case in cases} == {16, 32, 64, 128}
+    assert {case.context_length for case in cases} == {256, 1024, 4096, 8192, 16_384}
+    assert {case.batch_size for case in cases} == {8}
+    assert {case.measure_steps for case in cases} == {100}
+    assert {case.phases for case in cases} == {("forward", "backward")}
+
+
+def test_overrides_go_over_smoke_sizes(own: Path) -> None:
+    experiment = build_experiment("attention", {"widths": [8]}, smoke=True)
+    assert [model.name for model in experiment.models] == ["d=8"]
+    assert experiment.context_lengths == (64, 128)
+    experiment = build_experiment("warmup", {"models": ["tiny"]}, smoke=True)
+    assert [model.name for model in experiment.models] == ["tiny"]
+
+
+def test_variants_are_chosen_by_label(own: Path) -> None:
+    cases = build_experiment(
+        "switches", {"models": ["tiny"], "variants": ["SDPA", "baseline"]}
+    ).cases()
+    assert [case.attention for case in cases] == ["naive", "sdpa"]
+    with pytest.raises(SpecError, match="switches has no variant 'fast'; there are baseline, TF32"):
+        build_experiment("switches", {"variants": ["fast"]})
+    with pytest.raises(SpecError, match="it has none"):
+        build_experiment("end-to-end", {"variants": ["fast"]})
+
+
+def test_a_users_experiment_beside_the_packages(own: Path) -> None:
+    own.write_text(
+        '[mine]\nmodels = ["tiny"]\nmodes = ["train"]\nprecisions = ["fp32", "bf16"]\n'
+        'tables = ["precision"]\n'
+    )
+    assert tuple(load_experiments())[-1] == "mine"
+    assert set(NAMES) < set(load_experiments())
+    experiment = build_experiment("mine", {"context_lengths": [64]})
+    assert [case.precision for case in experiment.cases()] == ["fp32", "bf16"]
+    with pytest.raises(SpecError, match="mine has no smoke sizes"):
+        build_experiment("mine", {}, smoke=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[mine]\nmodes = ['train']", "names no models"),
+        ("[mine]\nmodels = ['tiny']\nmodez = 1", "unknown field 'modez'"),
+        ("[mine]\nmodels = ['tiny']\n[mine.smoke]\nmodez = 1", "unknown field 'modez'"),
+        ("[mine]\nmodels = ['tiny']\nsmoke = 1", "unknown field 'smoke'"),
+        ("[mine", "experiments file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(own: Path, text: str, words: str) -> None:
+    own.write_text(text)
+    with pytest.raises(SpecError, match=words):
+        load_experiments()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"modes": ["sideways"]}, "experiment attention"),
+        ({"widths": ["wide"]}, "widths must be whole numbers"),
+        ({"widths": [7]}, "odd"),
+        ({"target_percent": 0.0}, "--target"),
+    ],
+)
+def test_fields_that_do_not_fit(own: Path, fields: dict[str, object], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        build_experiment("attention", fields)
+
+
+def test_an_attention_shape_has_no_heads() -> None:
+    shape = attention_shape(64)
+    assert (shape.d_model, shape.head_dim, shape.num_layers) == (64, 64, 1)

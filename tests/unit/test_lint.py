@@ -1,0 +1,245 @@
+"""Every check finds what is planted for it, and says nothing of an honest run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from llmprof.core import events as ev
+from llmprof.core.lint import EXPLAINED, RULES, lint, verdicts
+from llmprof.core.results import CaseState
+from llmprof.core.spec import ModelShape
+from tests.unit.planted import (
+    CPU,
+    GPU,
+    SHAPE,
+    Times,
+    around,
+    case,
+    failed,
+    memory,
+    observed,
+    one,
+    run,
+    view,
+)
+
+HONEST: Times = {
+    "forward": around(20.0),
+    "loss": around(0.5),
+    "backward": around(40.0),
+    "optimizer": around(15.0),
+    "zero_grad": around(0.1),
+}
+
+
+def found(state: CaseState, environment: ev.Environment = GPU) -> dict[str, tuple[str, str]]:
+    return {v.rule: (v.level, v.text) for v in verdicts(state, environment)}
+
+
+def test_an_honest_run_has_no_warning() -> None:
+    said = found(one(case(), HONEST))
+    assert {level for level, _ in said.values()} == {"info"}
+    assert said["stability"] == ("info", "very stable (CV 0.6 %)")
+
+
+@pytest.mark.parametrize(
+    ("fields", "changes", "words"),
+    [
+        ({}, {"tf32": True}, "fp32 asked, but TF32 was on"),
+        ({"precision": "tf32"}, {"tf32": False}, "tf32 asked, but TF32 was off"),
+        ({"precision": "bf16"}, {"logits_dtype": "float32"}, "the logits are float32"),
+        ({}, {"batch_size": 1}, "batch_size 4 asked, 1 used"),
+        ({}, {"context_length": 64}, "context_length 128 asked, 64 used"),
+        ({}, {"parameters_changed": False}, "the optimizer changed no parameter"),
+        ({}, {"qkv_gradients": False}, "Q, K or V has no gradient"),
+        ({"attention": "sdpa"}, {"attention_backend": "math"}, "math fallback"),
+    ],
+)
+def test_what_was_observed_is_not_what_was_asked(
+    fields: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    asked = case(**fields)
+    honest = found(one(asked, HONEST))
+    assert "requested-observed" not in honest
+    level, text = found(one(asked, HONEST, observed(0, asked, **changes)))["requested-observed"]
+    assert level == "error"
+    assert words in text
+
+
+def test_steps_that_were_asked_but_not_run() -> None:
+    asked = case(measure_steps=12, warmup_steps=3)
+    short: Times = {"forward": [1.0], "backward": [2.0]}
+    state = one(asked, HONEST, warmup=short)
+    _, text = found(state)["requested-observed"]
+    assert "12 measured steps asked, 10 there" in text
+    assert "3 warm-up steps asked, 1 there" in text
+
+
+@pytest.mark.parametrize("field", ["recompilations", "alloc_retries"])
+def test_disturbed_measured_steps(field: str) -> None:
+    asked = case()
+    level, text = found(one(asked, HONEST, observed(0, asked, **{field: 2})))["disturbed"]
+    assert level == "error"
+    assert "2" in text
+
+
+def test_seconds_under_a_ms_heading_exceed_the_peak() -> None:
+    seconds: Times = {phase: [value / 1e3 for value in values] for phase, values in HONEST.items()}
+    level, text = found(one(case(), seconds))["flops"]
+    assert level == "error"
+    assert "× the dense fp32 peak of H100-80GB, 66.9 TFLOP/s" in text
+
+
+def test_a_forward_faster_than_the_card_by_a_fifth_is_found() -> None:
+    forward = 0.4292e12 / 66.9e12 * 1e3  # ms at the peak, by DOMAIN's count of the forward
+    slow: Times = {"forward": around(forward * 1.05)}
+    fast: Times = {"forward": around(forward / 1.2)}
+    asked = case(mode="forward")
+    assert "flops" not in found(one(asked, slow))
+    assert "forward: 80.3 TFLOP/s is 1.2 ×" in found(one(asked, fast))["flops"][1]
+
+
+def test_mfu_above_one_is_an_error_though_no_phase_is_impossible() -> None:
+    # The masked half of a fused attention counts in MFU, but may be skipped: no phase is impossible.
+    state = one(case(mode="forward"), {"forward": around(6.0)}, environment=CPU)
+    said = {v.rule: v for v in verdicts(state, CPU, given_peak=60.0)}
+    assert said["flops"].level == "error"
+    assert "mfu" not in said
+    short = msgspec.structs.replace(case(mode="forward"), attention="sdpa", context_length=512)
+    state = one(short, {"forward": around(28.0)})
+    said = {v.rule: v for v in verdicts(state, GPU, given_peak=63.0)}
+    assert said["mfu"].level == "error"
+    assert said["mfu"].text.startswith("MFU 102 %")
+
+
+def test_an_optimizer_that_outruns_the_memory() -> None:
+    gbs = 28 * SHAPE.parameters / 1e9
+    possible: Times = {**HONEST, "optimizer": around(gbs / 3352 * 1e3 * 1.05)}
+    impossible: Times = {**HONEST, "optimizer": around(gbs / 3352 * 1e3 * 0.9)}
+    assert "bytes" not in found(one(case(), possible))
+    level, text = found(one(case(), impossible))["bytes"]
+    assert level == "error"
+    assert text.startswith("optimizer: 3,724 GB/s at least is 1.11 ×")
+
+
+def test_raw_attention_that_outruns_the_memory_and_fused_that_may() -> None:
+    width = ModelShape(name="d=64", d_model=64, d_ff=1, num_layers=1, num_heads=1, vocab_size=1)
+    raw = case(
+        model=width,
+        probe="attention",
+        mode="forward-backward",
+        batch_size=8,
+        context_length=16_384,
+    )
+    quick: Times = {"forward": around(15.0), "backward": around(30.0)}
+    assert found(one(raw, quick))["bytes"][1].startswith("forward: 4,581 GB/s")
+    assert "bytes" not in found(one(msgspec.structs.replace(raw, attention="sdpa"), quick))
+
+
+def test_an_unknown_card_has_no_limit_but_a_calibrated_one_warns() -> None:
+    quick: Times = {"forward": around(1.0)}
+    asked = case(mode="forward")
+    other = msgspec.structs.replace(GPU, device_name="Some Card")
+    assert not {"flops", "mfu", "bytes"} & found(one(asked, quick, environment=other), other).keys()
+    ceilings = ev.Ceilings(matmul_tflops={"fp32": 50.0}, copy_gbs=3000.0)
+    calibrated = msgspec.structs.replace(other, ceilings=ceilings)
+    level, text = found(one(asked, quick, environment=calibrated), calibrated)["flops"]
+    assert level == "warning"
+    assert "calibrated fp32 matmul rate" in text
+
+
+def test_backward_by_subtraction_is_called_out() -> None:
+    asked = case(mode="forward-backward")
+    wrong: Times = {"forward": around(20.0), "loss": around(0.5), "backward": around(7.0)}
+    level, text = found(one(asked, wrong))["backward-ratio"]
+    assert level == "warning"
+    assert "backward takes 0.35 × the forward" in text
+    assert "backward-ratio" not in found(one(asked, wrong, host=0.95))  # launches, not arithmetic
+
+
+def test_a_spill_to_system_memory_stands_out_beside_its_neighbours() -> None:
+    sizes = [2, 4, 8, 16]
+    times = [30.0, 55.0, 105.0, 17_800.0]
+    cases = [case(batch_size=size, mode="forward-backward") for size in sizes]
+    events: list[ev.Event] = []
+    for index, (asked, ms) in enumerate(zip(cases, times, strict=True)):
+        parts: Times = {"forward": around(ms / 3), "backward": around(2 * ms / 3)}
+        events += run(index, asked, parts, memory(index, {"start": 1 << 30, "forward": 79 << 30}))
+    said = lint(view(cases, events))
+    rules = {index: {v.rule: v.text for v in each} for index, each in said.items()}
+    assert all("cliff" not in rules[index] for index in (0, 1, 2))
+    assert "its peak is 79.0 of 80.0 GiB" in rules[3]["cliff"]
+
+
+def test_more_work_in_less_time_is_called_out() -> None:
+    cases = [case(context_length=length, mode="forward") for length in (128, 512)]
+    events = run(0, cases[0], {"forward": around(20.0)})
+    events += run(1, cases[1], {"forward": around(10.0)})
+    said = lint(view(cases, events, environment=CPU))
+    assert "4.18 × the work of case 1 in 0.5 × its time" in {v.text for v in said[1]}
+    assert "scaling" not in {v.rule for v in said[0]}
+
+
+def test_a_cell_measured_elsewhere_is_named() -> None:
+    cases = [case(mode="forward"), case(mode="forward-grad")]
+    other = msgspec.structs.replace(GPU, t=9, driver="570")
+    events = [
+        *run(0, cases[0], {"forward": around(20.0)}),
+        other,
+        *run(1, cases[1], {"forward": around(20.0)}),
+    ]
+    state = view(cases, events)
+    assert state.environment is not None
+    assert state.environment.driver == "580"
+    said = lint(state)
+    assert "elsewhere" not in {v.rule for v in said[0]}
+    assert "measured elsewhere: driver 580 against 570" in {v.text for v in said[1]}
+
+
+def test_a_cold_first_step_and_a_drift() -> None:
+    cold: Times = {"forward": [80.0, *around(20.0, 9)]}
+    said = found(one(case(mode="forward"), cold))
+    assert "took 4.0 × the median of the others after 1 warm-up step" in said["warming"][1]
+    rising: Times = {"forward": [20.0 + 0.5 * at for at in range(10)]}
+    said = found(one(case(mode="forward"), rising))
+    assert said["drift"] == ("warning", "the last third of the steps took +17 % against the first")
+    assert "warming" not in said
+
+
+def test_few_samples() -> None:
+    few: Times = {"forward": [20.0, 22.0, 19.0]}
+    _, text = found(one(case(mode="forward", measure_steps=3), few))["few-samples"]
+    assert text == "±19 % with 3 steps, about 42 would give ±5 %"
+    single = one(case(mode="forward", measure_steps=1), {"forward": [20.0]})
+    assert "n/a: one sample" in found(single)["stability"][1]
+
+
+def test_an_unmet_target_is_named() -> None:
+    asked = case(mode="forward", target_percent=1.0)
+    stop = "target not met within 15 s: 95 % interval ±3 %, target ±1 %"
+    said = found(one(asked, {"forward": around(20.0)}, observed(0, asked, measure_stop=stop)))
+    assert said["unmet"] == ("warning", stop)
+    met = observed(0, asked, measure_stop="95 % interval ±0.8 % after 10 steps")
+    assert "unmet" not in found(one(asked, {"forward": around(20.0)}, met))
+
+
+def test_launch_bound_is_a_cards_alone() -> None:
+    state = one(case(mode="forward"), {"forward": around(20.0)}, host=0.97)
+    assert found(state)["launch-bound"][0] == "warning"
+    state = one(case(mode="forward"), {"forward": around(20.0)}, host=0.97, environment=CPU)
+    assert "launch-bound" not in found(state, CPU)
+
+
+def test_every_rule_is_explained() -> None:
+    rules = set(EXPLAINED)
+    assert len(RULES) == 11
+    assert {"flops", "mfu", "bytes", "cliff", "scaling", "elsewhere", "device", "drift"} <= rules
+    assert all(text.endswith(".") for text in EXPLAINED.values())
+
+
+def test_a_case_without_figures_has_no_verdict() -> None:
+    state = view([case()], failed(0, kind="oom", message="out of memory", phase="backward"))
+    assert lint(state) == {0: ()}

@@ -1,0 +1,60 @@
+"""The SVG of a timeline: well-formed, to scale, safe."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+from llmprof.core.memory.picture import HEIGHT, WIDTH, draw
+from llmprof.core.memory.points import Points
+from llmprof.core.predict.tape import CATEGORIES
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def points(peak: int = 3 << 20) -> Points:
+    levels = [[0, 0, 0] for _ in CATEGORIES]
+    levels[0] = [1 << 20] * 3
+    levels[3] = [0, peak - (1 << 20), 0]
+    at_peak = [0] * len(CATEGORIES)
+    at_peak[0], at_peak[3] = 1 << 20, peak - (1 << 20)
+    return Points(
+        t_us=[0, 500, 1000],
+        levels=levels,
+        phases=[(0, "forward", 0, 600), (0, "back\x1b<b>", 600, 1000)],
+        peak=peak,
+        peak_t_us=500,
+        at_peak=at_peak,
+    )
+
+
+def test_document_is_well_formed_and_within_its_frame() -> None:
+    root = ET.fromstring(draw(points(), "a <b> & \x1b[31m"))
+    polygons = root.findall(f"{SVG}polygon")
+    assert [p[0].text for p in polygons] == ["parameters", "activations"]
+    for polygon in polygons:
+        for pair in polygon.attrib["points"].split():
+            x, y = map(float, pair.split(","))
+            assert 0 <= x <= WIDTH
+            assert 0 <= y <= HEIGHT
+
+
+def test_areas_are_to_scale() -> None:
+    root = ET.fromstring(draw(points(), "t"))
+    lower, upper = root.findall(f"{SVG}polygon")
+
+    def tops(polygon: ET.Element) -> list[float]:
+        pairs = polygon.attrib["points"].split()
+        return [float(pair.split(",")[1]) for pair in pairs[: len(pairs) // 2]]
+
+    bottom = float(lower.attrib["points"].split()[-1].split(",")[1])
+    one, three = bottom - tops(lower)[1], bottom - tops(upper)[1]
+    assert abs(three / one - 3) < 0.02
+
+
+def test_names_the_peak_phases_and_parts_with_units() -> None:
+    text = draw(points(), "medium")
+    for expected in ("peak 3.00 MiB", "forward", "parameters 1.00 MiB", "activations 2.00 MiB"):
+        assert expected in text
+    assert "\x1b" not in text
+    assert "temporaries" not in text
+    assert "2.00 GiB" in draw(points(3 << 30), "large") or "3.00 GiB" in draw(points(3 << 30), "l")

@@ -1,0 +1,74 @@
+"""`llmprof predict`: JSON, verdicts, mistakes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from llmprof.cli.main import main
+from llmprof.core.predict.advice import command_of
+from llmprof.core.presets import load_models
+from llmprof.core.spec import Case
+
+NAMES = {"config", "requested_bytes", "allocated_bytes", "breakdown", "verdict"}
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["predict", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_json_has_a_row_a_case_and_card(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(
+        said(
+            capsys,
+            "--model-size=small,2.7B",
+            "--mode=train",
+            "--context-length=512",
+            "--card=H100-80GB,RTX-4090,T4",
+            "--json",
+        )
+    )
+    assert [row["card"] for row in rows] == ["H100-80GB", "RTX-4090", "T4"] * 2
+    assert [row["verdict"] for row in rows] == ["fits"] * 4 + ["does not fit"] * 2
+    for row in rows:
+        assert set(row) >= NAMES
+        low, high = row["allocated_bytes"]
+        assert row["requested_bytes"] <= low <= high
+        assert sum(row["breakdown"].values()) == row["requested_bytes"]
+        # 2.7B on a T4: not even its forward fits for certain
+        assert bool(row["advice"]) == (row["verdict"] != "fits" and row["card"] != "T4")
+    known = load_models()["small"]
+    assert rows[0]["config"]["model"]["d_model"] == known.d_model
+
+
+def test_tables_name_card_verdict_and_commands_that_fit(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = said(capsys, "--model-size=xl", "--mode=train", "--card=24GiB", "--phases")
+    assert "does not fit" in text
+    assert "optimizer" in text
+    command = command_of(Case(model=load_models()["xl"], mode="forward"))
+    assert command.split(" --precision")[0].removesuffix(" --mode forward") in text
+
+
+def test_unknown_card_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "--card=GTX-1"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "24GiB" in error
+
+
+def test_predicting_imports_neither_torch_nor_a_screen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = (
+        "import sys; from llmprof.cli.main import main; "
+        "main(['predict', '--model-size=tiny', '--card=T4', '--json']); "
+        "bad = {'torch', 'textual'} & set(sys.modules); sys.exit(bool(bad))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

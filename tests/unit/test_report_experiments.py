@@ -1,0 +1,435 @@
+"""The experiments' tables: from real recordings, and from runs made by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from markdown_it import MarkdownIt
+
+from llmprof.core import events as ev
+from llmprof.core.coverage import to_resume
+from llmprof.core.fit import fit_power
+from llmprof.core.pack import open_view
+from llmprof.core.report import render
+from llmprof.core.report.attention import attention, exponents
+from llmprof.core.report.coverage import coverage
+from llmprof.core.report.precision import precision
+from llmprof.core.report.registry import BUILDERS, tables
+from llmprof.core.report.scaling import scaling
+from llmprof.core.report.switches import switches
+from llmprof.core.report.table import Table, format_cell
+from llmprof.core.report.warmup import warmup
+from llmprof.core.results import RunView
+from llmprof.core.spec import Case, ModelShape
+from tests.unit.planted import CPU, SHAPE, Times, around, case, failed, memory, observed, run, view
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+RECORDINGS = ("precision-h100", "switches-h100", "attention-h100")
+GIB = 1 << 30
+
+
+def recording(name: str) -> RunView:
+    return open_view(FIXTURES / f"{name}.llmprof")
+
+
+def cells(table: Table, heading: str) -> list[str]:
+    at = [column.heading for column in table.columns].index(heading)
+    return [format_cell(row[at]) for row in table.rows]
+
+
+def train(total: float) -> Times:
+    return {
+        "forward": around(total / 4),
+        "backward": around(total / 2),
+        "optimizer": around(total / 4),
+    }
+
+
+# ------------------------------------------------------------------ real recordings
+
+
+def test_precision_on_a_card_has_the_write_ups_columns() -> None:
+    table = precision(recording("precision-h100"))
+    assert table is not None
+    assert [column.heading for column in table.columns] == [
+        "Model Size",
+        "Mixed precision",
+        "Avg Time FP (ms)",
+        "Avg Time MP (ms)",
+        "Speed-up (×)",
+        "Speed-up ± 95 % (×)",
+        "Peak memory FP (MiB)",
+        "Peak memory MP (MiB)",
+    ]
+    assert cells(table, "Model Size") == ["small", "small", "medium", "medium", "large", "large"]
+    full, mixed = cells(table, "Avg Time FP (ms)"), cells(table, "Avg Time MP (ms)")
+    for top, bottom, shown in zip(full, mixed, cells(table, "Speed-up (×)"), strict=True):
+        assert float(shown) == pytest.approx(float(top) / float(bottom), rel=0.01)
+
+
+def test_attention_on_a_card_obeys_the_arithmetic() -> None:
+    table = exponents(recording("attention-h100"))
+    assert table is not None
+    ways = cells(table, "Way")
+    assert ways == ["compiled", "raw", "SDPA"]
+    for heading in ("forward exponent", "backward exponent"):
+        found = dict(zip(ways, map(float, cells(table, heading)), strict=True))
+        assert found["raw"] == pytest.approx(2.0, abs=0.1)
+        assert found["compiled"] == pytest.approx(2.0, abs=0.1)
+    kept = dict(zip(ways, map(float, cells(table, "memory kept exponent")), strict=True))
+    assert kept["raw"] == pytest.approx(2.0, abs=0.05)
+    assert kept["SDPA"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_attention_on_a_card_keeps_the_scores_once_and_the_mask() -> None:
+    (table,) = attention(recording("attention-h100"))
+    lengths = cells(table, "seq_len (tokens)")
+    raw = cells(table, "memory before backward (raw) (MiB)")
+    softmax_and_mask = 8 * 16_384**2 * 4 + 16_384**2  # fp32 weights, a bool mask
+    (found,) = (
+        float(m.replace(",", "")) for n, m in zip(lengths, raw, strict=True) if n == "16,384"
+    )
+    assert found * 2**20 == pytest.approx(softmax_and_mask, rel=0.03)
+
+
+def test_a_stopped_run_shows_what_is_missing() -> None:
+    state = recording("switches-h100")
+    assert to_resume(state) == (5, 6)
+    table = switches(state)
+    assert table is not None
+    assert cells(table, "Verdict")[0] == "baseline"
+    assert cells(table, "Verdict")[-2:] == ["no figure", "no figure"]
+    grid = coverage(state)
+    assert grid is not None
+    assert "7 cells: 5 done, 2 missing" in grid.notes[0]
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_recording_is_small_and_anonymous(name: str) -> None:
+    path = FIXTURES / f"{name}.llmprof"
+    assert path.stat().st_size < 300 * 1024
+    environment = recording(name).environment
+    assert environment is not None
+    assert environment.host == "gpu-box"
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_every_figure_in_a_sentence_names_cases_that_exist(name: str) -> None:
+    state = recording(name)
+    numbers = set()
+    for table in tables(state):
+        for note in table.notes:
+            for group in re.findall(r"\(cases? ([\d, ]+)\)", note):
+                numbers |= {int(number) for number in group.split(",")}
+    assert numbers
+    assert max(numbers) <= len(state.cases)
+
+
+# --------------------------------------------------------------------- made by hand
+
+
+def warmup_run() -> RunView:
+    cases = [case(warmup_steps=count) for count in (0, 1, 2, 5)]
+    cold: Times = {"forward": [200.0, *around(20.0, 9)], "backward": [90.0, *around(40.0, 9)]}
+    warm: Times = {"forward": around(20.0), "backward": around(40.0)}
+    events = run(0, cases[0], cold)
+    for index in (1, 2, 3):
+        count = cases[index].warmup_steps
+        first: Times = {
+            "forward": [190.0, *[20.0] * (count - 1)],
+            "backward": [80.0, *[40.0] * (count - 1)],
+        }
+        events += run(index, cases[index], warm, warmup=first)
+    return view(cases, events)
+
+
+def test_warmup_names_the_cold_step() -> None:
+    table = warmup(warmup_run())
+    assert table is not None
+    assert cells(table, "Warm-up (steps)") == ["0", "1", "2", "5"]
+    assert [float(text) for text in cells(table, "First step (ms)")] == [290, 270, 270, 270]
+    assert [float(t) for t in cells(table, "First / steady (×)")] == pytest.approx(
+        [4.8, 4.5, 4.5, 4.5], abs=0.1
+    )
+    ratios = [float(text) for text in cells(table, "Ratio to 5 (×)")]
+    assert ratios[0] == pytest.approx(83 / 60, abs=0.05)
+    assert ratios[1:] == [1.0, 1.0, 1.0]
+    said = " ".join(table.notes)
+    assert "without warm-up the mean is 1.383 × that after 5" in said
+    assert "the first step took 290.0 ms" in said
+    assert "after one warm-up step the mean cannot be told from that after 5" in said
+
+
+def test_precision_keeps_a_row_for_what_is_unsupported() -> None:
+    cases = [case(), case(precision="bf16")]
+    events = run(0, cases[0], train(60.0))
+    events += failed(1, kind="unsupported", message="bf16: this card has none", phase="start")
+    table = precision(view(cases, events))
+    assert table is not None
+    assert cells(table, "Avg Time MP (ms)") == ["unsupported"]
+    assert cells(table, "Speed-up (×)") == ["n/a"]
+    assert any("this card has none (case 2)" in note for note in table.notes)
+
+
+def test_mixed_precision_says_why_the_forward_peak_rises() -> None:
+    cases = [case(), case(precision="bf16")]
+    levels = {"start": 4 * GIB, "forward": 6 * GIB, "backward": 7 * GIB, "optimizer": 9 * GIB}
+    higher = {**levels, "forward": 7 * GIB}
+    events = run(0, cases[0], train(60.0), memory(0, levels))
+    events += run(1, cases[1], train(30.0), memory(1, higher), observed(1, cases[1]))
+    table = precision(view(cases, events))
+    assert table is not None
+    assert cells(table, "Speed-up (×)")[0].startswith("2.0")
+    (note,) = (note for note in table.notes if "in bf16" in note)
+    assert "is faster: 30.0" in note
+    assert "(the same); within the forward it rises from 6.00 GiB to 7.00 GiB" in note
+
+
+def switch_run() -> RunView:
+    cases = [
+        case(),
+        case(optimizer="fused"),
+        case(compile="default"),
+        case(precision="bf16", attention="sdpa", optimizer="fused", compile="default"),
+    ]
+    levels = {"start": 4 * GIB, "forward": 10 * GIB}
+    less = {"start": 4 * GIB, "forward": 8 * GIB}
+    events = run(0, cases[0], train(60.0), memory(0, levels))
+    events += run(1, cases[1], train(60.05), memory(1, levels))
+    compiled = observed(2, cases[2], compile_ms=42_000.0)
+    events += run(2, cases[2], train(40.0), memory(2, less), compiled)
+    events += failed(3, kind="oom", message="CUDA out of memory", phase="backward", bytes_asked=GIB)
+    return view(cases, events)
+
+
+def test_switches_are_measured_and_never_asserted() -> None:
+    table = switches(switch_run())
+    assert table is not None
+    assert cells(table, "Switch") == [
+        "baseline",
+        "fused AdamW",
+        "torch.compile",
+        "bf16 + SDPA + fused AdamW + torch.compile",
+    ]
+    assert cells(table, "Verdict") == ["baseline", "no difference", "faster", "no figure"]
+    assert cells(table, "Compile + first step (s)") == ["eager", "eager", "42.00", "n/a"]
+    assert cells(table, "Memory change (%)") == ["0.0", "0.0", "-20.0", "OOM"]
+    said = " ".join(table.notes)
+    assert "compiling took 42.0 s, repaid after about 2,100 steps (case 3)" in said
+    assert "out of memory in backward, 1.00 GiB asked (case 4)" in said
+
+
+def attention_run() -> RunView:
+    shape = ModelShape(name="d=64", d_model=64, d_ff=1, num_layers=1, num_heads=1, vocab_size=1)
+    cases: list[Case] = []
+    events: list[ev.Event] = []
+    for length in (1024, 2048, 4096):
+        for compiled in ("default", None):
+            asked = case(
+                model=shape,
+                probe="attention",
+                mode="forward-backward",
+                context_length=length,
+                batch_size=8,
+                compile=compiled,
+            )
+            index = len(cases)
+            cases.append(asked)
+            if length == 4096 and compiled is None:
+                events += failed(index, kind="oom", message="no", phase="forward", bytes_asked=GIB)
+                continue
+            ms = (2.0 if compiled is None else 1.0) * (length / 1024) ** 2
+            levels = {"start": GIB, "forward": GIB + 3 * length**2}
+            times: Times = {"forward": around(ms), "backward": around(2 * ms)}
+            events += run(index, asked, times, memory(index, levels))
+    return view(cases, events)
+
+
+def test_the_attention_grid_keeps_a_cell_that_says_oom() -> None:
+    (table,) = attention(attention_run())
+    assert [column.heading for column in table.columns] == [
+        "seq_len (tokens)",
+        "forward (compiled) (ms)",
+        "forward (raw) (ms)",
+        "backward (compiled) (ms)",
+        "backward (raw) (ms)",
+        "memory before backward (compiled) (MiB)",
+        "memory before backward (raw) (MiB)",
+    ]
+    assert cells(table, "forward (raw) (ms)")[-1] == "OOM"
+    assert cells(table, "memory before backward (raw) (MiB)")[-1] == "OOM"
+    assert any("out of memory in forward" in note for note in table.notes)
+    assert any("(2 ×) a step takes 4.00 × as long" in note for note in table.notes)
+
+
+def test_exponents_are_fitted_over_what_ran() -> None:
+    table = exponents(attention_run())
+    assert table is not None
+    assert [float(t) for t in cells(table, "forward exponent")] == pytest.approx([2, 2], abs=0.01)
+    assert [float(t) for t in cells(table, "memory kept exponent")] == pytest.approx([2, 2])
+    assert cells(table, "forward fitted over (tokens)") == ["1,024 to 4,096", "1,024 to 2,048"]
+
+
+def test_a_power_is_fitted_over_the_largest_points() -> None:
+    points = [(16.0, 100.0), *((x, 0.5 * x**1.5) for x in (64.0, 128.0, 256.0))]
+    fit = fit_power(points)
+    assert fit is not None
+    assert fit.exponent == pytest.approx(1.5)
+    assert (fit.low, fit.high, fit.points) == (64, 256, 3)
+    assert fit_power([(64.0, 1.0)]) is None
+    assert fit_power([(64.0, 1.0), (64.0, 2.0)]) is None
+    assert fit_power([(64.0, 0.0), (128.0, 1.0)]) is None
+
+
+def test_scaling_sets_time_beside_work() -> None:
+    cases = [case(mode="forward", batch_size=size) for size in (4, 1)]
+    events = run(0, cases[0], {"forward": around(30.0)})
+    events += run(1, cases[1], {"forward": around(10.0)})
+    table = scaling(view(cases, events))
+    assert table is not None
+    assert cells(table, "Batch") == ["1", "4"]
+    assert cells(table, "Work growth (×)") == ["1.00", "4.00"]
+    assert [float(t) for t in cells(table, "Time growth (×)")] == pytest.approx([1, 3], abs=0.01)
+    assert "4.00 × the work takes 3.00 × the time (cases 2, 1)" in " ".join(table.notes)
+
+
+def test_coverage_tells_every_kind_of_cell() -> None:
+    cases = [case(mode=mode) for mode in ("forward", "forward-grad", "forward-backward", "train")]
+    cases += [case(mode=mode, context_length=64) for mode in ("forward", "train")]
+    events = run(0, cases[0], {"forward": around(10.0)})
+    events += failed(1, kind="oom", message="no", phase="forward")
+    events += failed(2, kind="error", message="ValueError")
+    events += failed(3, kind="killed", message="by SIGKILL", exit_code=-9)
+    events += failed(4, kind="killed", message="by SIGSEGV", exit_code=-11)
+    state = view(cases, events)
+    table = coverage(state)
+    assert table is not None
+    words = [[format_cell(cell) for cell in row] for row in table.rows]
+    assert words == [
+        ["medium", "128", "done (1)", "OOM (2)", "failed (3)", "missing (4)"],
+        ["medium", "64", "failed (5)", "", "", "missing (6)"],
+    ]
+    assert to_resume(state) == (3, 5)
+    assert to_resume(state, failed=True) == (1, 2, 3, 4, 5)
+
+
+# --------------------------------------------------------------- every format, any name
+
+
+HOSTILE = [
+    "a|b|c",
+    "`tick` and ``two``",
+    "one ` tick",
+    "line\nbreak\r\nand\ttab",
+    "naïve 模型 🚀",
+    "x" * 200,
+    "\x1b[31mred\x1b[0m",
+    "<script>alert(1)</script>",
+    "__init__ *bold* ~~gone~~ # head",
+]
+
+
+def hostile(name: str, state: RunView) -> RunView:
+    """The same run of a model with this name."""
+    cases = [
+        msgspec.structs.replace(s.case, model=msgspec.structs.replace(s.case.model, name=name))
+        for s in state.cases
+    ]
+    assert state.experiment is not None
+    named = tuple(replace(s, case=c) for s, c in zip(state.cases, cases, strict=True))
+    return replace(state, cases=named)
+
+
+def lint_markdown(text: str) -> None:
+    """What a Markdown linter asks of these reports: structure that parses as it was meant."""
+    parser = MarkdownIt("commonmark").enable("table").enable("strikethrough")
+    tokens = parser.parse(text)
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+    assert not re.search(r"[ \t]+$", text, re.MULTILINE)
+    assert "\n\n\n" not in text
+    headings = [token for token in tokens if token.type == "heading_open"]
+    assert [token.tag for token in headings].count("h1") == 1
+    assert {token.tag for token in headings} <= {"h1", "h2"}
+    source_tables = sum(bool(re.match(r"^\| -|^\| :?-", line)) for line in text.splitlines())
+    assert sum(token.type == "table_open" for token in tokens) == source_tables
+    row: list[int] = []
+    for token in tokens:
+        if token.type == "table_open":
+            row = []
+        elif token.type == "tr_open":
+            row.append(0)
+        elif token.type in ("td_open", "th_open"):
+            row[-1] += 1
+        elif token.type == "table_close":
+            assert len(set(row)) == 1
+        elif token.type == "inline":
+            kinds = {child.type for child in token.children or []}
+            assert not kinds & {"em_open", "s_open", "link_open", "image"}, token.content
+
+
+@pytest.mark.parametrize("build", [warmup_run, switch_run, attention_run])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_survive_every_format(build: object, name: str) -> None:
+    assert callable(build)
+    state = hostile(name, build())
+    text = render(state, "md")
+    assert "\x1b" not in text
+    lint_markdown(text)
+    document = json.loads(render(state, "json"))
+    assert {found["config"]["model"] for found in document["cases"]} == {name}
+    rows = list(csv.DictReader(io.StringIO(render(state, "csv"), newline="")))
+    assert {row["model"] for row in rows} == {name}
+    assert len(rows) == len(document["cases"]) == len(state.cases)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_recordings_pass_the_markdown_lint_and_round_trip(name: str) -> None:
+    state = recording(name)
+    lint_markdown(render(state, "md"))
+    document = json.loads(render(state, "json"))
+    rows = list(csv.DictReader(io.StringIO(render(state, "csv"), newline="")))
+    assert len(rows) == len(document["cases"]) == len(state.cases)
+    for row, found, of in zip(rows, document["cases"], state.cases, strict=True):
+        assert found["key"] == of.case.key
+        total = of.total
+        assert row["total_mean_ms"] == ("" if total is None else str(total.mean))
+        assert (found["phases"]["total"] or {}).get("mean_ms") == (total and total.mean)
+
+
+def test_the_registry_shows_what_an_experiment_names() -> None:
+    state = switch_run()
+    assert state.experiment is not None
+    named = msgspec.structs.replace(
+        state.experiment, tables=("coverage", "switches", "warmup", "?")
+    )
+    shown = tables(replace(state, experiment=named))
+    assert [table.key for table in shown] == ["coverage", "M15"]
+    everything = [table.key for table in tables(state)]
+    assert everything[0] == "M15"
+    assert {"M05", "M06", "coverage", "throughput"} <= set(everything)
+    assert len(BUILDERS) >= len(set(everything) - {"M23", "M25"})
+
+
+def test_a_cpu_run_has_no_memory_growth() -> None:
+    state = attention_run()
+    cases = [s.case for s in state.cases]
+    events: list[ev.Event] = []
+    for index, asked in enumerate(cases):
+        times: Times = {"forward": around(1.0), "backward": around(2.0)}
+        resident = memory(index, {"start": GIB, "forward": GIB + 4096}, "process resident set")
+        events += run(index, asked, times, resident)
+    table = exponents(view(cases, events, CPU))
+    assert table is not None
+    assert set(cells(table, "memory kept exponent")) == {"n/a"}
+
+
+def test_the_shape_stands_beside_a_planted_name() -> None:
+    assert SHAPE.parameters == 423_183_360

@@ -1,0 +1,59 @@
+"""Which steps of the case in sight ran on a card that was slowed down or shared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from llmprof.core.joined import CaseDevice, describe, join_case
+from llmprof.core.results import CaseState, RunView
+
+EVERY_S = 2.0  # between looks at a running case
+LONG = 50_000  # steps from which a case is looked at once it is done
+MOST_MARKS = 500  # on a chart
+
+
+class Disturbed:
+    """The newest join of samples and steps; worked out anew only now and then."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._key: tuple[object, ...] = ()
+        self._at = 0.0
+        self._found: CaseDevice | None = None
+
+    def update(self, view: RunView, case: CaseState) -> CaseDevice | None:
+        """What is known of the case; None while it is not looked at."""
+        if not case.done and len(case.measured) > LONG:
+            return self._found if self._key[:2] == (case.index, case.attempt) else None
+        key = (case.index, case.attempt, case.done, len(view.cards))
+        now = self._clock()
+        if key != self._key or (not case.done and now - self._at >= EVERY_S):
+            self._key, self._at = key, now
+            self._found = join_case(view, case)
+        return self._found
+
+
+def marked_steps(found: CaseDevice | None) -> frozenset[int]:
+    """Positions of the disturbed measured steps."""
+    return frozenset() if found is None else frozenset(mark.position for mark in found.marks)
+
+
+def chart_positions(found: CaseDevice | None) -> list[int]:
+    """The same, thinned to what a chart can show."""
+    marks = () if found is None else found.marks
+    stride = max(1, -(-len(marks) // MOST_MARKS))
+    return [mark.position for mark in marks[::stride]]
+
+
+def in_words(found: CaseDevice | None) -> str:
+    """Throttle time and other tenants in a few words; "" when there is nothing to say."""
+    if found is None:
+        return ""
+    said = []
+    if found.throttled_s:
+        said.append(f"{', '.join(found.throttle_reasons)} {found.throttled_s:.1f} s")
+    if found.others:
+        more = f" and {len(found.others) - 1} more" if len(found.others) > 1 else ""
+        said.append(f"shared with {describe(found.others[0])}{more}")
+    return "; ".join(said)

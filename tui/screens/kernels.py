@@ -1,0 +1,241 @@
+"""The Kernels view: where a profiled step's time went."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input
+
+from llmprof.core.kernels.rows import StripInfo
+from llmprof.core.results import CaseState
+from llmprof.tui.feed import Snapshot
+from llmprof.tui.screens.view import View
+from llmprof.tui.widgets.field import FormInput
+from llmprof.tui.widgets.kernel_panels import ClassBars, KernelDetail, KernelStatus, PhaseTabs
+from llmprof.tui.widgets.kernel_rows import ALL, columns, kernel_rows, phase_names, profiled
+from llmprof.tui.widgets.table import Table
+from llmprof.tui.widgets.timeline_strip import TimelineStrip
+
+if TYPE_CHECKING:
+    from llmprof.core.kernels.strip import Strip
+
+EMPTY = "no kernel profile in this run: run the experiment `kernels` to make one"
+WITHOUT = "what the device did and when the CPU launched it, over one step"
+Wanted = tuple[Path, StripInfo]
+
+
+class KernelsView(View):
+    """Its own state: case and phase in sight, order and filter, stretch of the timeline."""
+
+    VIEW = "kernels"
+    LABEL = "Kernels"
+    KEY = "3"
+    DEFAULT_CSS = """
+    KernelsView {
+        #kernels-body { height: 1fr; padding: 0 1; }
+        #kernel-main { height: 1fr; }
+        #kernels-table { width: 1fr; }
+        #class-bars { margin-left: 2; }
+        &.-narrow #class-bars { display: none; }
+        &.-short #kernel-detail { height: 3; }
+        &.-short #timeline-strip { height: 4; }
+        #kernel-filter { display: none; background: $panel; }
+        &.-filter #kernel-filter { display: block; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left_square_bracket", "phase(-1)", "Phase before", key_display="[", show=False,
+                id="kernels.phase_before", tooltip="the phase before"),
+        Binding("right_square_bracket", "phase(1)", "Phase", key_display="]",
+                id="kernels.next_phase", tooltip="the next phase"),
+        Binding("c", "case", "Case", id="kernels.next_case", tooltip="the next profiled case"),
+        Binding("slash", "filter", "Filter", key_display="/", id="kernels.filter",
+                tooltip="show only kernels that contain a text"),
+        Binding("escape", "unfilter", "Clear filter", show=False, id="kernels.unfilter",
+                tooltip="show all kernels again"),
+        Binding("plus,equals_sign", "zoom(True)", "Closer", key_display="+", id="kernels.closer",
+                tooltip="a shorter stretch of the timeline"),
+        Binding("minus", "zoom(False)", "Farther", key_display="-", show=False,
+                id="kernels.farther", tooltip="a longer stretch of the timeline"),
+        Binding("left", "pan(-1)", "Earlier", show=False, id="kernels.earlier",
+                tooltip="move the timeline to earlier times"),
+        Binding("right", "pan(1)", "Later", show=False, id="kernels.later",
+                tooltip="move the timeline to later times"),
+        Binding("0", "whole", "Whole step", show=False, id="kernels.whole_step",
+                tooltip="show the whole step on the timeline"),
+        Binding("e", "export", "Export", id="kernels.export", tooltip="export the run's results"),
+    ]  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.phase = ALL
+        self.case: int | None = None  # index of the case in sight; None: the last profiled
+        self._cases: list[CaseState] = []
+        self._run: str | None = None
+        self._shown: tuple[CaseState | None, str] | None = None
+        self._wanted: Wanted | None = None
+        self._strip: Strip | None = None
+        self._problem = ""
+
+    def compose_body(self) -> ComposeResult:
+        """Verdict, tabs, table with classes, the kernel in full, the timeline."""
+        with Vertical(id="kernels-body"):
+            yield KernelStatus()
+            yield PhaseTabs()
+            with Horizontal(id="kernel-main"):
+                yield Table("Kernels", EMPTY, id="kernels-table")
+                yield ClassBars()
+            yield KernelDetail()
+            yield TimelineStrip()
+            field = FormInput(placeholder="filter", compact=True, max_length=60, id="kernel-filter")
+            field.cursor_blink = False
+            yield field
+
+    def on_mount(self) -> None:
+        """The table has the keys."""
+        self.query_one(Table).focus()
+
+    @property
+    def state(self) -> CaseState | None:
+        """The case in sight."""
+        found = next((state for state in self._cases if state.index == self.case), None)
+        return found or (self._cases[-1] if self._cases else None)
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Bring every panel up to date."""
+        run = self.llmprof.session.run
+        watched = run.id if run else None
+        if watched != self._run:
+            self._run, self.case, self.phase = watched, None, ALL
+        self._cases = profiled(snapshot.view) if run else []
+        if (self.state, self.phase) != self._shown:
+            self.show_case()
+
+    def show_case(self) -> None:
+        """Show the case and phase in sight."""
+        state = self.state
+        table = state.kernels if state else None
+        if table is not None and self.phase not in phase_names(table):
+            self.phase = ALL
+        self._shown = (state, self.phase)
+        self.query_one(KernelStatus).show(state)
+        self.query_one(PhaseTabs).show(state, self.phase)
+        self.query_one(ClassBars).show(state, self.phase)
+        listing = self.query_one(Table)
+        listing.title = "CPU ops" if table is not None and table.source == "cpu" else "Kernels"
+        listing.note = f"of one step, {table.steps} profiled" if table is not None else ""
+        if state is None or table is None:
+            listing.show((), ())
+        else:
+            listing.show(columns(table.source), kernel_rows(state, self.phase))
+        self._show_detail()
+        self._show_strip(state)
+
+    def _show_detail(self) -> None:
+        state, key = self.state, self.query_one(Table).cursor
+        table = state.kernels if state else None
+        rows = table.rows if table else ()
+        row = rows[int(key)] if key is not None and int(key) < len(rows) else None
+        on_card = table is None or table.source == "cuda"
+        self.query_one(KernelDetail).show(row, on_card=on_card)
+
+    def _show_strip(self, state: CaseState | None) -> None:
+        run = self.llmprof.session.run
+        info = state.timeline.strip if state and state.timeline else None
+        wanted = (run.artifacts, info) if run is not None and info is not None else None
+        if wanted != self._wanted:
+            self._wanted, self._strip, self._problem = wanted, None, ""
+            if wanted is not None:
+                self.run_worker(
+                    partial(self._load, wanted), thread=True, group="strip", exit_on_error=False
+                )
+        note = self._problem or ("reading" if wanted else WITHOUT)
+        if self._strip is not None and info is not None:
+            note = f"step {info.step + 1}"
+        self.query_one(TimelineStrip).show(self._strip, info.wall_ms if info else 0.0, note)
+
+    def _load(self, wanted: Wanted) -> None:
+        """In a thread: numpy and the file take longer than a key may wait."""
+        from llmprof.core.kernels.strip import open_strip
+
+        strip, problem = None, ""
+        try:
+            strip = open_strip(*wanted)
+        except (OSError, ValueError) as error:
+            problem = f"no timeline: {error}"
+        self.app.call_from_thread(self._loaded, wanted, strip, problem)
+
+    def _loaded(self, wanted: Wanted, strip: Strip | None, problem: str) -> None:
+        if wanted == self._wanted:
+            self._strip, self._problem = strip, problem
+            self._show_strip(self.state)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what can be done now is offered."""
+        return self.llmprof.session.run is not None if action == "export" else True
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        """Show the kernel under the cursor in full."""
+        self._show_detail()
+
+    def on_phase_tabs_chosen(self, message: PhaseTabs.Chosen) -> None:
+        """Show the phase that was clicked."""
+        self.phase = message.phase
+        self.show_case()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        """Filter while typing."""
+        self.query_one(Table).set_filter(message.value)
+        self._show_detail()
+
+    def on_input_submitted(self) -> None:
+        """Back to the table, filtered."""
+        self.query_one(Table).focus()
+
+    def action_phase(self, by: int) -> None:
+        """Another phase."""
+        state = self.state
+        if state is not None and state.kernels is not None:
+            names = phase_names(state.kernels)
+            self.phase = names[(names.index(self.phase) + by) % len(names)]
+            self.show_case()
+
+    def action_case(self) -> None:
+        """The next profiled case."""
+        state = self.state
+        if state is not None:
+            at = self._cases.index(state)
+            self.case = self._cases[(at + 1) % len(self._cases)].index
+            self.show_case()
+
+    def action_filter(self) -> None:
+        """Show the filter."""
+        self.add_class("-filter")
+        self.query_one("#kernel-filter", Input).focus()
+
+    def action_unfilter(self) -> None:
+        """All kernels."""
+        self.query_one("#kernel-filter", Input).value = ""
+        self.remove_class("-filter")
+        self.query_one(Table).focus()
+
+    def action_zoom(self, closer: bool) -> None:
+        """A shorter or longer stretch of the timeline."""
+        self.query_one(TimelineStrip).zoom(closer)
+
+    def action_pan(self, by: int) -> None:
+        """Earlier or later times."""
+        self.query_one(TimelineStrip).pan(by / 4)
+
+    def action_whole(self) -> None:
+        """The whole step."""
+        self.query_one(TimelineStrip).whole()
+
+    def action_export(self) -> None:
+        """Open the export dialog for the run in sight."""
+        self.llmprof.export(self.llmprof.session.run)

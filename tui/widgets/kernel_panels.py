@@ -1,0 +1,196 @@
+"""What stands around the kernel table: verdict, phase tabs, classes, one kernel in full."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from textual import events
+from textual.message import Message
+
+from llmprof.core.kernels.rows import KernelRow
+from llmprof.core.results import CaseState
+from llmprof.core.text import clean
+from llmprof.tui.chart.plot import Row
+from llmprof.tui.format import milliseconds, percent
+from llmprof.tui.widgets.canvas import Canvas, heading, row_length
+from llmprof.tui.widgets.kernel_rows import ALL, PHASE_ROLES, phase_names, total_ms
+
+_VERDICT_ROLES = {"GPU-bound": "good", "partly launch-bound": "warn", "launch-bound": "bad"}
+
+
+class KernelStatus(Canvas):
+    """The case in sight, what bounds it, and how much of it is accounted for."""
+
+    DEFAULT_CSS = """
+    KernelStatus { height: 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="kernel-status")
+        self._state: CaseState | None = None
+
+    def show(self, state: CaseState | None) -> None:
+        """Take a case."""
+        self._state = state
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """One line; what does not fit is left off from the right."""
+        state = self._state
+        if state is None or state.kernels is None:
+            return [[]]
+        parts: list[Row] = [[(clean(state.case.label, 120), "title")]]
+        if state.kernels.source == "cpu":
+            parts.append([("no card: CPU ops by self time", "warn")])
+        elif state.timeline is not None and state.timeline.parts:
+            step, verdict = state.timeline.parts[0], state.timeline.verdict
+            busy = 100 * step.busy_ms / step.wall_ms if step.wall_ms else None
+            parts.append([(verdict, _VERDICT_ROLES.get(verdict, "muted"))])
+            parts.append([(f"GPU busy {percent(busy, 0)} of the profiled step", "muted")])
+        share = state.kernels.coverage.to_module
+        if share is not None:
+            parts.append([(f"{percent(share, 2)} tied to modules", "muted")])
+        row: Row = []
+        for part in parts:
+            gap: Row = [("  ", "")] if row else []
+            if row_length([*row, *gap, *part]) <= width:
+                row += [*gap, *part]
+        return [row]
+
+
+class PhaseTabs(Canvas):
+    """All and every phase with its time; a click chooses."""
+
+    DEFAULT_CSS = """
+    PhaseTabs { height: 1; }
+    """
+
+    class Chosen(Message):
+        """Another phase was clicked."""
+
+        def __init__(self, phase: str) -> None:
+            super().__init__()
+            self.phase = phase
+
+    def __init__(self) -> None:
+        super().__init__(id="phase-tabs")
+        self._state: CaseState | None = None
+        self._phase = ALL
+        self._places: list[tuple[int, int, str]] = []
+
+    def show(self, state: CaseState | None, phase: str) -> None:
+        """Take a case and the phase that is chosen."""
+        self._state, self._phase = state, phase
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Name and milliseconds of one step, the chosen one marked."""
+        self._places = []
+        row: Row = []
+        table = self._state.kernels if self._state else None
+        for phase in phase_names(table) if table else ():
+            assert table is not None
+            chosen = phase == self._phase
+            mark = self.look.on if chosen else self.look.off
+            start = row_length(row)
+            role = "chip" if chosen else (phase if phase in PHASE_ROLES else "muted")
+            row.append((f"{mark} {clean(phase, 20)}", role))
+            if width >= 90:
+                row.append((f" {milliseconds(total_ms(table, phase))} ms", "muted"))
+            self._places.append((start, row_length(row), phase))
+            row.append(("  ", ""))
+        return [row]
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose what was clicked."""
+        for start, end, phase in self._places:
+            if start <= event.x < end:
+                self.post_message(self.Chosen(phase))
+
+
+class ClassBars(Canvas):
+    """Time by class in the chosen phase, as bars of its share."""
+
+    DEFAULT_CSS = """
+    ClassBars { width: 34; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="class-bars")
+        self._state: CaseState | None = None
+        self._phase = ALL
+
+    def show(self, state: CaseState | None, phase: str) -> None:
+        """Take a case and a phase."""
+        self._state, self._phase = state, phase
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Class, bar, share, milliseconds of one step."""
+        look, table = self.look, self._state.kernels if self._state else None
+        rows: list[Row] = [heading(look, width, "Classes", self._phase)]
+        if table is None:
+            return [*rows, [("time by kind of work", "muted")]]
+        times: dict[str, float] = {}
+        for each in table.classes:
+            if self._phase in (ALL, each.phase):
+                times[each.label] = times.get(each.label, 0.0) + each.total_ms / table.steps
+        whole = sum(times.values())
+        room = max(3, width - 28)
+        for label, time in sorted(times.items(), key=lambda pair: -pair[1]):
+            share = time / whole if whole else 0.0
+            full = round(share * room)
+            rows.append(
+                [
+                    (f"{clean(label, 11):<12}", "text"),
+                    (look.bar[0] * full, "accent"),
+                    (look.bar[1] * (room - full), "rule"),
+                    (f" {100 * share:4.1f} %", "text"),
+                    (f" {milliseconds(time):>7}", "muted"),
+                ]
+            )
+        return rows
+
+
+class KernelDetail(Canvas):
+    """The kernel under the cursor in full: name, stream, launching op, module, source."""
+
+    DEFAULT_CSS = """
+    KernelDetail { height: 5; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="kernel-detail")
+        self._row: KernelRow | None = None
+        self._on_card = True
+
+    def show(self, row: KernelRow | None, *, on_card: bool) -> None:
+        """Take a kernel."""
+        self._row, self._on_card = row, on_card
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Facts first, then as much of the name as fits."""
+        look, row = self.look, self._row
+        rows: list[Row] = [heading(look, width, "Kernel" if self._on_card else "CPU op")]
+        if row is None:
+            return [*rows, [("the row under the cursor, in full", "muted")]]
+        place = "stream" if self._on_card else "thread"
+        facts = [
+            (place, "unknown" if row.place is None else str(row.place)),
+            ("launched by", row.op or "unattributed"),
+            ("module", row.module or "unattributed"),
+            ("shortest", f"{milliseconds(1e3 * row.min_ms)} µs"),
+            ("longest", f"{milliseconds(1e3 * row.max_ms)} µs"),
+        ]
+        if row.source:
+            facts.insert(3, ("source", row.source))
+        line: Row = []
+        for label, value in facts:
+            part: Row = [(f"{label} ", "muted"), (clean(value, 200), "text"), ("  ", "")]
+            if row_length([*line, *part]) <= width + 2:
+                line += part
+        rows.append(line)
+        lines = textwrap.wrap(clean(row.full_name, 4_000), max(10, width))
+        return [*rows, *([(text, "text")] for text in lines)]

@@ -1,0 +1,92 @@
+"""Rows of the kernel table, and the phases among which they are chosen."""
+
+from __future__ import annotations
+
+from llmprof.core import events as ev
+from llmprof.core.kernels.rows import KernelRow
+from llmprof.core.results import CaseState, RunView
+from llmprof.core.text import clean
+from llmprof.tui.format import milliseconds, number
+from llmprof.tui.widgets.table import Cell, TableColumn, TableRow
+
+ALL = "all"
+
+
+def columns(source: str) -> tuple[TableColumn, ...]:
+    """Columns for kernels, or for CPU ops where there was no card."""
+    on_card = source == "cuda"
+    return (
+        TableColumn("Kernel" if on_card else "CPU op", 38, flexible=True),
+        TableColumn("Class", 11, priority=2),
+        TableColumn("Phase", 9, priority=5),
+        TableColumn("Calls", 6, "right"),
+        TableColumn("Avg µs", 8, "right"),
+        TableColumn("Std µs", 8, "right", priority=3),
+        TableColumn("Total ms", 9, "right"),
+        TableColumn("% busy" if on_card else "% ops", 6, "right"),
+        TableColumn("% wall", 6, "right", priority=1),
+        TableColumn("Launched by", 22, priority=4),
+        TableColumn("Module", 26, priority=6),
+    )
+
+
+def profiled(view: RunView) -> list[CaseState]:
+    """The cases of a run that have a kernel profile."""
+    return [state for state in view.cases if state.kernels is not None]
+
+
+def phase_names(table: ev.KernelTable) -> list[str]:
+    """All, then every phase in which something ran."""
+    return [ALL, *dict.fromkeys(row.phase for row in table.rows)]
+
+
+def total_ms(table: ev.KernelTable, phase: str) -> float:
+    """Time of a phase in one step."""
+    return sum(row.total_ms for row in table.rows if phase in (ALL, row.phase)) / table.steps
+
+
+def kernel_rows(state: CaseState, phase: str) -> list[TableRow]:
+    """The rows of a phase, the longest first; keys are positions in the table's rows."""
+    table = state.kernels
+    if table is None:
+        return []
+    busy = sum(row.total_ms for row in table.rows)
+    parts = state.timeline.parts if state.timeline else ()
+    wall = parts[0].wall_ms * table.steps if parts else None
+    rows = [(at, row) for at, row in enumerate(table.rows) if phase in (ALL, row.phase)]
+    if phase == ALL:
+        rows.sort(key=lambda pair: -pair[1].total_ms)
+    return [TableRow(str(at), _cells(row, table.steps, busy, wall)) for at, row in rows]
+
+
+def _cells(row: KernelRow, steps: int, busy: float, wall: float | None) -> tuple[Cell, ...]:
+    calls = row.calls / steps
+    return (
+        Cell(clean(row.name, 200)),
+        Cell(clean(row.group, 20), "muted"),
+        Cell(clean(row.phase, 20), row.phase if row.phase in PHASE_ROLES else "muted"),
+        _figure(calls, f"{calls:,.0f}" if row.calls % steps == 0 else f"{calls:,.1f}"),
+        _figure(1e3 * row.avg_ms, milliseconds(1e3 * row.avg_ms)),
+        _figure(_us(row.std_ms), milliseconds(_us(row.std_ms)), "muted"),
+        _figure(row.total_ms / steps, milliseconds(row.total_ms / steps), "title"),
+        _percent(row.total_ms, busy),
+        _percent(row.total_ms, wall),
+        Cell(clean(row.op or "unattributed", 80), "muted"),
+        Cell(clean(row.module or "unattributed", 80), "muted"),
+    )
+
+
+PHASE_ROLES = frozenset({"forward", "loss", "backward", "optimizer", "zero_grad"})
+
+
+def _us(value: float | None) -> float | None:
+    return None if value is None else 1e3 * value
+
+
+def _figure(value: float | None, text: str, role: str = "text") -> Cell:
+    return Cell(text, role, value)
+
+
+def _percent(part: float, whole: float | None) -> Cell:
+    share = 100 * part / whole if whole else None
+    return Cell(number(share, 1), "text", share)
