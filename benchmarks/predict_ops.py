@@ -49,9 +49,7 @@ def cases() -> Iterator[Case]:
         yield _case(WIDE, precision, "sdpa", "train", 100)
 
 
-def _case(
-    model: ModelShape, precision: str, attention: str, mode: str, context: int = 192
-) -> Case:
+def _case(model: ModelShape, precision: str, attention: str, mode: str, context: int = 192) -> Case:
     return msgspec.convert(
         {
             "model": msgspec.to_builtins(model),
@@ -101,7 +99,8 @@ def levels_of(case: Case) -> list[int]:
         trainer.step(lambda index: None)
     with Levels() as log:
         trainer.step(log.edge)
-    return log.levels
+    levels: list[int] = log.levels
+    return levels
 
 
 def _fields(case: Case) -> dict[str, Any]:

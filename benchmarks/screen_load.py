@@ -80,11 +80,12 @@ def latency(home: Path) -> None:
         with streaming(stream, 1000.0):
             cpu, rate = screen.watch(5.0)
             print(f"live, 1,000 events/s: {cpu:.1f} % of a core, {rate / 1000:.1f} kB/s")
-            names = (b"last 300", b"last 60", b"last 15", b"whole")
+            screen.send(b"o")  # an arrow marks the sorted column; O turns it round
+            screen.read_until("▲".encode())
             for n in range(KEYS):
                 screen.watch(0.05 + 0.013 * (n % 11))
-                screen.send(b"z")
-                times.append(screen.read_until(names[n % 4][-5:]))
+                screen.send(b"O")
+                times.append(screen.read_until("▲▼"[1 - n % 2].encode()))
     finally:
         screen.close()
         stream.close()

@@ -9,6 +9,7 @@ are what a terminal showed, so they hold for colours, encodings and narrow place
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import select
@@ -64,7 +65,7 @@ def _read(fd: int, stream: pyte.ByteStream) -> None:
 
 def _keep(screen: pyte.Screen, path: Path, width: int) -> None:
     path.with_suffix(".txt").write_text("\n".join(screen.display), "utf-8")
-    console = Console(record=True, width=width, file=open(os.devnull, "w"), force_terminal=True)
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
     for row in range(screen.lines):
         line = Text()
         for column in range(screen.columns):

@@ -152,7 +152,7 @@ def energy_of(block: Block, case: CaseState) -> Energy | str:
     elif len(known) > 1:
         span_s = (known[-1][0] - known[0][0]) / 1e9
         rate_w = iv.trapezoid(*zip(*known, strict=True)) / span_s
-        error, source = 100 * POWER_WINDOW_S / span_s, "power integrated (estimated)"
+        error, source = 100 * POWER_WINDOW_S / block.seconds, "power integrated (estimated)"
     else:
         return block.why_missing("energy")
     if error > WORST_ERROR_PERCENT:

@@ -26,11 +26,9 @@ def cell(state: CaseState) -> Cell:
             return "OOM (predicted)" if predicted else "OOM"
         case "unsupported":
             return "unsupported"
-        case "skipped":
-            return "left out"
-        case "pending" | "running":
-            return "missing"
-    return "missing" if outside_cause(state) else "failed"
+    if outside_cause(state):
+        return "missing"
+    return "left out" if state.status == "skipped" else "failed"
 
 
 def outside_cause(state: CaseState) -> bool:
@@ -38,6 +36,8 @@ def outside_cause(state: CaseState) -> bool:
 
     It was never run or cut off, its process was killed from outside, or it fell silent.
     """
+    if state.failure is not None and state.failure.outside:
+        return True
     match state.status:
         case "pending" | "running" | "timeout":
             return True

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from llmprof.core.results import CaseState, RunView
 
+RECENT = 200  # steps that tell a case's pace
+
 
 @dataclass(frozen=True)
 class Eta:
@@ -34,11 +36,14 @@ def remaining(view: RunView) -> Eta | None:
 
 def case_remaining(state: CaseState, now_ns: int) -> float | None:
     """Seconds left of a running case by its own steps; None before the second step."""
-    steps = [*state.warmup.wall_ms(), *state.measured.wall_ms()]
-    if len(steps) < 2:
+    # Only the newest: a screen asks several times a second, of cases of any length.
+    done = state.steps_done
+    warmup = state.warmup.wall_ms(max(0, len(state.warmup) - RECENT))
+    steps = [*warmup, *state.measured.wall_ms(max(0, len(state.measured) - RECENT))][-RECENT:]
+    if done < 2:
         return None
-    per_step = sum(steps[1:]) / (len(steps) - 1) / 1e3
-    return max(0, state.steps_planned + 2 - len(steps)) * per_step
+    later = steps[1:] if len(steps) == done else steps
+    return max(0, state.steps_planned + 2 - done) * sum(later) / len(later) / 1e3
 
 
 def _pace(view: RunView) -> float | None:

@@ -8,7 +8,7 @@ infinite, is None; where a reason is known it stands beside it.
 from __future__ import annotations
 
 import time
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -17,6 +17,12 @@ from llmprof.core.spec import Case, Experiment, Phase
 
 SCHEMA = 1
 
+# A journal from elsewhere may say anything; what is outside these bounds is no event.
+Ns = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Ms = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**60)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+
 FailureKind = Literal["oom", "error", "killed", "timeout", "unsupported", "skipped"]
 Outcome = Literal["complete", "stopped", "interrupted", "failed"]
 
@@ -24,14 +30,14 @@ Outcome = Literal["complete", "stopped", "interrupted", "failed"]
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=True):
     """Base of all events; t says when it was observed."""
 
-    t: int = msgspec.field(default_factory=time.monotonic_ns)
+    t: Ns = msgspec.field(default_factory=time.monotonic_ns)
 
 
 class Segment(Event, frozen=True, kw_only=True):
     """An engine began to write: ties this boot's monotonic clock to the wall clock."""
 
     boot_id: str
-    wall_ns: int  # time.time_ns() at t
+    wall_ns: Ns  # time.time_ns() at t
     pid: int
     version: str
     schema: int = SCHEMA
@@ -119,9 +125,11 @@ class Observed(Event, frozen=True, kw_only=True):
     context_length: int | None = None
     attention_backend: str | None = None
     parameters_changed: bool | None = None  # None: the mode has no optimizer
+    updates_skipped: int | None = None  # by the GradScaler, of all steps; None without one
     qkv_gradients: bool | None = None  # None: the mode has no backward
     recompilations: int | None = None
     compile_ms: float | None = None  # first step of a cold compile cache, its run included
+    cpu_wait_percent: float | None = None  # of its threads' time, waiting for a core
     alloc_retries: int | None = None  # in the measured steps: the allocator had to free and retry
     warmup_stop: str | None = None  # why an automatic warm-up ended
     measure_stop: str | None = None  # why automatic measuring ended; names an unmet target
@@ -136,15 +144,16 @@ class StepDone(Event, frozen=True, kw_only=True):
     """
 
     case: int
-    index: int  # from 0, warm-up and measured steps counted apart
+    index: Count  # from 0, warm-up and measured steps counted apart
     warmup: bool
-    start_ns: int
-    wall_ms: float
-    total_ms: float  # first phase edge to last, device clock
-    device_ms: tuple[float | None, ...]
-    host_ms: tuple[float | None, ...]
-    loss: float | None = None
-    allocated_bytes: int | None = None
+    start_ns: Ns
+    wall_ms: Ms
+    total_ms: Ms  # first phase edge to last, device clock
+    device_ms: tuple[Ms | None, ...]
+    host_ms: tuple[Ms | None, ...]
+    loss: Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)] | None = None
+    loss_reason: str | None = None  # "nan" or "inf" where the loss was no number
+    allocated_bytes: Bytes | None = None
 
 
 class Calibrated(Event, frozen=True, kw_only=True):
@@ -211,10 +220,10 @@ class MemoryEdge(msgspec.Struct, frozen=True, kw_only=True):
     """Allocator state at the end of a phase; peaks are of that phase alone."""
 
     phase: Phase | Literal["start"]
-    allocated_bytes: int
-    peak_bytes: int
-    requested_peak_bytes: int | None = None
-    reserved_bytes: int | None = None
+    allocated_bytes: Bytes
+    peak_bytes: Bytes
+    requested_peak_bytes: Bytes | None = None
+    reserved_bytes: Bytes | None = None
 
 
 class MemoryStep(Event, frozen=True, kw_only=True):
@@ -233,7 +242,7 @@ class MemoryStep(Event, frozen=True, kw_only=True):
 class Metric(msgspec.Struct, frozen=True, array_like=True):
     """One reading: a value, or the reason why there is none."""
 
-    value: float | None
+    value: Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)] | None
     reason: str | None = None
 
 
@@ -276,10 +285,10 @@ class CardSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class HostSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The host at one instant."""
 
-    cpu_percent: float | None = None
-    memory_used_bytes: int | None = None
-    memory_total_bytes: int | None = None
-    load1: float | None = None
+    cpu_percent: Ms | None = None
+    memory_used_bytes: Bytes | None = None
+    memory_total_bytes: Bytes | None = None
+    load1: Ms | None = None
 
 
 class MemoryTimeline(Event, frozen=True, kw_only=True):
@@ -324,7 +333,7 @@ class KernelTable(Event, frozen=True, kw_only=True):
 
     case: int
     source: kernels.ProfileSource  # "cuda": kernels and copies; "cpu": ops, by self time
-    steps: int
+    steps: kernels.Count
     rows: tuple[kernels.KernelRow, ...]
     classes: tuple[kernels.ShareRow, ...]
     ops: tuple[kernels.ShareRow, ...]
@@ -341,7 +350,7 @@ class TimelineFacts(Event, frozen=True, kw_only=True):
 
     case: int
     source: kernels.ProfileSource
-    parts: tuple[kernels.PhaseTimeline, ...]
+    parts: Annotated[tuple[kernels.PhaseTimeline, ...], msgspec.Meta(min_length=1)]
     verdict: kernels.Verdict
     strip: kernels.StripInfo | None = None
 
@@ -365,6 +374,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     predicted: bool = False  # not tried: known beforehand not to fit
     instead: str | None = None  # what to run instead
     exit_code: int | None = None
+    outside: bool = False  # through nothing of the case's own: a resumed run measures it
 
 
 class CaseFailed(Event, frozen=True, kw_only=True):

@@ -12,6 +12,8 @@ from llmprof.core.results import CaseState, RunView
 from llmprof.core.series import CardHistoryView
 from llmprof.core.steps import StepsView
 
+BRIEF_NS = 3_000_000_000  # processes are read every two seconds
+
 
 @dataclass(frozen=True)
 class StepMark:
@@ -65,6 +67,10 @@ class CaseDevice:
         return next((mark for mark in self.marks if mark.position == position), None)
 
 
+def _nameless(process: CardProcess) -> bool:
+    return not process.local and process.command is None and process.user is None
+
+
 def run_card(view: RunView) -> CardHistoryView | None:
     """The card that the run's workers used, matched by UUID or bus id."""
     return _card_of(view, view.environment)
@@ -80,6 +86,11 @@ def _card_of(view: RunView, environment: Environment | None) -> CardHistoryView 
     return None if found is None else view.cards[found.index]
 
 
+def case_card(view: RunView, case: CaseState) -> CardHistoryView | None:
+    """The card that a case's worker used."""
+    return _card_of(view, case.environment or view.environment)
+
+
 def join_run(view: RunView) -> tuple[CaseDevice, ...]:
     """Every case of a run."""
     return tuple(join_case(view, case) for case in view.cases)
@@ -87,7 +98,7 @@ def join_run(view: RunView) -> tuple[CaseDevice, ...]:
 
 def join_case(view: RunView, case: CaseState) -> CaseDevice:
     """One case of a run."""
-    return _join(view, case, _card_of(view, case.environment or view.environment))
+    return _join(view, case, case_card(view, case))
 
 
 def verdicts(view: RunView, joined: CaseDevice) -> tuple[str, ...]:
@@ -193,10 +204,14 @@ def _marks(
 
 
 def _present(card: CardHistoryView, start: int, end: int) -> tuple[CardProcess, ...]:
-    """Others on the card between two times, each once."""
+    """Others on the card between two times, each once.
+
+    A nameless pid of one reading is left out: a process that ended while it was looked up.
+    """
     found: dict[object, CardProcess] = {}
     for at, (t, processes) in enumerate(card.others):
-        until = card.others[at + 1][0] if at + 1 < len(card.others) else end + 1
-        if t < end and until > start:
-            found.update({(p.pid, p.command): p for p in processes})
+        following = card.others[at + 1][0] if at + 1 < len(card.others) else None
+        if t < end and (following is None or following > start):
+            brief = following is not None and following - t < BRIEF_NS
+            found.update({(p.pid, p.command): p for p in processes if not (brief and _nameless(p))})
     return tuple(found.values())

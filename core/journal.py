@@ -11,6 +11,7 @@ from llmprof.core import events as ev
 from llmprof.core.results import Reducer, RunView
 
 CHUNK = 4 << 20
+LONGEST_LINE = 64 << 20
 NAME = "journal.jsonl"
 
 
@@ -41,15 +42,18 @@ class JournalWriter:
 
 
 class JournalReader:
-    """Reads whole lines as they arrive; a torn last line waits for its end."""
+    """Reads whole lines as they arrive; a torn last line waits for its end.
+
+    What is read of a torn line is read again: a resumed run's writer cuts it off first.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd: int | None = None
-        self._rest = b""
+        self._offset = 0  # the end of the last whole line
 
     def read(self, limit: int = CHUNK) -> list[bytes] | None:
-        """Whole lines from the next `limit` bytes at most, None when nothing has come.
+        """Whole lines of the next `limit` bytes, or one longer line; None when none has come.
 
         A file that does not exist yet has no lines. Raises OSError for one that can't be read.
         """
@@ -58,11 +62,12 @@ class JournalReader:
                 self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
                 return None
-        data = os.read(self._fd, limit)
-        if not data:
-            return None
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return lines
+        data = os.pread(self._fd, limit, self._offset)
+        end = data.rfind(b"\n") + 1
+        if not end:
+            return self.read(2 * limit) if len(data) == limit else None
+        self._offset += end
+        return data[: end - 1].split(b"\n")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -102,7 +107,7 @@ def apply_line(reducer: Reducer, line: bytes) -> None:
         event = ev.decode(line)
     except ev.UnknownKind:
         reducer.skip(unknown=True)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, OverflowError):
         reducer.skip(unknown=False)
     else:
         reducer.apply(event)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +26,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     only_plan: bool = False  # probe, estimate, measure nothing
     elsewhere: bool = False  # resume also on another machine or with other software
     resume: tuple[int, ...] | None = None  # cases to run of a journal that is already there
+
+
+class EngineExit(enum.IntEnum):
+    """How an engine process ended; a run of whatever outcome is OK."""
+
+    OK = 0
+    FAILED = 1
+    NO_PLAN = 2
+    HELD = 3  # another engine has the run
+    DISK_FULL = 4
+
+
+ENGINE_ENDINGS: dict[int, str] = {
+    EngineExit.HELD: "another engine has this run",
+    EngineExit.DISK_FULL: "its journal could not be written, the disk is full",
+}
 
 
 class Engine:
@@ -58,6 +77,11 @@ class Engine:
     def dismiss(self) -> None:
         """End an engine that never got a plan; after run() with a lifeline: let go of it."""
         self._stream.close()
+
+    def kill(self) -> None:
+        """End it and what it started, now; the kernel ends its workers with it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     def poll(self) -> int | None:
         """Exit code, None while it lives."""

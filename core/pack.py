@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 
 from llmprof.core.journal import NAME as JOURNAL
@@ -39,6 +40,8 @@ def open_view(path: Path) -> RunView:
         path = path / JOURNAL
     if not path.exists():
         raise PackError(f"{path}: there is no such file")
+    if _starts_like_zip(path) and not zipfile.is_zipfile(path):
+        raise PackError(f"{path} is a packed run that was cut or damaged")
     view = _from_zip(path) if zipfile.is_zipfile(path) else replay(path)
     if not view.events:
         raise PackError(f"{path} holds no run of llmprof")
@@ -61,5 +64,12 @@ def _from_zip(path: Path) -> RunView:
                         raise PackError(f"{path}: its journal is over 2 GiB")
                     out.write(block)
             return replay(copy)
-    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
-        raise PackError(f"{path} is not a packed run: {error}") from error
+    except KeyError as error:
+        raise PackError(f"{path} is no packed run: it has no {JOURNAL}") from error
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+        raise PackError(f"{path} is damaged: {error}") from error
+
+
+def _starts_like_zip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"

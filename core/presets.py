@@ -17,8 +17,13 @@ ALL_MODELS = ("tiny", "small", "medium", "large", "xl", "2.7B")
 
 
 def user_folder() -> Path:
-    """Where a user's own presets are read from: $LLMPROF_PRESETS or the configuration folder."""
+    """Where a user's own presets are read from: $LLMPROF_PRESETS or the configuration folder.
+
+    Raises SpecError when the variable names what is no folder.
+    """
     folder = os.environ.get("LLMPROF_PRESETS")
+    if folder and not Path(folder).is_dir():
+        raise SpecError(f"LLMPROF_PRESETS: there is no folder {clean(folder, 200)}")
     return Path(folder) if folder else Path(platformdirs.user_config_dir("llmprof")) / "presets"
 
 
@@ -63,6 +68,8 @@ def _models_from(text: str, source: str) -> dict[str, ModelShape]:
         if not isinstance(table, dict):
             raise SpecError(f"preset file {source}: {clean(name, 60)!r} is not a table")
         safe = clean(name, 60)
+        if safe == "all" or "," in safe or safe.endswith("+") or not safe:
+            raise SpecError(f"preset file {source}: {safe!r} cannot be the name of a model")
         unknown = set(table) - set(ModelShape.__struct_fields__)
         if unknown:
             raise SpecError(f"preset file {source}: {safe}: unknown field {min(unknown)!r}")

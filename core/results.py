@@ -43,6 +43,7 @@ class CaseState:
     ceilings: ev.Ceilings | None = None
     environment: ev.Environment | None = None  # in which it ran
     failure: ev.Failure | None = None
+    bad_losses: int = 0  # steps whose loss was NaN or infinite
     warmup: StepsView = field(default_factory=StepsView)
     measured: StepsView = field(default_factory=StepsView)
 
@@ -58,8 +59,13 @@ class CaseState:
 
     @property
     def steps_planned(self) -> int:
-        """Steps asked for, warm-up included."""
-        return self.case.warmup_steps + self.case.measure_steps
+        """Steps asked for, warm-up included; automatic ones as far as they have come."""
+        warmup, measured = self.case.warmup_steps, self.case.measure_steps
+        if self.case.warmup_auto:
+            warmup = len(self.warmup) if len(self.measured) else len(self.warmup) + 1
+        if self.case.target_percent is not None:
+            measured = len(self.measured) + (not self.done)
+        return warmup + measured
 
     @cached_property
     def summaries(self) -> dict[Phase, Summary]:
@@ -82,8 +88,12 @@ class CaseState:
 
     @cached_property
     def host_share(self) -> float | None:
-        """Median of host launch time over wall time of a step: near 1 means launch-bound."""
-        return self.measured.host_share()
+        """Median of host launch time over wall time of a step: near 1 means launch-bound.
+
+        None on a CPU, where both are the same clock.
+        """
+        on_cpu = self.environment is not None and self.environment.device == "cpu"
+        return None if on_cpu else self.measured.host_share()
 
 
 @dataclass(frozen=True)
@@ -162,8 +172,7 @@ class Reducer:
             return
         match event:
             case ev.StepDone():
-                self._columns[event.case][0 if event.warmup else 1].append(event)
-                self._stale.add(event.case)
+                self._step(event)
             case ev.DeviceSample():
                 self._sample(event)
             case ev.Log():
@@ -271,6 +280,17 @@ class Reducer:
             predicted=old.predicted,
             environment=self._environment,
         )
+
+    def _step(self, event: ev.StepDone) -> None:
+        columns = self._columns[event.case][0 if event.warmup else 1]
+        if event.index != len(columns) or len(event.device_ms) != len(PHASES):
+            self.skip(unknown=False)  # twice, out of order, or of another shape
+            return
+        columns.append(event)
+        self._stale.add(event.case)
+        if event.loss_reason is not None:
+            state = self._cases[event.case]
+            self._change(event.case, bad_losses=state.bad_losses + 1)
 
     def _sample(self, event: ev.DeviceSample) -> None:
         self._host_cpu.append(event.t, event.host.cpu_percent)

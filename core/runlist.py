@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from llmprof.core.journal import replay
@@ -25,8 +26,9 @@ class RunSummary:
     ok: int
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON data."""
-        return asdict(self)
+        """The fields as JSON data; started in ISO 8601 with its zone."""
+        started = None if self.started is None else datetime.fromtimestamp(self.started, UTC)
+        return {**asdict(self), "started": started and started.isoformat(timespec="seconds")}
 
 
 def summaries(store: RunStore) -> list[RunSummary]:

@@ -24,6 +24,9 @@ from llmprof.core.text import clean
 RunStatus = Literal["running", "complete", "stopped", "interrupted", "failed", "empty"]
 
 
+LOCK_PATIENCE_S = 1.0
+
+
 class RunNotFound(LookupError):
     """No run, or more than one, answers to a name; its text is one line for the user."""
 
@@ -78,19 +81,23 @@ class Run:
 
     def engine_pid(self) -> int | None:
         """Process id of the engine that holds the run, None when none does."""
+        if not self.alive():
+            return None
         try:
-            with (self.path / "lock").open("rb") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    return int(file.read(20) or 0) or None
+            return int((self.path / "lock").read_bytes()[:20])
         except (OSError, ValueError):
-            pass
-        return None
+            return None  # it has only just taken the lock
 
     def alive(self) -> bool:
         """Whether an engine holds the run."""
-        return self.engine_pid() is not None
+        try:
+            with (self.path / "lock").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
 
     def stop(self, *, force: bool = False) -> bool:
         """Ask the engine to stop and journal what there is (force: at once); False if none."""
@@ -138,7 +145,7 @@ class RunStore:
         except OSError:
             return []
         runs = [Run(folder) for folder in folders if (folder / "artifacts").is_dir()]
-        return sorted(runs, key=lambda run: (_changed(run.path), run.id), reverse=True)
+        return sorted(runs, key=lambda run: run.id, reverse=True)
 
     def find(self, name: str | None) -> Run:
         """The run with this id, label or unambiguous beginning; None or "last": the newest.
@@ -149,7 +156,7 @@ class RunStore:
         if not runs:
             raise RunNotFound(f"no runs in {self.root}")
         if name is None or name == "last":
-            return runs[0]
+            return next((run for run in runs if run.journal.is_file()), runs[0])
         exact = [run for run in runs if name in (run.id, run.label)]
         found = exact or [run for run in runs if run.id.startswith(name)]
         if not found:
@@ -179,18 +186,22 @@ def wait_started(run: Run, seconds: float = 10.0) -> bool:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
     with path.open("a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _take(file.fileno())
         file.truncate(0)
         file.write(str(os.getpid()).encode())
         file.flush()
         yield
 
 
-def _changed(path: Path) -> float:
-    try:
-        return (path / JOURNAL).stat().st_mtime
-    except OSError:
+def _take(fd: int) -> None:
+    """Lock it; whoever looks whether it is locked holds it for an instant, so try for a while."""
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
         try:
-            return path.stat().st_mtime
-        except OSError:
-            return 0.0
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return

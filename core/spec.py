@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Literal, get_args
 
@@ -37,6 +38,9 @@ TARGET_PERCENT = 1.0  # of --measure-steps auto without --target
 TURN_STEPS = 2  # measured steps of one turn of an interleaved case
 
 
+MOST = 10_000_000  # of any dimension or number of steps
+
+
 class SpecError(ValueError):
     """A specification that cannot be measured; its text is one line for the user."""
 
@@ -61,8 +65,10 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for field in ("d_model", "d_ff", "num_layers", "num_heads", "vocab_size"):
-            if getattr(self, field) < 1:
-                raise SpecError(f"{self.name}: {field} must be at least 1")
+            if not 1 <= getattr(self, field) <= MOST:
+                raise SpecError(f"{self.name}: {field} must be between 1 and {MOST:,}")
+        if not 0 < self.rope_theta < math.inf:
+            raise SpecError(f"{self.name}: rope_theta must be a positive number")
         if self.d_model % self.num_heads:
             raise SpecError(
                 f"{self.name}: num_heads {self.num_heads} does not divide d_model {self.d_model}"
@@ -135,10 +141,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for field in ("context_length", "batch_size", "measure_steps"):
-            if getattr(self, field) < 1:
-                raise SpecError(f"{option_name(field)} must be at least 1")
-        if self.warmup_steps < 0:
-            raise SpecError("--warmup-steps must be at least 0")
+            if not 1 <= getattr(self, field) <= MOST:
+                raise SpecError(f"{option_name(field)} must be between 1 and {MOST:,}")
+        if not 0 <= self.warmup_steps <= MOST:
+            raise SpecError(f"--warmup-steps must be between 0 and {MOST:,}")
         if self.target_percent is not None and not 0.01 <= self.target_percent <= 100:
             raise SpecError("--target must be between 0.01 % and 100 %")
         if not 0 <= self.seed < 2**63:

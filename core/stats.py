@@ -10,6 +10,7 @@ from dataclasses import dataclass
 STABLE_CV = 2.0  # percent: very stable below
 ACCEPTABLE_CV = 6.0  # percent: acceptable below
 MIN_DRIFT_SAMPLES = 6
+MIN_OUTLIER_SAMPLES = 8
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Summary:
     ci95: float | None = None
     mild: tuple[int, ...] = ()
     severe: tuple[int, ...] = ()
+    slow_outliers: int = 0  # of mild and severe, those above the median
     drift_percent: float | None = None
 
     @property
@@ -77,6 +79,7 @@ def summarize(samples: Sequence[float]) -> Summary:
         ci95=student_t(n - 1) * std / math.sqrt(n),
         mild=mild,
         severe=severe,
+        slow_outliers=sum(samples[i] > median for i in (*mild, *severe)),
         drift_percent=_drift(samples),
     )
 
@@ -131,10 +134,13 @@ def _reason(summary: Summary) -> str:
     if summary.drift_percent is not None:
         direction = "slower" if summary.drift_percent > 0 else "faster"
         return f"steps grew {abs(summary.drift_percent):.0f} % {direction} over the run"
+    if summary.n < MIN_OUTLIER_SAMPLES:
+        return f"steps scatter by {summary.cv_percent:.0f} %, too few to say why"
     outliers = len(summary.mild) + len(summary.severe)
-    if outliers:
-        noun = "outlier" if outliers == 1 else "outliers"
-        return f"{outliers} {noun} of {summary.n} steps, slowest {_ratio(summary)} × the median"
+    if outliers and summary.slow_outliers:
+        noun = "slow outlier" if summary.slow_outliers == 1 else "slow outliers"
+        told = f"{summary.slow_outliers} {noun} of {summary.n} steps"
+        return f"{told}, slowest {_ratio(summary)} × the median"
     return f"steps scatter by {summary.cv_percent:.0f} % without a trend"
 
 
@@ -152,6 +158,8 @@ def _quantile(ordered: Sequence[float], q: float) -> float:
 def _outliers(
     samples: Sequence[float], q1: float, q3: float
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if len(samples) < MIN_OUTLIER_SAMPLES:
+        return (), ()  # of a few samples one always lies outside
     iqr = q3 - q1
     mild, severe = [], []
     for position, value in enumerate(samples):

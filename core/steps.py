@@ -29,6 +29,9 @@ class StepColumns:
         self.device = tuple(array("d") for _ in PHASES)
         self.host = tuple(array("f") for _ in PHASES)
 
+    def __len__(self) -> int:
+        return len(self.index)
+
     def append(self, step: StepDone) -> None:
         """Take one step; tuples shorter than spec.PHASES are filled with unknowns."""
         self.start_ns.append(step.start_ns)

@@ -15,3 +15,14 @@ def clean(text: str, limit: int = 500) -> str:
     )
     line = " ".join("".join(kept).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the unit a person would use: 45 s, 12 min, 3.4 h, 21 days."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    for unit, size in (("min", 60.0), ("h", 3600.0)):
+        if seconds < 99.5 * size or (unit == "h" and seconds < 72 * size):
+            value = seconds / size
+            return f"{value:.1f} {unit}" if value < 9.95 else f"{value:.0f} {unit}"
+    return f"{seconds / 86400:,.0f} days"

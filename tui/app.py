@@ -90,6 +90,10 @@ class LlmprofApp(App[None]):
         driver = type("Driver", (TerminalDriver,), {"encoding": setting.encoding})
         super().__init__(driver_class=driver)
         self._filters = [NoColor() if isinstance(f, Monochrome) else f for f in self._filters]
+        for theme in (themes.DARK, themes.LIGHT):
+            self.register_theme(theme)
+        self.set_reactive(LlmprofApp.theme, setting.theme)
+        self.set_class(setting.look.ascii, "-ascii")
         self.setting = setting
         self.look = setting.look
         self.models = setting.models
@@ -116,13 +120,8 @@ class LlmprofApp(App[None]):
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.end_by, number)
         loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
-        for theme in (themes.DARK, themes.LIGHT):
-            self.register_theme(theme)
-        self.theme = self.setting.theme
-        self.set_class(self.look.ascii, "-ascii")
         if self.setting.view != self.current_mode:
             self.switch_mode(self.setting.view)
-        self.palette = Palette(self.theme_variables, no_color=self.no_color)
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(1 / self.setting.refresh_hz, self.tick)
         if self.setting.watch is None:

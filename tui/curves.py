@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.series import SeriesView
@@ -11,7 +12,7 @@ from llmprof.core.stats import Summary, student_t
 from llmprof.core.steps import StepsView
 from llmprof.tui.chart.envelope import Envelope
 
-OUTLIER_CHECK = 4000  # beyond so many samples outliers are looked for when the case is done
+OUTLIER_CHECK = 2000  # beyond so many samples outliers are looked for when the case is done
 FARTHEST = 1.75  # times the mean: beyond it an outlier stands at the chart's edge
 LONGEST_MS = 1e10  # a step of four months is none
 WIDTH_S = 0.002  # first stretch of an envelope
@@ -31,6 +32,18 @@ class RunningMean:
         delta = value - self.mean
         self.mean += delta / self.n
         self._m2 += delta * (value - self.mean)
+
+    def extend(self, values: Sequence[float]) -> None:
+        """Take many samples (Chan, Golub and LeVeque, COMPSTAT 1982)."""
+        n = len(values)
+        if not n:
+            return
+        mean = math.fsum(values) / n
+        m2 = math.fsum([(value - mean) * (value - mean) for value in values])
+        delta, together = mean - self.mean, self.n + n
+        self._m2 += m2 + delta * delta * self.n * n / together
+        self.mean += delta * n / together
+        self.n = together
 
     @property
     def std(self) -> float | None:
@@ -107,16 +120,26 @@ class CaseCurves:
         return min(self.highest, FARTHEST * total.mean)
 
     def _mean(self, name: str, values: list[float]) -> None:
+        known = [value for value in values if math.isfinite(value)]
         running = self.running[name]
-        for value in values:
-            if not math.isfinite(value):
-                continue
-            running.add(value)
-            if name == "total" and (half := running.ci95) is not None:
-                at = float(running.n)
-                self.mean.append(at, running.mean)
-                self.low.append(at, max(0.0, running.mean - half))
-                self.high.append(at, running.mean + half)
+        if name != "total":
+            running.extend(known)
+            return
+        start = 0
+        while start < len(known):
+            # Every early sample moves the band; later ones are taken two percent at a time.
+            end = start + max(1, running.n // 50)
+            running.extend(known[start:end])
+            start = end
+            self._band(running)
+
+    def _band(self, running: RunningMean) -> None:
+        half = running.ci95
+        if half is not None:
+            at = float(running.n)
+            self.mean.append(at, running.mean)
+            self.low.append(at, max(0.0, running.mean - half))
+            self.high.append(at, running.mean + half)
 
 
 def total_of(case: CaseState) -> Summary | None:

@@ -87,5 +87,5 @@ class Feed:
         view = follower.view()
         for case in view.cases:
             if case.done:  # worked out here, not on the event loop
-                total_of(case)
+                _ = total_of(case), case.host_share
         self._latest = Snapshot(view, self._latest.version + 1, loading)

@@ -22,6 +22,7 @@ from llmprof.core.devices.source import Cards, Clock
 from llmprof.core.text import clean
 
 RETRY_S = 60.0  # between attempts to initialise
+CATCH_UP_S = 0.03  # of one poll, for readings that take long
 _LIBRARY = re.compile(r"libnvidia-ml\.so\.([\d.]*\d{2,}[\d.]*)")
 _MODULE = Path("/proc/driver/nvidia/version")
 _NO_LIBRARY = (
@@ -64,6 +65,7 @@ class NvmlCards:
         self._identify = who
         self._clock = clock
         self._activity = False
+        self._turn = -1  # the card that caught up last
         self._opened: _Opened | None = None
         self._closed = False
         self._begin(wait_s)
@@ -84,9 +86,14 @@ class NvmlCards:
         return Cards(tuple(card.read() for card in opened.cards), opened.reason)
 
     def catch_up(self) -> None:
-        """The readings that take long, on each card."""
-        for card in self._opened.cards if self._opened else ():
-            card.catch_up()
+        """The readings that take long, on as many cards as a moment allows, in turn."""
+        cards = self._opened.cards if self._opened else ()
+        start = self._clock()
+        for _ in cards:
+            self._turn = (self._turn + 1) % len(cards)
+            cards[self._turn].catch_up()
+            if self._clock() - start > CATCH_UP_S * 1e9:
+                break
 
     def show_activity(self, on: bool) -> None:
         """Read SM, tensor-core and DRAM activity from the next poll on, or stop. Thread-safe."""

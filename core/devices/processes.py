@@ -23,12 +23,17 @@ _VERSIONS = ("_v3", "_v2")
 
 @dataclass(frozen=True)
 class Identity:
-    """What the operating system says of a pid; local is False when it is not that process."""
+    """What the operating system says of a pid.
+
+    local is False when the pid is of another namespace; gone when the process has ended since
+    the driver listed it.
+    """
 
     user: str | None = None
     command: str | None = None
     ours: bool = False
     local: bool = False
+    gone: bool = False
 
 
 class ProcessReader:
@@ -39,6 +44,7 @@ class ProcessReader:
         self._identify = identify
         self._known: dict[int, Identity] = {}
         self._foreign: set[int] = set()
+        self._listed: set[int] | None = None  # pids of the last reading
         self._since = 0
 
     def read(self, api: Api, handle: Any, total: float | None) -> tuple[CardProcess, ...]:
@@ -48,11 +54,12 @@ class ProcessReader:
         """
         rows = self._rows(api, handle, total)
         shares = self._shares(api, handle) if rows else {}
-        pids = [pid for pid in rows if pid > 0]
         known = {
             pid: self._known.get(pid) or _named(api, pid, self._identify(pid, self._owner))
-            for pid in pids
+            for pid in rows
+            if pid > 0
         }
+        self._drop_ended(rows, known)
         self._known = known = self._claim(known)
         listed = [
             CardProcess(
@@ -68,6 +75,18 @@ class ProcessReader:
             for who in (known.get(pid, Identity()),)
         ]
         return tuple(sorted(listed, key=lambda p: -(p.memory_bytes or 0)))
+
+    def _drop_ended(self, rows: dict[int, int | None], known: dict[int, Identity]) -> None:
+        """Leave out processes that ended between the driver's answer and the look at them.
+
+        In another namespace that can't be seen: there a pid counts from its second reading on,
+        or when it was there from the first.
+        """
+        before, self._listed = self._listed, set(rows)
+        for pid, who in list(known.items()):
+            fresh = before is not None and pid not in before
+            if who.gone or (fresh and not who.local):
+                del rows[pid], known[pid]
 
     def _rows(self, api: Api, handle: Any, total: float | None) -> dict[int, int | None]:
         """Memory by pid; impossible pids are kept under keys of 0 and below."""
@@ -155,15 +174,14 @@ def identify(pid: int, owner: int | None) -> Identity:
         process = psutil.Process(pid)
         if not (shares_namespace() or holds_card(pid)):
             return Identity()
-        with process.oneshot():
-            command = clean(" ".join(process.cmdline()) or process.name())
-            user = _user(process)
         ours = owner is not None and (
             pid == owner or owner in (parent.pid for parent in process.parents())
         )
+    except psutil.NoSuchProcess:
+        return Identity(gone=shares_namespace())
     except (psutil.Error, OSError, ValueError):
         return Identity()
-    return Identity(user, command or None, ours, local=True)
+    return Identity(_user(process), _command(process), ours, local=True)
 
 
 def shares_namespace() -> bool:
@@ -210,6 +228,13 @@ def _named(api: Api, pid: int, who: Identity) -> Identity:
         name = api.text("nvmlSystemGetProcessName", pid)
         return Identity(who.user, name or None, who.ours, who.local)
     return who
+
+
+def _command(process: psutil.Process) -> str | None:
+    try:
+        return clean(" ".join(process.cmdline()) or process.name()) or None
+    except (psutil.Error, OSError):  # a zombie has no command line
+        return None
 
 
 def _user(process: psutil.Process) -> str | None:

@@ -2,37 +2,62 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import sys
+import traceback
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
 from llmprof.core.engine.loop import EngineRun
 from llmprof.core.engine.signals import Signals
 from llmprof.core.engine.workers import WorkerPool, redirect_output
-from llmprof.core.launch import Plan
+from llmprof.core.launch import EngineExit, Plan
 from llmprof.core.runs import Run
 
 
 def main() -> int:
-    """Exit code 0 after a run, whatever its outcome; 2 for a plan that cannot be run."""
+    """Exit code of the engine: see launch.EngineExit."""
     pool = WorkerPool()
     pool.warm()
     line = sys.stdin.buffer.readline()
     if not line.strip():
-        return 0  # dismissed before it had a plan
+        return EngineExit.OK  # dismissed before it had a plan
     try:
         plan = msgspec.json.decode(line, type=Plan)
     except msgspec.DecodeError:
-        return 2
+        return EngineExit.NO_PLAN
     run = Run(Path(plan.run_dir))
     try:
         with run.lock():
-            redirect_output(run.log)
-            EngineRun(plan, run, pool, Signals()).run()
+            return _run(plan, run, pool)
     except BlockingIOError:
-        return 2  # another engine has this run
-    return 0
+        return EngineExit.HELD
+
+
+def _run(plan: Plan, run: Run, pool: WorkerPool) -> int:
+    redirect_output(run.log)
+    try:
+        EngineRun(plan, run, pool, Signals()).run()
+    except OSError as error:
+        traceback.print_exc()
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        leave(pool, EngineExit.DISK_FULL if full else EngineExit.FAILED)
+    except BaseException:
+        traceback.print_exc()
+        leave(pool, EngineExit.FAILED)
+    leave(pool, EngineExit.OK)
+
+
+def leave(pool: WorkerPool, code: int) -> NoReturn:
+    """End now, with nothing of ours alive; the run's lock goes with the process, last of all."""
+    pool.kill_all()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -61,7 +63,8 @@ class EngineRun:
         try:
             outcome = self._all()
         except BaseException:
-            self._journal.append(ev.RunDone(outcome="failed"))
+            with contextlib.suppress(OSError):
+                self._journal.append(ev.RunDone(outcome="failed"))
             raise
         finally:
             if self._sampler is not None:
@@ -96,6 +99,10 @@ class EngineRun:
             return "stopped" if self._stopping != "no" else "failed"
         wanted = self._wanted()
         if self._plan.only_plan:
+            for index in wanted:
+                refused = self._refused(index)
+                if refused is not None:
+                    self._fail(index, refused)
             return "complete"
         self._start_sampler()
         assert self._environment is not None
@@ -107,7 +114,9 @@ class EngineRun:
 
     def _look(self) -> bool:
         """Have a worker read the environment; False when there is none."""
-        worker = self._start(None, -1, self._plan.experiment.device)
+        worker = self._first_worker()
+        if worker is None:
+            return False
         self._follow(worker)
         code = worker.close()
         if self._environment is not None and self._elsewhere(self._environment):
@@ -115,6 +124,17 @@ class EngineRun:
         if self._environment is None and self._stopping == "no":
             self._say(f"no device could be read (worker exit {code})", "error")
         return self._environment is not None
+
+    def _first_worker(self) -> Worker | None:
+        """Start the worker that looks at the device; None when stopped while torch loads."""
+        with ThreadPoolExecutor(1) as threads:
+            starting = threads.submit(self._start, None, -1, self._plan.experiment.device)
+            while not starting.done():
+                self._wait(0.05)
+                if self._stopping != "no":
+                    self._pool.abandon()  # what loads is killed, so that the start fails
+                    return None
+            return starting.result()
 
     def _elsewhere(self, environment: ev.Environment) -> bool:
         """Whether a resumed run's other figures are from another machine, which isn't allowed."""
@@ -147,10 +167,23 @@ class EngineRun:
                 wanted.append(index)
         return wanted
 
+    def _refused(self, index: int) -> ev.Failure | None:
+        """Why a case need not be tried, by what is free now."""
+        assert self._environment is not None
+        free = self._free_bytes()
+        return planning.refusal(self._cases[index], self._plan.experiment, self._environment, free)
+
+    def _free_bytes(self) -> int | None:
+        assert self._environment is not None
+        on_cpu = self._environment.device == "cpu"
+        return available_bytes() if on_cpu else self._environment.memory_free_bytes
+
     def _together(self, group: tuple[int, ...]) -> None:
         """Run a case, or several whose measured steps alternate."""
         live = []
         for index in group:
+            if self._stopping != "no":
+                break
             one = self._launch(index)
             if one is not None and self._advance(one):
                 live.append(one)
@@ -160,13 +193,11 @@ class EngineRun:
         """Start a case's worker; None for a case that need not be tried."""
         assert self._environment is not None
         case, environment = self._cases[index], self._environment
-        on_cpu = environment.device == "cpu"
-        free = available_bytes() if on_cpu else environment.memory_free_bytes
-        refused = planning.refusal(case, self._plan.experiment, environment, free)
+        refused = self._refused(index)
         if refused is not None:
             self._fail(index, refused)
             return None
-        limit = int(free * MEMORY_SHARE) if on_cpu and free is not None else None
+        limit = int(available_bytes() * MEMORY_SHARE) if environment.device == "cpu" else None
         scratch = TemporaryDirectory(prefix="llmprof-", ignore_cleanup_errors=True)
         kills = oom_kills()
         worker = self._start(case, index, environment.device, limit, scratch.name)
@@ -249,9 +280,9 @@ class EngineRun:
         if good:
             self._journal.append_lines(b"".join(good))
 
-    def _wait(self) -> None:
+    def _wait(self, seconds: float = POLL_S) -> None:
         """Sleep until something arrives; journal samples, note signals and a lost owner."""
-        ready = {fd for fd, _ in self._poll.poll(POLL_S * 1000)}
+        ready = {fd for fd, _ in self._poll.poll(seconds * 1000)}
         if self._signals.fd in ready:
             for number in self._signals.drain():
                 again = self._stopping != "no"

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
+from llmprof.core.adaptive import MEASURE_BUDGET_S, WARMUP_BUDGET_S, WINDOW
 from llmprof.core.events import Environment, Failure
+from llmprof.core.predict.advice import command_of
 from llmprof.core.predict.flops import forward_flops, lower_bound_bytes
 from llmprof.core.spec import Case, Experiment
+from llmprof.core.text import duration
 
 EFFICIENCY = 0.6  # of the matmul rate, in a whole step
 BYTES_PER_SECOND = {"cpu": 8e9, "cuda": 1.5e12}  # for the optimizer's pass over its state
 OPTIMIZER_BYTES = 28  # read p, g, m, v; write p, m, v; fp32
 SPEEDUP = {"fp32": 1.0, "tf32": 4.0, "bf16": 6.0, "fp16": 6.0}  # on CUDA, of matrix products
+SCORE_PASSES = 8  # reads and writes of the scores in a forward of unfused attention
+COMPILE_S = {"cpu": 20.0, "cuda": 8.0}  # cold
+COMPILE_LAYER_S = 1.0
 START_S = {"cpu": 0.5, "cuda": 1.5}
 LAUNCH_S = 3e-3  # a layer's launches in one step of all phases
 
@@ -26,13 +34,27 @@ def estimate_s(case: Case, environment: Environment) -> float | None:
     if kind == "cuda":
         rate *= SPEEDUP[case.precision]
     step = passes * forward_flops(case) / rate
+    if case.probe == "attention" and case.attention == "naive":  # waits for memory
+        scores = 4 * case.batch_size * case.context_length**2
+        step = max(step, SCORE_PASSES * passes * scores / BYTES_PER_SECOND[kind])
     if kind == "cuda":
         step = max(step, case.model.num_layers * LAUNCH_S * passes / 4)
     if case.mode == "train":
         step += OPTIMIZER_BYTES * case.model.parameters / BYTES_PER_SECOND[kind]
     build = 16 * case.model.parameters / BYTES_PER_SECOND[kind]
-    steps = case.warmup_steps + case.measure_steps + 2  # two more look at memory and dtypes
-    return START_S[kind] + build + steps * step
+    if case.compile is not None:
+        build += COMPILE_S[kind] + COMPILE_LAYER_S * case.model.num_layers
+    return START_S[kind] + build + _steps_s(case, step)
+
+
+def _steps_s(case: Case, step_s: float) -> float:
+    """Seconds of all steps; automatic numbers of steps end at their time limits."""
+    warmup, measured = case.warmup_steps * step_s, case.measure_steps * step_s
+    if case.warmup_auto:
+        warmup = min(2 * WINDOW * step_s, WARMUP_BUDGET_S)
+    if case.target_percent is not None:
+        measured = min(measured, MEASURE_BUDGET_S)
+    return warmup + measured + 2 * step_s  # two more look at memory and dtypes
 
 
 def left_out(
@@ -49,12 +71,13 @@ def left_out(
         if len(known) < len(own):
             continue
         need = sum(known)
-        if spent + need <= budget_s:
+        first = not spent  # measured in any case, or the run would be empty
+        if first or spent + need <= budget_s:
             spent += need
             continue
         message = (
-            f"left out: about {need:.0f} s here, and the sizes of this run "
-            f"share {budget_s:.0f} s ({spent:.0f} s taken)"
+            f"would take about {duration(need)} here; without --model-size the sizes share "
+            f"{budget_s:.0f} s"
         )
         instead = f"llmprof run --model-size {name}"
         for i in own:
@@ -92,4 +115,4 @@ def refusal(
 def _instead(case: Case, environment: Environment) -> str:
     order = ("bf16", "fp16", "fp32")
     precision = next(p for p in order if p not in environment.unsupported and p != case.precision)
-    return f"llmprof run --model-size {case.model.name} --mode {case.mode} --precision {precision}"
+    return command_of(msgspec.structs.replace(case, precision=precision))

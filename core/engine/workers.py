@@ -33,10 +33,25 @@ class WorkerPool:
     def __init__(self) -> None:
         self._context: ForkServerContext = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["llmprof.core.worker.preload"])
+        self._started: list[Worker] = []
 
     def warm(self) -> None:
-        """Begin to load torch; returns at once."""
+        """Begin to load torch; returns at once. The server dies with this thread's process."""
+        os.environ["LLMPROF_ENGINE_PID"] = str(os.getpid())
         forkserver.ensure_running()
+
+    def abandon(self) -> None:
+        """Kill the server, so that a start that waits for it fails."""
+        pid = getattr(forkserver._forkserver, "_forkserver_pid", None)
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def kill_all(self) -> None:
+        """Kill every worker that has not ended, and the server."""
+        for worker in self._started:
+            worker.kill()
+        self.abandon()
 
     def start(self, request: msgspec.Struct, log: str) -> Worker:
         """A worker on a request."""
@@ -50,7 +65,9 @@ class WorkerPool:
         process.start()
         for theirs in (events_write, line_read, turns_read):
             theirs.close()
-        return Worker(process, events_read, line_write, turns_write)
+        worker = Worker(process, events_read, line_write, turns_write)
+        self._started = [one for one in self._started if not one.closed] + [worker]
+        return worker
 
 
 class Worker:
@@ -67,12 +84,14 @@ class Worker:
         self.heard = time.monotonic()
         self.parked = False  # it has ended a turn and waits for its next
         self.finished = False  # it has said how its case ended
+        self.closed = False
+        self._pid = process.pid or 0
         os.set_blocking(events.fileno(), False)
 
     @property
     def pid(self) -> int:
         """Process id."""
-        return self._process.pid or 0
+        return self._pid
 
     @property
     def fds(self) -> tuple[int, int]:
@@ -111,12 +130,14 @@ class Worker:
 
     def kill(self) -> None:
         """End its whole process group now."""
-        self._signal(signal.SIGKILL)
+        if not self.closed:
+            self._signal(signal.SIGKILL)
 
     def close(self) -> int:
         """After its end: sweep up its children and give the exit code (-n for signal n)."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+        self.closed = True
         self._lifeline.close()
         self._turns.close()
         self._process.join(5)

@@ -5,10 +5,11 @@ Times are milliseconds summed over all profiled steps unless a field says otherw
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
+Count = Annotated[int, msgspec.Meta(ge=1)]  # a divisor: a stranger's journal cannot make it 0
 ProfileSource = Literal["cuda", "cpu"]
 Verdict = Literal["GPU-bound", "partly launch-bound", "launch-bound", "n/a"]
 KernelClass = Literal[
@@ -39,7 +40,7 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     full_name: str
     group: str
-    calls: int
+    calls: Count
     total_ms: float
     std_ms: float | None = None  # of one call, ddof 1
     min_ms: float
@@ -48,7 +49,7 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     op: str | None = None
     module: str | None = None
     source: str | None = None  # file:line in function of the Python code that launched it
-    merged: int = 1  # kernels in this row: more than 1 only in the row of the rest
+    merged: Count = 1  # kernels in this row: more than 1 only in the row of the rest
 
     @property
     def avg_ms(self) -> float:
@@ -72,7 +73,7 @@ class GemmCount(msgspec.Struct, frozen=True, kw_only=True):
     ops: int  # of all steps
     kernels: int | None  # launched by these ops; None on the CPU
     expected_per_step: int | None = None  # the model's count, None where no formula holds
-    steps: int
+    steps: Count
 
     @property
     def per_step(self) -> float:
@@ -162,5 +163,5 @@ class StripInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str  # in the run's artifacts
     step: int
-    wall_ms: float
+    wall_ms: Annotated[float, msgspec.Meta(gt=0)]
     activities: int

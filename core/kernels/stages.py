@@ -49,9 +49,7 @@ def softmax_ratio(rows: Iterable[LensRow], direction: Direction) -> tuple[float,
     if not {QK, SOFT, AV} <= set(mine):
         return None
     products = mine[QK].device_us + mine[AV].device_us
-    if products <= 0:
+    flops = mine[QK].flops + mine[AV].flops
+    if products <= 0 or flops <= 0:
         return None
-    return (
-        mine[SOFT].device_us / products,
-        mine[SOFT].flops / (mine[QK].flops + mine[AV].flops),
-    )
+    return mine[SOFT].device_us / products, mine[SOFT].flops / flops

@@ -18,6 +18,8 @@ __all__ = ["EXPLAINED", "LAUNCH_BOUND", "Level", "Verdict", "lint", "verdicts"]
 RULES: tuple[Rule, ...] = (
     observed.requested,
     observed.disturbed,
+    observed.shared_cpu,
+    observed.not_a_number,
     physics.impossible_rates,
     physics.impossible_bytes,
     physics.backward_ratio,

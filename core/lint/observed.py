@@ -8,8 +8,12 @@ from llmprof.core.results import CaseState
 EXPLAINED = {
     "requested-observed": "What was read from tensors and settings is not what was asked for, so "
     "the figure belongs to another configuration.",
+    "shared-cpu": "The process waited for a core while others ran, so its times hold theirs too.",
+    "not-a-number": "A loss that is NaN or infinite, or an update that was skipped for it: the "
+    "step's work is not that of real training.",
     "disturbed": "Something happened in the measured steps that is no part of a step.",
 }
+SHARED_CPU_PERCENT = 10.0
 _LOGITS = {"bf16": "bfloat16", "fp16": "float16"}
 
 
@@ -38,6 +42,26 @@ def disturbed(state: CaseState, context: Context) -> Verdict | None:
             "memory is too tight for a timing"
         )
     return Verdict("disturbed", "error", "; ".join(said)) if said else None
+
+
+def shared_cpu(state: CaseState, context: Context) -> Verdict | None:
+    """The process's threads had to wait for a core in the measured steps."""
+    waited = None if state.observed is None else state.observed.cpu_wait_percent
+    if waited is None or waited < SHARED_CPU_PERCENT:
+        return None
+    text = f"the CPU was shared: this process waited {waited:.0f} % of its time for a core"
+    return Verdict("shared-cpu", "warning", text)
+
+
+def not_a_number(state: CaseState, context: Context) -> Verdict | None:
+    """Losses that are no numbers, and updates that the GradScaler skipped."""
+    said = []
+    if state.bad_losses:
+        said.append(f"the loss was NaN or infinite in {state.bad_losses} of {state.steps_done}")
+    skipped = None if state.observed is None else state.observed.updates_skipped
+    if skipped:
+        said.append(f"the GradScaler skipped {skipped} optimizer updates, warm-up included")
+    return Verdict("not-a-number", "warning", "; ".join(said)) if said else None
 
 
 def _built(state: CaseState) -> list[str]:

@@ -9,10 +9,10 @@ from typing import Literal
 
 import msgspec
 
-from llmprof.core.predict.fits import needed_bytes
+from llmprof.core.predict.fits import needed_bytes, unsupported
 from llmprof.core.predict.memory import HOPPER, Unpredictable, predict
 from llmprof.core.presets import load_models
-from llmprof.core.spec import MODES, Case, ModelShape, SpecError
+from llmprof.core.spec import MODES, Case, ModelShape, Precision, SpecError
 
 Change = Literal["batch", "context", "attention", "precision", "optimizer", "mode", "together"]
 _STEP = 64  # contexts are advised in multiples of this, as kernels like them
@@ -50,9 +50,10 @@ def advise(
     )
 
 
-def command_of(case: Case, program: str = "llmprof run") -> str:
-    """The command line that measures a case, with every option that is not the default."""
-    words = [*program.split(), *_model_options(case.model)]
+def command_of(case: Case) -> str:
+    """The command line that measures a case with the probe that it has."""
+    experiment = ["memory"] if case.probe == "memory" else []
+    words = ["llmprof", "run", *experiment, *_model_options(case.model)]
     words += ["--context-length", str(case.context_length), "--batch-size", str(case.batch_size)]
     words += ["--mode", case.mode, "--precision", case.precision]
     words += ["--attention", case.attention]
@@ -68,7 +69,7 @@ def _model_options(model: ModelShape) -> list[str]:
         known = load_models()
     except SpecError:
         known = {}
-    base = known.get(model.name.split(" ")[0])
+    base = known.get(model.name) or known.get(model.name.removesuffix("+"))
     if base is None:
         base = next(iter(known.values()), None)
     words = ["--model-size", base.name if base else model.name]
@@ -94,7 +95,7 @@ def _changes(
         other = _with(case, context_length=length * _STEP)
         yield "context", f"context {length * _STEP} instead of {case.context_length}", other
     kept = bool(batch or length)
-    for change, text, other in _switches(case):
+    for change, text, other in _switches(case, capability):
         if fits(other):
             kept = kept or change != "mode"
             yield change, text, other
@@ -114,11 +115,12 @@ def _together(case: Case, fits: Callable[[Case], bool]) -> Iterator[tuple[Change
         yield "together", f"batch 1, context {lean.context_length}, fused attention{fused}", lean
 
 
-def _switches(case: Case) -> Iterator[tuple[Change, str, Case]]:
+def _switches(case: Case, capability: tuple[int, int]) -> Iterator[tuple[Change, str, Case]]:
     if case.attention == "naive":
         yield "attention", "fused attention", _with(case, attention="sdpa")
     if case.precision in ("fp32", "tf32"):
-        for half in ("bf16", "fp16"):
+        halves: tuple[Precision, ...] = ("bf16", "fp16")
+        for half in (each for each in halves if unsupported(each, capability) is None):
             yield "precision", f"{half} autocast", _with(case, precision=half)
     if case.mode == "train" and case.optimizer == "foreach":
         yield "optimizer", "the fused optimizer", _with(case, optimizer="fused")

@@ -1,7 +1,7 @@
 """What torch's fused attention kernels allocate: outputs, saved statistics, backward scratch.
 
 Which kernel scaled_dot_product_attention takes follows torch 2.11's order of preference
-(aten/src/ATen/native/transformers/cuda/sdp_utils.cpp): cuDNN on compute capability 9 and 10,
+(aten/src/ATen/native/transformers/cuda/sdp_utils.cpp): cuDNN on compute capability 9.0 and 10.0,
 flash from 8.0, the memory-efficient kernel otherwise; the first two take 16-bit inputs only.
 Scratch sizes follow the kernels' own workspace formulas.
 """
@@ -14,7 +14,8 @@ from typing import Literal
 Kernel = Literal["cudnn", "flash", "efficient"]
 
 FLASH_HEAD_DIM = 256
-CUDNN_HEAD_DIM = 128
+CUDNN_HEAD_DIM = {(9, 0): 256, (10, 0): 128}  # where cuDNN comes first, and up to which size
+EFFICIENT_REGISTERS = 128  # head size above which its output is accumulated in memory
 CUDNN_WORKSPACE = 256  # bytes beside the accumulators, in forward and backward
 SEED_BYTES = 16  # philox seed and offset, kept on the card by cuDNN and flash
 _FP32 = 4
@@ -48,7 +49,7 @@ class Heads:
 def choose(item: int, dim: int, capability: tuple[int, int]) -> Kernel:
     """The kernel that torch picks for causal attention without a mask."""
     if item == 2 and dim % 8 == 0:
-        if capability[0] in (9, 10) and dim <= CUDNN_HEAD_DIM:
+        if dim <= CUDNN_HEAD_DIM.get(capability, 0):
             return "cudnn"
         if capability >= (8, 0) and dim <= FLASH_HEAD_DIM:
             return "flash"
@@ -70,7 +71,7 @@ def forward_scratch(kernel: Kernel, at: Heads) -> int:
     """Bytes that the forward holds only while it runs."""
     if kernel == "cudnn":
         return CUDNN_WORKSPACE
-    if kernel == "efficient" and at.item == 2 and at.dim > CUDNN_HEAD_DIM:
+    if kernel == "efficient" and at.item == 2 and at.dim > EFFICIENT_REGISTERS:
         return at.elements * _FP32  # the output is accumulated in fp32
     return 0
 
@@ -85,8 +86,9 @@ def backward_scratch(kernel: Kernel, at: Heads) -> int:
 
 
 def _flash_backward(at: Heads) -> int:
+    """Row sums and dQ in fp32, length and head size rounded up (flash_api.cpp, mha_bwd)."""
     rows = at.batch * at.heads * _up(at.length, 128)
-    return rows * (1 + _up(at.dim, 32)) * _FP32  # softmax sums and an fp32 dQ
+    return rows * (1 + (_up(at.dim, 32) if at.dim <= 192 else 256)) * _FP32
 
 
 def _efficient_delta(at: Heads) -> int:
@@ -100,7 +102,7 @@ def _efficient_workspace(at: Heads) -> int:
     block_i, block_j = (64, 64) if small else (128, 64)
     columns = 1 if small else -(-at.dim // 64)
     floats = -(-at.length // block_i) * columns * (block_i * 64 + 4)  # dQ tiles and their locks
-    if at.item == 2 and at.dim > CUDNN_HEAD_DIM:
+    if at.item == 2 and at.dim > EFFICIENT_REGISTERS:
         splits = min(-(-at.length // block_j), 200 // (at.batch * at.heads))
         floats += 2 * max(1, splits) * block_j * _up(at.dim, block_i)  # dK and dV in fp32
     return at.batch * at.heads * _up(floats, 4) * _FP32

@@ -8,10 +8,11 @@ from typing import Literal
 from llmprof.core.cards import Card
 from llmprof.core.predict.memory import MemoryPrediction
 from llmprof.core.predict.replay import replay
-from llmprof.core.spec import Case
+from llmprof.core.spec import Case, Precision
 
 Verdict = Literal["fits", "does not fit", "too close to say"]
 
+AMPERE = (8, 0)
 _MIB = 1 << 20
 CONTEXT_LOW = 300 * _MIB  # CUDA context and loaded kernels, small card
 CONTEXT_HIGH = 1300 * _MIB  # with cuDNN and what the driver keeps: 1,230 MiB on an H100
@@ -36,6 +37,14 @@ class Room:
 def room_of(card: Card, taken_bytes: int = 0) -> Room:
     """The room on a card of which others hold `taken_bytes`."""
     return Room(card.name, card.memory_bytes, card.capability, taken_bytes)
+
+
+def unsupported(precision: Precision, capability: tuple[int, int]) -> str | None:
+    """Why a precision cannot run on a card of a compute capability, None where it can."""
+    if precision in ("bf16", "tf32") and capability < AMPERE:
+        has = ".".join(map(str, capability))
+        return f"{precision} needs compute capability 8.0, this card has {has}"
+    return None
 
 
 def needed_bytes(prediction: MemoryPrediction) -> tuple[int, int]:

@@ -6,163 +6,29 @@ so this file follows the model line by line, without data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from llmprof.core.predict import attention as kernels
-from llmprof.core.predict.tape import COPIES, ZERO, Level, Tape, Tensor
+from llmprof.core.predict.ops import FP32, Ops
+from llmprof.core.predict.tape import Tape, Tensor
 from llmprof.core.spec import Case
 
-FP32 = 4
-HALF = 2
 SORTED_TOKENS = 3072  # above, the embedding's backward sorts its indices (EmbeddingBackwardKernel)
 
 
-class Reference:
-    """Ops of the reference model for one case; `layers` may be fewer than the model has."""
+class Reference(Ops):
+    """The reference model for one case; `layers` may be fewer than the model has."""
 
     def __init__(self, case: Case, layers: int, capability: tuple[int, int], tape: Tape) -> None:
-        self.case = case
-        self.tape = tape
+        super().__init__(case, tape)
         self.layers = layers
         self.capability = capability
         model = case.model
-        self.tokens = case.tokens
-        self.half = case.precision in ("bf16", "fp16")
-        self.item = HALF if self.half else FP32
         self.scores = case.batch_size * model.num_heads * case.context_length**2
-        self.cache: dict[Tensor, Tensor] = {}
-        self.cached_in: dict[int, list[Tensor]] = {}
-        self.before_linear: Callable[[], None] | None = None
         self.embedding_weight = self.weight(model.vocab_size * model.d_model)
         self.head_weight = (
             self.embedding_weight
             if model.tie_embeddings
             else self.weight(model.vocab_size * model.d_model)
         )
-
-    def weight(self, numel: int) -> Tensor:
-        """A parameter; its own bytes are not on the tape."""
-        return self.tape.parameter(numel)
-
-    # elementary ops
-
-    def cast(self, x: Tensor, item: int) -> Tensor:
-        """Tensor.to for another width; weights are cast once and cached until autocast ends."""
-        if x.item == item:
-            return x
-        if x.leaf and x in self.cache:
-            return self.cache[x]
-        tape, numel, back = self.tape, x.numel, x.item
-        copy = tape.new(numel, item, COPIES) if x.leaf else tape.new(numel, item)
-        tape.record(copy, (x,), (), lambda g, s: (tape.new(numel, back),))
-        if x.leaf:
-            self.cache[x] = copy
-            self.cached_in.setdefault(len(tape.segments) - 1, []).append(x)
-        return copy
-
-    def end_autocast(self, layer: int) -> Level:
-        """Drop the cached copies; how much lower the copies of one layer leave the level."""
-        for index, segment in enumerate(self.tape.segments):
-            if segment.phase == "forward" and segment.layer == layer:
-                before = self.tape.level()
-                for leaf in self.cached_in.get(index, ()):
-                    del self.cache[leaf]
-                dropped = before.minus(self.tape.level())
-                self.cache.clear()
-                return dropped
-        self.cache.clear()
-        return ZERO
-
-    def linear(self, x: Tensor, w: Tensor, k: int, n: int, bias: Tensor | None = None) -> Tensor:
-        """F.linear of (tokens, k) to (tokens, n), under autocast in its width."""
-        tape, item, tokens = self.tape, self.item, self.tokens
-        if self.half:
-            if bias is not None:
-                bias = self.cast(bias, item)
-            w = self.cast(w, item)
-            x = self.cast(x, item)
-        out = tape.new(tokens * n, item)
-        if self.before_linear is not None:
-            self.before_linear()
-        if bias is None:
-
-            def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-                gw = tape.new(k * n, item)
-                return tape.new(tokens * k, item), gw
-
-            return tape.record(out, (x, w), (x, w), backward)
-
-        def backward_bias(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            gx = tape.new(tokens * k, item)
-            return gx, tape.new(k * n, item), tape.new(n, item)
-
-        return tape.record(out, (x, w, bias), (x, w), backward_bias)
-
-    def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """x + y in fp32; both get the same gradient, cast for a half y."""
-        tape, half = self.tape, y.item != FP32
-        out = tape.new(x.numel, FP32)
-
-        def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return g, (tape.new(g.numel, HALF) if half else g)
-
-        return tape.record(out, (x, y), (), backward)
-
-    def mul(self, x: Tensor, y: Tensor) -> Tensor:
-        """x * y of equal sizes."""
-        tape, numel, item = self.tape, x.numel, x.item
-        return tape.record(
-            tape.new(numel, item),
-            (x, y),
-            (x, y),
-            lambda g, s: (tape.new(numel, item), tape.new(numel, item)),
-        )
-
-    def mul_broadcast(self, x: Tensor, y: Tensor) -> Tensor:
-        """x * y where y is smaller: its gradient is a full product, then summed."""
-        tape, numel, small = self.tape, x.numel, y.numel
-
-        def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            gx = tape.new(numel, FP32)
-            product = tape.new(numel, FP32)
-            gy = tape.new(small, FP32)
-            del product
-            return gx, gy
-
-        return tape.record(tape.new(numel, FP32), (x, y), (x, y), backward)
-
-    # blocks of the model
-
-    def rms_norm(self, x: Tensor, gain: Tensor) -> Tensor:
-        """RMSNorm.forward."""
-        tape, numel, rows = self.tape, x.numel, self.tokens
-        wide = x
-
-        def pow_backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            power = tape.new(numel, FP32)
-            scaled = tape.new(numel, FP32)
-            out = tape.new(numel, FP32)
-            del power, scaled
-            return (out,)
-
-        def rsqrt_backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            cube = tape.new(rows, FP32)
-            scaled = tape.new(rows, FP32)
-            out = tape.new(rows, FP32)
-            del cube, scaled
-            return (out,)
-
-        square = tape.record(tape.new(numel, FP32), (wide,), (wide,), pow_backward)
-        mean = tape.record(
-            tape.new(rows, FP32), (square,), (), lambda g, s: (tape.new(numel, FP32),)
-        )
-        del square
-        shifted = tape.record(tape.new(rows, FP32), (mean,), (), lambda g, s: (g,))
-        del mean
-        scale = tape.new(rows, FP32)
-        scale = tape.record(scale, (shifted,), (scale,), rsqrt_backward)
-        del shifted
-        return self.mul_broadcast(self.mul_broadcast(wide, scale), gain)
 
     def rope(self, x: Tensor) -> Tensor:
         """RoPE.forward of (batch, heads, length, head_dim)."""
@@ -204,17 +70,11 @@ class Reference:
         """Whether (t, h) and (h, t) are the same order in memory."""
         return heads == 1 or self.case.context_length == 1
 
-    def repeat(self, x: Tensor, groups: int) -> Tensor:
-        """repeat_interleave over heads: a copy; its gradient is summed."""
-        tape, numel, item = self.tape, x.numel, x.item
-        out = tape.new(numel * groups, item)
-        return tape.record(out, (x,), (), lambda g, s: (tape.new(numel, item),))
-
     def naive(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """NaiveAttention.forward."""
         scores = self._scores(q, k)
-        masked = self._pointwise(scores)
-        return self._values(self._softmax(masked), v)
+        masked = self.pointwise(scores)
+        return self._values(self.softmax(masked), v)
 
     def _scores(self, q: Tensor, k: Tensor) -> Tensor:
         tape, item, numel = self.tape, q.item, q.numel
@@ -223,26 +83,7 @@ class Reference:
             gk = tape.new(numel, item)
             return tape.new(numel, item), gk
 
-        return self._pointwise(tape.record(tape.new(self.scores, item), (q, k), (q, k), backward))
-
-    def _pointwise(self, x: Tensor) -> Tensor:
-        """Division by a number, masked_fill: nothing but the mask is saved."""
-        tape, numel, item = self.tape, x.numel, x.item
-        return tape.record(tape.new(numel, item), (x,), (), lambda g, s: (tape.new(numel, item),))
-
-    def _softmax(self, x: Tensor) -> Tensor:
-        """Softmax in fp32; its backward on CUDA holds one product more than its result."""
-        tape, numel = self.tape, x.numel
-        x = self.cast(x, FP32)
-
-        def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            product = tape.new(numel, FP32)
-            out = tape.new(numel, FP32)
-            del product
-            return (out,)
-
-        out = tape.new(numel, FP32)
-        return tape.record(out, (x,), (out,), backward)
+        return self.pointwise(tape.record(tape.new(self.scores, item), (q, k), (q, k), backward))
 
     def _values(self, weights: Tensor, v: Tensor) -> Tensor:
         tape, item, numel, scores = self.tape, v.item, v.numel, self.scores
@@ -318,15 +159,11 @@ class Reference:
     def swiglu(self, x: Tensor) -> Tensor:
         """SwiGLU.forward."""
         d, ff = self.case.model.d_model, self.case.model.d_ff
-        gated = self._silu(self.linear(x, self.weight(d * ff), d, ff))
+        gated = self.silu(self.linear(x, self.weight(d * ff), d, ff))
         up = self.linear(x, self.weight(d * ff), d, ff)
         product = self.mul(gated, up)
         del gated, up
         return self.linear(product, self.weight(d * ff), ff, d)
-
-    def _silu(self, x: Tensor) -> Tensor:
-        tape, numel, item = self.tape, x.numel, x.item
-        return tape.record(tape.new(numel, item), (x,), (x,), lambda g, s: (tape.new(numel, item),))
 
     def block(self, x: Tensor) -> Tensor:
         """Block.forward."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from llmprof.core.report import markdown, records
+from llmprof.core.report.groups import settled
 from llmprof.core.results import RunView
 
 Format = Literal["md", "csv", "json"]
@@ -20,6 +21,7 @@ class ExportError(ValueError):
 
 def render(view: RunView, fmt: Format) -> str:
     """The run in a format."""
+    view = settled(view)
     if fmt == "md":
         return markdown.render(view)
     return records.to_csv(view) if fmt == "csv" else records.to_json(view)
@@ -42,9 +44,13 @@ def check_writable(path: Path) -> None:
         raise ExportError(f"{path} is a folder")
     if not folder.is_dir():
         raise ExportError(f"{path}: there is no folder {folder}")
-    target = path if path.exists() else folder
-    if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
+    if path.exists() and not os.access(path, os.W_OK):
         raise ExportError(f"{path} cannot be written: permission denied")
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{path.name}."):
+            pass  # the export is written beside its target first
+    except OSError as error:
+        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def export(view: RunView, path: Path) -> None:

@@ -33,7 +33,7 @@ def ceilings(view: RunView) -> Table | None:
         bandwidth = None if card is None else card.bandwidth_gbs
         rows.append(("copy, read and written", "GB/s", Figure(copy), *_beside(copy, bandwidth)))
     notes = (
-        "The best of five runs of about 0.1 s on random data: what can be reached, not what is "
+        "The best of several runs of about 0.1 s on random data: what can be reached, not what is "
         "usual. Published: dense peak and memory bandwidth of the card, where it is known.",
     )
     return Table("ceilings", "Ceilings of this device", COLUMNS, tuple(rows), notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmprof.core.blocks import Level
 from llmprof.core.joined import CaseDevice, describe, join_run
+from llmprof.core.reconcile import card_memory
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import RunView
 
@@ -32,6 +33,37 @@ def devices(view: RunView) -> Table | None:
         return None
     rows = tuple(_row(view.cases[each.case].case.label, each) for each in known)
     return Table("devices", "The card during the measured steps", COLUMNS, rows, _notes(known))
+
+
+def card_memory_table(view: RunView) -> Table | None:
+    """NVML's used memory in its parts, a row a case."""
+    parts = [part for case in view.cases if (part := card_memory(view, case)) is not None]
+    if not parts:
+        return None
+    rows = tuple(
+        (
+            view.cases[part.case].case.label,
+            *(_mib(size) for size in (part.used, part.allocated, part.cached, part.context)),
+            _mib(part.others),
+            _mib(part.rest),
+        )
+        for part in parts
+    )
+    columns = (
+        Column("Case", numeric=False),
+        *(
+            Column(name, "MiB")
+            for name in ("Used", "Allocated", "Cached", "Context", "Others", "Rest")
+        ),
+    )
+    notes = ["Used is NVML's highest reading while the case ran; the parts add up to it."]
+    if any(part.context is None for part in parts):
+        notes.append("Where the CUDA context was not measured, the rest holds it.")
+    return Table("card-memory", "Memory of the card by holder", columns, rows, tuple(notes))
+
+
+def _mib(size: int | None) -> Cell:
+    return None if size is None else Figure(size / 2**20, 1.0)
 
 
 def _row(label: str, each: CaseDevice) -> tuple[Cell, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
+from llmprof.core.events import Failure
 from llmprof.core.report.table import Cell, Column
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.spec import Case, Mode, Phase
@@ -42,6 +43,11 @@ class Group:
         """The case that gives this phase: the narrowest mode that has it."""
         return next((self.modes[m] for m in SOURCES[phase] if m in self.modes), None)
 
+    @property
+    def left_out(self) -> bool:
+        """Whether every case was left out or never came to run: nothing to show but a reason."""
+        return all(state.status in ("skipped", "pending") for state in self.modes.values())
+
     def summary(self, phase: Phase) -> Summary | None:
         """Measured times of a phase, None when there are none."""
         state = self.source(phase)
@@ -49,7 +55,14 @@ class Group:
 
 
 def groups(view: RunView) -> list[Group]:
-    """The timing cases of a run, those that differ only in mode together, in order."""
+    """The timing cases of a run, those that differ only in mode together, in order.
+
+    Configurations that were left out altogether are named among the failures only.
+    """
+    return [group for group in _all_groups(view) if not group.left_out]
+
+
+def _all_groups(view: RunView) -> list[Group]:
     found: dict[str, Group] = {}
     for state in view.cases:
         if state.case.probe != "timing":
@@ -86,6 +99,20 @@ def status_word(state: CaseState) -> str:
     if state.status == "oom":
         predicted = state.failure is not None and state.failure.predicted
         return "OOM (predicted)" if predicted else "OOM"
-    return {"pending": "not run", "running": "not finished", "skipped": "left out"}.get(
-        state.status, state.status
-    )
+    return {"pending": "skipped", "running": "killed"}.get(state.status, state.status)
+
+
+def final(state: CaseState) -> CaseState:
+    """A case as a report tells it: what never ran is skipped, what never ended was killed."""
+    if state.done:
+        return state
+    if state.status == "running":
+        failure = Failure(kind="killed", message="not finished when the run ended", outside=True)
+    else:
+        failure = Failure(kind="skipped", message="not run: the run ended first", outside=True)
+    return replace(state, status=failure.kind, failure=failure)
+
+
+def settled(view: RunView) -> RunView:
+    """A run as a report tells it, every case with its final status."""
+    return replace(view, cases=tuple(map(final, view.cases)))

@@ -40,7 +40,9 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
         if environment.driver:
             yield "Driver", escape(f"{environment.driver}, CUDA {environment.cuda}")
         yield "PyTorch", escape(f"{environment.torch}, Python {environment.python}")
-        yield "Host", escape(f"{environment.cpu_name}, {environment.cpu_count} CPUs")
+        threads = f", {environment.threads} threads" if environment.threads else ""
+        cpus = f"{environment.cpu_count or 'unknown'} CPUs"
+        yield "Host", escape(f"{environment.cpu_name}, {cpus}{threads}")
     precisions = dict.fromkeys(state.case.precision for state in view.cases)
     yield "Precision", escape(", ".join(precisions) + _tf32(view))
     cases = view.cases
@@ -58,6 +60,12 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
         yield "Version", f"llmprof {__version__}"
     if view.command:
         yield "Command", code(shlex.join(view.command))
+    if view.damaged_lines or view.unknown_events:
+        yield (
+            "Journal",
+            f"{view.damaged_lines} lines could not be read, {view.unknown_events} are of kinds "
+            "that this version does not know",
+        )
     if view.outcome != "complete":
         yield "Outcome", f"**{view.outcome or 'interrupted'}**: not every case was measured"
 

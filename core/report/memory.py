@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmprof.core.predict.advice import Advice
-from llmprof.core.predict.fits import Room, Verdict
+from llmprof.core.predict.fits import Room, Verdict, unsupported
 from llmprof.core.predict.memory import MemoryPrediction
 from llmprof.core.predict.tape import CATEGORIES
 from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
@@ -46,7 +46,13 @@ def prediction_table(rows: list[PredictedRow]) -> Table:
     notes = ["Parts are requested bytes at the peak and sum to it; CUDA's context comes on top."]
     if any(row.prediction.upper_bound for row in rows):
         notes.append("Compiled models are predicted as eager ones, which is an upper bound.")
-    return Table("prediction", "Predicted memory", columns, cells, tuple(notes))
+    for row in rows:
+        if row.room is None:
+            continue
+        reason = unsupported(row.case.precision, row.room.capability)
+        if reason is not None:
+            notes.append(f"{row.room.name}: {reason}; the prediction is of memory alone.")
+    return Table("prediction", "Predicted memory", columns, cells, tuple(dict.fromkeys(notes)))
 
 
 def _row(row: PredictedRow, used: list[str]) -> tuple[Cell, ...]:

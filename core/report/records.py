@@ -38,6 +38,7 @@ def document(view: RunView) -> dict[str, Any]:
 def case_document(state: CaseState, said: Iterable[Verdict]) -> dict[str, Any]:
     """One case as JSON data."""
     return {
+        "case": state.index + 1,  # as sentences and the coverage table name it
         "config": config(state),
         "key": state.case.key,
         "parameters": _parameters(state),
@@ -64,6 +65,7 @@ def config(state: CaseState) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(state.case)
     shape = data.pop("model")
     name = shape.pop("name")
+    shape["kv_heads"] = state.case.model.num_kv_heads
     return {"model": name, **data, "shape": shape}
 
 
@@ -141,7 +143,7 @@ def to_csv(view: RunView) -> str:
 
 def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any]:
     """The CSV's columns of one case; without a case, the column names alone."""
-    row: dict[str, Any] = dict.fromkeys(CSV_CONFIG)
+    row: dict[str, Any] = dict.fromkeys(("case", *CSV_CONFIG))
     row |= dict.fromkeys(("parameters", "status", "failure_phase", "failure_message"))
     row |= dict.fromkeys(("bytes_asked", "peak_memory_bytes", "host_share"))
     row |= {f"{p}_{s}": None for p in (*PHASES, "total") for s in STATISTICS}
@@ -152,6 +154,7 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
     row |= {name: whole[name] for name in CSV_CONFIG if name in whole}
     row |= {name: whole["shape"][name] for name in CSV_CONFIG if name in whole["shape"]}
     row |= {
+        "case": state.index + 1,
         "parameters": _parameters(state),
         "status": export_status(state),
         "failure_phase": None if state.failure is None else state.failure.phase,
@@ -172,7 +175,11 @@ CSV_CONFIG = (
     "d_ff",
     "num_layers",
     "num_heads",
+    "kv_heads",
     "vocab_size",
+    "tie_embeddings",
+    "qkv_bias",
+    "rope_theta",
     "probe",
     "mode",
     "precision",

@@ -9,7 +9,7 @@ from llmprof.core.report.attention_lens import lens_tables
 from llmprof.core.report.ceilings import ceilings
 from llmprof.core.report.checks import checks
 from llmprof.core.report.coverage import coverage
-from llmprof.core.report.devices import devices
+from llmprof.core.report.devices import card_memory_table, devices
 from llmprof.core.report.kernel_timeline import launch_table, overhead_table, timeline_table
 from llmprof.core.report.kernels import gemm_table, kernel_tables
 from llmprof.core.report.memory_timeline import memory_tables
@@ -58,6 +58,7 @@ BUILDERS: dict[str, Builder] = {
     "M06": failures,
     "checks": checks,
     "devices": devices,
+    "card-memory": card_memory_table,
     "coverage": coverage,
     "memory": memory,
     "predicted": prediction_against,

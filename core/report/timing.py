@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from llmprof.core.lint import lint
@@ -16,6 +17,7 @@ from llmprof.core.report.groups import (
 from llmprof.core.report.table import Cell, Column, Figure, Prose, Table, with_spread
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.spec import ModelShape, Phase
+from llmprof.core.stats import Summary
 
 MODEL = Column("Model Size", numeric=False)
 PARAMETERS = Column("Parameters")
@@ -27,6 +29,14 @@ SPREAD += "95 % confidence interval of the mean (Student's t)."
 def model_sizes(view: RunView) -> Table | None:
     """M01: dimensions and counted parameters of every model of the run."""
     shapes = {state.case.model.name: state for state in view.cases}
+    if not shapes:
+        return None
+    models = [state.case.model for state in shapes.values()]
+    more = [
+        (field, Column(field))
+        for field, usual in (("num_kv_heads", "num_heads"), ("vocab_size", None))
+        if any(getattr(m, field) != (getattr(m, usual) if usual else 10_000) for m in models)
+    ]
     rows: list[tuple[Cell, ...]] = []
     for name, state in shapes.items():
         built = next(
@@ -34,14 +44,18 @@ def model_sizes(view: RunView) -> Table | None:
         )
         counted = "counted" if built is not None else "by formula"
         parameters = built.parameters if built is not None else state.case.model.parameters
-        rows.append((name, *shape_cells(state.case.model), parameters, counted))
+        extra = tuple(str(getattr(state.case.model, field)) for field, _ in more)
+        rows.append((name, *shape_cells(state.case.model), *extra, parameters, counted))
     columns = (
         Column("Size", numeric=False),
         *SHAPE,
+        *(column for _, column in more),
         PARAMETERS,
         Column("Counted", numeric=False),
     )
-    return Table("M01", "Model sizes", columns, tuple(rows)) if rows else None
+    changed = any(name.endswith("+") for name in shapes)
+    notes = ("+ marks a preset whose dimensions were changed on the command line.",)
+    return Table("M01", "Model sizes", columns, tuple(rows), notes if changed else ())
 
 
 def phase_times(view: RunView, key: str, title: str, phase: Phase) -> Table | None:
@@ -94,11 +108,7 @@ def wide(view: RunView) -> Table | None:
     )
     if not any(len(group.modes) > 1 or "train" in group.modes for group in groups(view)):
         return None
-    notes = (
-        "Forward from mode forward (no grad), backward from forward-backward, optimizer from "
-        "train; each measured directly, none by subtraction.",
-        *source_notes(groups(view), phases),
-    )
+    notes = (f"Each measured directly, none by subtraction: {sources(view, phases)}.",)
     return Table("M04", "Forward, backward, optimizer", columns, tuple(rows), notes)
 
 
@@ -109,7 +119,7 @@ def steadiness(view: RunView) -> Table | None:
     said = lint(view)
     for state in view.cases:
         total = state.total
-        if total is None:
+        if total is None or state.case.probe in ("kernels", "memory"):  # not timings
             continue
         case = state.case
         rows.append(
@@ -146,42 +156,53 @@ def steadiness(view: RunView) -> Table | None:
     return Table("M05", "Stability", columns, tuple(rows), (note,)) if rows else None
 
 
+def sources(view: RunView, phases: tuple[Phase, ...]) -> str:
+    """Which modes gave the figures of which phase."""
+    told = []
+    for phase in phases:
+        states = [group.source(phase) for group in groups(view)]
+        modes = dict.fromkeys(state.case.mode for state in states if state is not None)
+        if modes:
+            told.append(f"{phase} from mode {' or '.join(modes)}")
+    return ", ".join(told)
+
+
 def failures(view: RunView) -> Table | None:
-    """M06: what gave no figures, in which phase, and what to run instead."""
-    rows: list[tuple[Cell, ...]] = []
+    """M06: what gave no figures, in which phase, and what to run instead.
+
+    Modes of a model that share one reason share one row.
+    """
+    rows: dict[tuple[Cell, ...], list[str]] = {}
     for state in view.cases:
         failure = state.failure
-        if failure is None and state.done:
+        if failure is None:
             continue
-        asked = None if failure is None else failure.bytes_asked
-        message = "the run ended first" if failure is None else failure.message
-        if failure is not None and failure.instead:
-            message = Prose(f"{message.replace('`', chr(39))}; try `{failure.instead}`")
-        rows.append(
-            (
-                state.case.model.name,
-                state.case.mode,
-                parameters_of(state),
-                status_word(state),
-                (failure.phase if failure is not None else None) or "n/a",
-                None if asked is None else Figure(asked / 2**30, 0.1),
-                message,
-            )
+        message: Cell = failure.message
+        if failure.instead:
+            message = Prose(f"{failure.message.replace('`', chr(39))}; try `{failure.instead}`")
+        asked = failure.bytes_asked
+        key = (
+            state.case.model.name,
+            parameters_of(state),
+            status_word(state),
+            failure.phase or "n/a",
+            None if asked is None else Figure(asked / 2**30, 0.1),
+            message,
         )
+        rows.setdefault(key, []).append(state.case.mode)
     columns = (
         MODEL,
-        Column("Mode", numeric=False),
+        Column("Modes", numeric=False),
         PARAMETERS,
         Column("Status", numeric=False),
         Column("Phase", numeric=False),
-        Column("Asked", "GiB"),
+        Column("Asked or needed", "GiB"),
         Column("Reason", numeric=False),
     )
-    note = "OOM (predicted): not tried, since even the lower bound of bytes exceeds what is free; "
-    note += "there, Asked is that bound."
+    note = "OOM (predicted): not tried, since it needs more than is free."
     predicted = any(s.failure is not None and s.failure.predicted for s in view.cases)
-    notes = (note,) if predicted else ()
-    return Table("M06", "Without figures", columns, tuple(rows), notes) if rows else None
+    told = tuple((key[0], ", ".join(dict.fromkeys(m)), *key[1:]) for key, m in rows.items())
+    return Table("M06", "Without figures", columns, told, (note,) * predicted) if rows else None
 
 
 def summary(view: RunView) -> Table | None:
@@ -212,36 +233,60 @@ def summary(view: RunView) -> Table | None:
 def ratios(view: RunView) -> Table | None:
     """M10: backward over forward, and the rate as the arithmetic grows."""
     axes = varying_axes(view)
+    found = [(group, f) for group in groups(view) if (f := group.summary("forward")) is not None]
+    if not found:
+        return None
+    most = max(forward_flops(group.case) for group, _ in found)
+    unit, size = ("TFLOP", 1e12) if most >= 1e10 else ("MFLOP", 1e6)
     rows: list[tuple[Cell, ...]] = []
-    for group in groups(view):
-        forward, backward = group.summary("forward"), group.summary("backward")
-        if forward is None:
-            continue
-        flops = forward_flops(group.case)
-        within = _forward_beside_backward(group)
+    for group, forward in found:
+        flops = forward_flops(group.case) / size
+        state = group.source("backward")
+        within = None if state is None else state.summaries.get("forward")
+        backward = group.summary("backward")
+        rate = 1e3 * flops / forward.mean
+        spread = relative(forward)
         rows.append(
             (
                 group.case.model.name,
                 *axis_cells(group.case, axes),
-                Figure(flops / 1e12),
-                Figure(flops / 1e9 / forward.mean, None),
-                None if backward is None else Figure(backward.mean / forward.mean, 0.1),
-                None if backward is None or within is None else Figure(backward.mean / within, 0.1),
+                Figure(flops),
+                Figure(rate, None if spread is None else rate * spread),
+                ratio(backward, forward),
+                ratio(backward, within),
             )
         )
     columns = (
         MODEL,
         *(column for _, column in axes),
-        Column("Forward work", "TFLOP"),
-        Column("Forward rate", "TFLOP/s"),
+        Column("Forward work", unit),
+        Column("Forward rate", f"{unit}/s"),
         Column("Backward / forward"),
         Column("Backward / forward with graph"),
     )
     notes = (
         "Backward arithmetic is twice the forward's, so a compute-bound model shows about 2. "
-        "The last column divides by the forward of the same steps, which also keeps the graph.",
+        "The last column divides by the forward of the same steps, which also keeps the graph. "
+        "Digits follow both confidence intervals.",
     )
-    return Table("M10", "Ratios", columns, tuple(rows), notes) if rows else None
+    return Table("M10", "Ratios", columns, tuple(rows), notes)
+
+
+def relative(summary: Summary) -> float | None:
+    """Half-width of the 95 % interval over the mean."""
+    return None if summary.ci95 is None or summary.mean <= 0 else summary.ci95 / summary.mean
+
+
+def ratio(upper: Summary | None, lower: Summary | None) -> Cell:
+    """A ratio of means with the uncertainty of both; a word where it would say nothing."""
+    if upper is None or lower is None or lower.mean <= 0:
+        return None
+    value = upper.mean / lower.mean
+    spreads = relative(upper), relative(lower)
+    if spreads[0] is None or spreads[1] is None:
+        return Figure(value, 0.1 * value)
+    uncertainty = value * math.hypot(spreads[0], spreads[1])
+    return Figure(value, uncertainty) if uncertainty < value / 2 else "too noisy"
 
 
 def _mean_and_std(group: Group, phase: Phase) -> list[Cell]:
@@ -252,12 +297,6 @@ def _mean_and_std(group: Group, phase: Phase) -> list[Cell]:
     if found is None:
         return [status_word(state)] * 2
     return [Figure(found.mean, found.ci95), Figure(found.std, found.ci95)]
-
-
-def _forward_beside_backward(group: Group) -> float | None:
-    state = group.source("backward")
-    found = None if state is None else state.summaries.get("forward")
-    return None if found is None else found.mean
 
 
 def shape_cells(model: ModelShape) -> tuple[Cell, ...]:

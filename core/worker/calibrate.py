@@ -14,7 +14,8 @@ from llmprof.core.worker.trainer import AUTOCAST, set_precision
 
 RUNS = 5  # the best counts: a ceiling is what can be reached
 RUN_S = 0.1
-SIZES = {"cuda": (4096, 8192), "cpu": (512, 1024)}  # of square products
+BUDGET_S = 2.0  # for one figure; a slow device gets fewer runs
+SIZES = {"cuda": (4096, 8192), "cpu": (256, 768)}  # of square products
 COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # beyond any cache
 
 
@@ -62,17 +63,17 @@ def copy_gbs(count: int, device: torch.device) -> float:
 
 
 def best_seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Shortest mean time of one call over RUNS runs of about RUN_S each, after one warm-up run."""
-    calls = 1
-    best: float | None = None
-    for attempt in range(RUNS + 1):
+    """Shortest mean time of one call over RUNS runs of about RUN_S each, after warm-up runs."""
+    calls, elapsed = 1, _timed(work, 1, device)
+    while elapsed < RUN_S / 2:
+        calls = max(calls + 1, round(calls * RUN_S / max(elapsed, 1e-6)))
         elapsed = _timed(work, calls, device)
-        while elapsed < RUN_S / 2:
-            calls = max(calls + 1, round(calls * RUN_S / max(elapsed, 1e-6)))
-            elapsed = _timed(work, calls, device)
-        if attempt:
-            best = elapsed / calls if best is None else min(best, elapsed / calls)
-    assert best is not None
+    begun = time.perf_counter()
+    best = _timed(work, calls, device) / calls
+    for _ in range(RUNS - 1):
+        if time.perf_counter() - begun > BUDGET_S:
+            break
+        best = min(best, _timed(work, calls, device) / calls)
     return best
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import socket
@@ -69,21 +70,25 @@ def create_context(device: torch.device) -> None:
 
 
 def matmul_tflops(device: torch.device, seconds: float = MATMUL_S) -> float:
-    """Rate of fp32 matrix products over about `seconds`, TFLOP/s."""
+    """Rate of fp32 matrix products, TFLOP/s: the best of bursts that take about `seconds` in all.
+
+    The best, since what else runs on the machine can only slow a burst.
+    """
     torch.set_float32_matmul_precision("highest")
     size = 4096 if device.type == "cuda" else 512
     a, b = torch.randn(size, size, device=device), torch.randn(size, size, device=device)
-    batch = 1
     (a @ b).sum().item()
-    while True:
+    deadline = time.perf_counter() + seconds
+    best = math.inf
+    bursts = 0
+    while time.perf_counter() < deadline or bursts < 3:
         start = time.perf_counter()
-        for _ in range(batch):
+        for _ in range(4):
             c = a @ b
         c[0, 0].item()
-        elapsed = time.perf_counter() - start
-        if elapsed >= seconds / 2:
-            return batch * 2 * size**3 / elapsed / 1e12
-        batch *= 2
+        best = min(best, time.perf_counter() - start)
+        bursts += 1
+    return 4 * 2 * size**3 / best / 1e12
 
 
 def _cuda(device: torch.device) -> dict[str, Any]:

@@ -34,9 +34,7 @@ def describe(error: BaseException, phase: str | None) -> Failure:
     if isinstance(error, Unsupported):
         return Failure(kind="unsupported", message=clean(text), phase=phase, instead=error.instead)
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or _says_out_of_memory(error):
-        return Failure(
-            kind="oom", message=clean(text, 300), phase=phase, bytes_asked=bytes_asked(text)
-        )
+        return Failure(kind="oom", message=_plain(text), phase=phase, bytes_asked=bytes_asked(text))
     first = next((line for line in text.splitlines() if line.strip()), "")
     return Failure(
         kind="error", message=clean(f"{type(error).__name__}: {first}", 300), phase=phase
@@ -47,6 +45,14 @@ def bytes_asked(message: str) -> int | None:
     """Bytes of the allocation that failed, read from an allocator's message."""
     match = _ASKED.search(message)
     return None if match is None else round(float(match[1]) * _UNITS[match[2]])
+
+
+def _plain(text: str) -> str:
+    """An allocator's message without its source lines and its advice."""
+    asked = bytes_asked(text)
+    if "DefaultCPUAllocator" in text and asked is not None:
+        return f"the CPU's allocator could not get {asked / 2**30:,.2f} GiB"
+    return clean(text.split(" If reserved but", maxsplit=1)[0], 300) or "out of memory"
 
 
 def _says_out_of_memory(error: BaseException) -> bool:

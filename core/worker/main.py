@@ -60,8 +60,9 @@ def limit_memory(extra_bytes: int) -> None:
     """Let this process map at most extra_bytes more, so that too much is an error, not a kill."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + extra_bytes
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    allowed = [limit, *(one for one in (soft, hard) if one != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_AS, (min(allowed), hard))
 
 
 def _look(request: Request, fd: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 
@@ -24,6 +26,8 @@ class Disturbances:
         self._retries = 0
         self.recompilations: int | None = None
         self.alloc_retries: int | None = None
+        self.cpu_wait_percent: float | None = None
+        self._waited = (0, 0)
         self.compile_ms: float | None = None
         self.warmup_stop: str | None = None
         self.measure_stop: str | None = None
@@ -32,6 +36,7 @@ class Disturbances:
         """The measured steps are about to start."""
         self._graphs = _graphs()
         self._retries = self._count_retries()
+        self._waited = waited_for_cpu()
 
     def end(self) -> None:
         """The measured steps have ended."""
@@ -39,6 +44,10 @@ class Disturbances:
             self.recompilations = _graphs() - self._graphs
         if self._device is not None:
             self.alloc_retries = self._count_retries() - self._retries
+        before, after = self._waited, waited_for_cpu()
+        ran, waited = (late - early for early, late in zip(before, after, strict=True))
+        if ran + waited > 0:
+            self.cpu_wait_percent = 100 * waited / (ran + waited)
 
     def _count_retries(self) -> int:
         if self._device is None:
@@ -84,13 +93,23 @@ class Observer(Disturbances):
             context_length=trainer.tokens.shape[1],
             attention_backend=self._backend(),
             parameters_changed=changed,
+            updates_skipped=self._skipped(),
             qkv_gradients=gradients[0] if gradients else None,
             recompilations=self.recompilations,
             compile_ms=self.compile_ms,
             alloc_retries=self.alloc_retries,
+            cpu_wait_percent=self.cpu_wait_percent,
             warmup_stop=self.warmup_stop,
             measure_stop=self.measure_stop,
         )
+
+    def _skipped(self) -> int | None:
+        """Steps in which the GradScaler found an infinite gradient and left the weights alone."""
+        trainer = self._trainer
+        if trainer.scaler is None or trainer.optimizer is None:
+            return None
+        state = trainer.optimizer.state.get(self._attention.q_proj.weight, {})
+        return trainer.updates - int(state.get("step", state.get("t", 0)))
 
     def _sample(self) -> list[float]:
         weight = self._attention.q_proj.weight.detach()
@@ -133,3 +152,19 @@ def _graphs() -> int:
     from torch._dynamo.utils import counters
 
     return int(counters["stats"]["unique_graphs"])
+
+
+def waited_for_cpu() -> tuple[int, int]:
+    """Nanoseconds this process's threads have run, and have waited for a core while runnable.
+
+    From /proc/self/task/*/schedstat (Documentation/scheduler/sched-stats.rst in the kernel);
+    zeros where the kernel doesn't count them.
+    """
+    ran = waited = 0
+    for path in Path("/proc/self/task").glob("*/schedstat"):
+        try:
+            fields = path.read_text().split()
+            ran, waited = ran + int(fields[0]), waited + int(fields[1])
+        except (OSError, ValueError, IndexError):
+            continue  # a thread that has just ended
+    return ran, waited

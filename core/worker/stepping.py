@@ -69,6 +69,7 @@ class StepWriter:
                 device_ms=spread(phases, times.device_ms),
                 host_ms=spread(phases, times.host_ms),
                 loss=value if value is not None and math.isfinite(value) else None,
+                loss_reason=not_finite(value),
                 allocated_bytes=(
                     None if self._cuda is None else torch.cuda.memory_allocated(self._cuda)
                 ),
@@ -119,3 +120,10 @@ def measure(
         if reason is not None:
             return reason
     return None
+
+
+def not_finite(value: float | None) -> str | None:
+    """Why a loss is no number: "nan" or "inf"; None for one that is, or for no loss."""
+    if value is None or math.isfinite(value):
+        return None
+    return "nan" if math.isnan(value) else "inf"

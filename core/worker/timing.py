@@ -9,6 +9,7 @@ import torch
 from llmprof.core import events as ev
 from llmprof.core.worker.clock import PhaseClock, build_clock
 from llmprof.core.worker.compiling import compile_step
+from llmprof.core.worker.failures import describe
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.observe import Observer
@@ -32,9 +33,16 @@ def run(job: Job) -> None:
             observer.end()
     finally:
         steps.flush()
-    job.phase = "memory"
-    job.emit(memory_step(job, trainer))
-    job.emit(observer.report(job.index))
+    # What follows looks at the case; if it cannot, the measurement stands all the same.
+    for name, look in (
+        ("memory of a step", lambda: memory_step(job, trainer)),
+        ("what ran", lambda: observer.report(job.index)),
+    ):
+        try:
+            job.emit(look())
+        except Exception as error:
+            reason = describe(error, None).message
+            job.emit(ev.Log(case=job.index, level="warning", message=f"no {name}: {reason}"))
 
 
 def measure_case(job: Job, stepper: Stepper, clock: PhaseClock, steps: StepWriter) -> str | None:

@@ -73,6 +73,7 @@ class Trainer:
             if case.precision == "fp16" and case.mode in ("forward-backward", "train")
             else None
         )
+        self.updates = 0  # optimizer steps asked for; a GradScaler may skip some
         self.observe: Callable[[Tensor, Tensor | None], None] | None = None
         self._step = {
             "forward": self._forward,
@@ -131,6 +132,7 @@ class Trainer:
 
     def _update(self) -> None:
         assert self.optimizer is not None
+        self.updates += 1
         if self.scaler is None:
             self.optimizer.step()
         else:

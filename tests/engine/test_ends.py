@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+from llmprof.core.journal import replay
+from llmprof.core.results import RunView
 from tests.engine.runs import (
     ENDLESS,
     SMALL,
@@ -22,9 +25,6 @@ from tests.engine.runs import (
     wait_view,
     worker_pid,
 )
-
-from llmprof.core.journal import replay
-from llmprof.core.results import RunView
 
 
 def second_case_runs(view: RunView) -> bool:
@@ -64,7 +64,7 @@ def test_a_killed_engine_leaves_nothing_alive_and_a_run_that_exports(
     assert llmprof(tmp_path, "show", "last", f"--export={target}").returncode == 0
     document = json.loads(target.read_text("utf-8"))
     assert document["outcome"] == "interrupted"
-    assert document["cases"][0]["status"] == "skipped"
+    assert document["cases"][0]["status"] == "killed"
     assert document["cases"][0]["phases"]["total"]["n"] > 0
     (listed,) = json.loads(llmprof(tmp_path, "runs", "--json").stdout)
     assert listed["status"] == "interrupted"

@@ -96,7 +96,14 @@ def test_interleaved_cases_take_turns(tmp_path: Path) -> None:
 
 
 def test_automatic_steps_say_why_they_ended(tmp_path: Path) -> None:
-    document = measured(tmp_path, *SMALL, "--mode=forward", "--warmup-steps=auto", "--target=50%")
+    document = measured(
+        tmp_path,
+        *SMALL,
+        "--mode=forward",
+        "--warmup-steps=auto",
+        "--measure-steps=15",
+        "--target=90%",
+    )
     (case,) = document["cases"]
     seen = case["observed"]
     assert seen["warmup_stop"].startswith(("steady after", "not steady after 300 steps"))

@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from llmprof.core import events as ev
 from llmprof.core.engine.request import Request
 from llmprof.core.memory.points import load
+from llmprof.core.memory.timeline import alike
 from llmprof.core.predict.memory import predict, workspaces
 from llmprof.core.predict.traced import trace_cases
 from llmprof.core.spec import Case, ModelShape
 from llmprof.core.worker import memory
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.saved import alike, saved_bytes
+from llmprof.core.worker.saved import saved_bytes
 from llmprof.core.worker.trace import Untraceable, trace
 from llmprof.core.worker.trainer import Trainer
 from tests.engine.runs import llmprof

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +25,7 @@ from llmprof.core.spec import PHASES, Case, ModelShape
 from llmprof.core.worker import attention
 from llmprof.core.worker.attention import AttentionSteps, observed
 from llmprof.core.worker.clock import CudaClock, build_clock
+from llmprof.core.worker.compiling import compile_step, use_empty_cache
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.observe import Disturbances, Observer
@@ -327,3 +330,48 @@ def test_an_event_about_no_case_is_counted_and_changes_nothing() -> None:
     reducer = Reducer()
     reducer.apply(ev.CaseDone(case=7))
     assert reducer.view().damaged_lines == 1
+
+
+# --------------------------------------------------------------------------- compilation
+
+
+def test_every_cell_compiles_into_an_empty_folder_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(name, "/somewhere/warm")
+    folders = []
+    for cell in ("one", "two"):
+        scratch = tmp_path / cell
+        scratch.mkdir()
+        use_empty_cache(str(scratch))
+        folder = Path(cache_dir())
+        assert folder.is_dir()
+        assert list(folder.iterdir()) == []
+        assert os.environ["TRITON_CACHE_DIR"].startswith(str(folder))
+        folders.append(folder)
+    assert folders[0] != folders[1]
+
+
+def test_compiling_is_in_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = tiny(compile="default", warmup_steps=0, measure_steps=3)
+    calls: list[str] = []
+
+    class Lazy:
+        """The first call compiles."""
+
+        def step(self, edge: Callable[[int], None]) -> None:
+            calls.append("compile" if not calls else "step")
+            for index in range(len(case.phases) + 1):
+                edge(index)
+
+    job, stepper = Recorder(case), Lazy()
+    assert (compile_step(job, stepper) or 0) > 0
+    steps = StepWriter(job)
+    measure(job, stepper, build_clock(CPU, case.mode), steps, warmup=False)
+    steps.flush()
+    assert calls == ["compile", "step", "step", "step"]
+    assert len([e for e in job.events if isinstance(e, ev.StepDone)]) == 3
+    assert compile_step(Recorder(tiny()), stepper) is None

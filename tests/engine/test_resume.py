@@ -97,7 +97,7 @@ def test_a_run_that_goes_on_is_not_resumed(resumed: tuple[Path, bytes, list[int]
 
 def packed(resumed: tuple[Path, bytes, list[int]], folder: Path, **environment: str) -> Path:
     """The killed run in one file, its environment changed."""
-    home, killed, _ = resumed
+    killed = resumed[1]
     lines = []
     for line in killed.splitlines():
         event = ev.decode(line)

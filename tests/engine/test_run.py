@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.engine.runs import SMALL, llmprof, newest
 
 from llmprof.core.journal import replay
+from tests.engine.runs import SMALL, llmprof, newest
 
 
 @pytest.fixture(scope="module")

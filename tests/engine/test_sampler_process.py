@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.engine.nvml_library import build, environment
 
 from llmprof.core import events as ev
 from llmprof.core.devices.process import SamplerProcess
+from tests.engine.nvml_library import build, environment
 
 # Writes two samples and then is silent, as a driver call that never returns.
 SILENT = """

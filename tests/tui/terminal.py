@@ -26,7 +26,7 @@ def environment(home: Path, **changes: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "LC_ALL", "LC_CTYPE")}
     paths = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH", "")]))
     return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8",
-            "PYTHONPATH": paths, "LLMPROF_HOME": str(home),
+            "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "LLMPROF_HOME": str(home),
             "LLMPROF_PRESETS": str(home / "presets"), **changes}  # fmt: skip
 
 

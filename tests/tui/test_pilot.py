@@ -512,11 +512,17 @@ async def test_the_palette_names_everything_that_can_be_done(tmp_path: Path) -> 
         await settle(pilot, lambda: app.current_mode == "bench")
 
 
+def test_tabs_and_views_agree() -> None:
+    for entry in VIEWS:
+        view = entry.load()
+        assert (view.VIEW, view.LABEL, view.KEY) == (entry.VIEW, entry.LABEL, entry.KEY)
+
+
 def test_every_binding_has_an_id_and_a_tooltip() -> None:
     from llmprof.tui.screens import ask, export, name
     from llmprof.tui.widgets import field, ticks
 
-    nodes = (LlmprofApp, *VIEWS, ask.AskDialog, export.ExportDialog, export.Preview,
+    nodes = (LlmprofApp, *(view.load() for view in VIEWS), ask.AskDialog, export.ExportDialog, export.Preview,
              name.NameDialog, field.FormInput, ticks.Ticks, Chips, Table, StepLog)  # fmt: skip
     seen: set[str] = set()
     for node in nodes:

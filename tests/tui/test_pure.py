@@ -213,6 +213,12 @@ def test_running_mean_agrees_with_the_summary(values: list[float]) -> None:
     running = RunningMean()
     for value in values:
         running.add(value)
+    together = RunningMean()
+    together.extend(values[:7])
+    together.extend([])
+    together.extend(values[7:])
+    assert together.mean == pytest.approx(running.mean)
+    assert together.std == pytest.approx(running.std, rel=1e-6, abs=1e-6 * running.mean)
     summary = summarize(values)
     assert running.mean == pytest.approx(summary.mean)
     assert running.std == pytest.approx(summary.std, rel=1e-6, abs=1e-6 * summary.mean)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ PHASES: tuple[Phase, ...] = ("forward", "loss", "backward", "optimizer", "zero_g
 TINY = Case(model=select_models(["tiny"])[0], probe="kernels", measure_steps=2)
 
 
+@cache
 def recorded() -> Activities:
     """Two full steps of tiny on an H100 after one lead-in step, torch 2.11, CUDA 13.0."""
     columns = EventColumns.load(FIXTURES / "kernels-tiny-h100.npz")

@@ -54,6 +54,6 @@ def _steps(first: float, last: float, steps: int) -> Iterator[ev.StepDone]:
             start_ns=start,
             wall_ms=1e3 * length,
             total_ms=1e3 * length,
-            device_ms=(1e3 * length,),
-            host_ms=(1.0,),
+            device_ms=(1e3 * length, None, None, None, None),
+            host_ms=(1.0, None, None, None, None),
         )

@@ -13,6 +13,7 @@ from llmprof.cli.main import main
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LLMPROF_HOME", str(tmp_path / "home"))
+    (tmp_path / "presets").mkdir()
     monkeypatch.setenv("LLMPROF_PRESETS", str(tmp_path / "presets"))
     return tmp_path / "home"
 
@@ -39,13 +40,13 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (["run", "--optimizer=sgd"], "'sgd'"),
         (["run", "--compile=hard"], "'hard'"),
         (["run", "--model-size=tiny", "--num-heads=7"], "does not divide"),
-        (["run", "--measure-steps=0"], "--measure-steps must be at least 1"),
+        (["run", "--measure-steps=0"], "--measure-steps must be between 1"),
         (["run", "--measure-steps=-4"], "not a whole number"),
         (["run", "--measure-steps=1e3"], "not a whole number"),
         (["run", "--warmup-steps=-1"], "not a whole number"),
-        (["run", "--context-length=0"], "--context-length must be at least 1"),
+        (["run", "--context-length=0"], "--context-length must be between 1"),
         (["run", "--context-length=128,"], "empty item"),
-        (["run", "--batch-size=0"], "--batch-size must be at least 1"),
+        (["run", "--batch-size=0"], "--batch-size must be between 1"),
         (["run", "--device=gpu"], "is not auto, cpu"),
         (["run", "--timeout=0"], "seconds above 0"),
         (["run", "--timeout=nan"], "seconds above 0"),

@@ -299,6 +299,28 @@ def test_processes_of_ours_are_told_from_others() -> None:
     assert card.metrics["other_memory"].value == 6 * GIB
 
 
+def test_a_process_that_ended_while_it_was_looked_up_is_no_tenant() -> None:
+    def who(pid: int, owner: int | None) -> Identity:
+        return Identity(gone=pid == 4242) if pid != 7 else Identity("ada", "x", local=True)
+
+    rows = [SimpleNamespace(pid=pid, usedGpuMemory=GIB) for pid in (4242, 7)]
+    fake = FakeNvml().set("nvmlDeviceGetComputeRunningProcesses_v3", rows)
+    card = first(fake, who=who)
+    assert card.processes is not None
+    assert [p.pid for p in card.processes] == [7]
+    assert card.metrics["other_processes"].value == 1
+
+
+def test_a_pid_of_another_namespace_counts_from_its_second_reading_on() -> None:
+    clock, fake = Clock(), FakeNvml().set("nvmlDeviceGetComputeRunningProcesses_v3", [])
+    cards = cards_of(fake, clock)
+    cards.read()
+    rows = [SimpleNamespace(pid=99, usedGpuMemory=GIB)]
+    fake.set("nvmlDeviceGetComputeRunningProcesses_v3", rows)
+    lists = [card.processes for card in poll(cards, clock, 5) if card.processes is not None]
+    assert [len(processes) for processes in lists] == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("name", "unified"), [("NVIDIA GB10", True), ("NVIDIA A16-4Q", False), ("Thor", True)]
 )
@@ -387,6 +409,20 @@ def test_a_reading_that_proves_dear_is_made_less_often() -> None:
     cards = cards_of(fake, clock)
     poll(cards, clock, 30)
     assert fake.calls["nvmlDeviceGetPowerUsage"] <= 14  # 50 ms may take 2 % of the time
+
+
+def test_cards_take_turns_with_what_is_dear() -> None:
+    clock, fake = Clock(), FakeNvml(8)
+    fake.before = lambda name: clock.advance(0.02 if name == "nvmlDeviceGetPcieThroughput" else 0)
+    cards = cards_of(fake, clock)
+    seen: set[int] = set()
+    for _ in range(16):
+        clock.advance(0.25)
+        seen |= {card.index for card in cards.read().cards if "pcie_rx" in card.metrics}
+        before = clock.now
+        cards.catch_up()
+        assert clock.now - before <= 0.05e9
+    assert seen == set(range(8))
 
 
 def test_activity_is_read_only_while_it_is_shown() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.fake_binding import Clock, FakeNvml, cards_of
 
 from llmprof.core import events as ev
 from llmprof.core.devices.host import PsutilHost
@@ -13,6 +12,7 @@ from llmprof.core.devices.sampler import Sampler
 from llmprof.core.devices.schedule import Slot
 from llmprof.core.devices.scripted import ReplaySource, ScriptedSource, read_recording
 from llmprof.core.devices.source import DeviceSource
+from tests.unit.fake_binding import Clock, FakeNvml, cards_of
 
 
 class FakeTime:

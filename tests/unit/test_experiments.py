@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from llmprof.core.engine.turns import Live, alternate, batches
 from llmprof.core.experiments import attention_shape, build_experiment, load_experiments
 from llmprof.core.report.registry import BUILDERS
 from llmprof.core.spec import Case, SpecError
@@ -125,3 +127,36 @@ def test_fields_that_do_not_fit(own: Path, fields: dict[str, object], words: str
 def test_an_attention_shape_has_no_heads() -> None:
     shape = attention_shape(64)
     assert (shape.d_model, shape.head_dim, shape.num_layers) == (64, 64, 1)
+
+
+def interleaved(**fields: object) -> tuple[Case, ...]:
+    return build_experiment("switches", {"models": ["small"], "interleave": True, **fields}).cases()
+
+
+def test_cases_that_differ_in_switches_take_turns_together(own: Path) -> None:
+    cases = interleaved(variants=["baseline", "bf16", "SDPA"], context_lengths=[128, 256])
+    assert batches(range(6), cases, None) == [(0, 1, 2), (3, 4, 5)]
+    apart = build_experiment("switches", {"models": ["small"]}).cases()
+    assert batches(range(3), apart, None) == [(0,), (1,), (2,)]
+
+
+def test_turns_are_cut_where_memory_would_not_do(own: Path) -> None:
+    cases = interleaved(variants=["baseline", "bf16", "SDPA"])
+    need = 16 * cases[0].model.parameters  # fp32 weights, gradients and AdamW's state
+    assert batches(range(3), cases, 5 * need) == [(0, 1), (2,)]
+    assert batches(range(3), cases, need) == [(0,), (1,), (2,)]
+    assert batches((0, 2), cases, 100 * need) == [(0, 2)]
+
+
+def test_turns_go_there_and_back_until_all_have_ended() -> None:
+    left = {"a": 3, "b": 3, "c": 1}
+    order: list[str] = []
+
+    def advance(live: Live) -> bool:
+        name = str(live)
+        order.append(name)
+        left[name] -= 1
+        return left[name] > 0
+
+    alternate(cast(list[Live], ["a", "b", "c"]), advance)
+    assert "".join(order) == "abcbaab"

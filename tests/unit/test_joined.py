@@ -70,8 +70,8 @@ def run(
             start_ns=start,
             wall_ms=length * 1e3,
             total_ms=length * 1e3,
-            device_ms=(length * 1e3,),
-            host_ms=(1.0,),
+            device_ms=(length * 1e3, None, None, None, None),
+            host_ms=(1.0, None, None, None, None),
         )
         timeline.append((step.t, step))
     for _, event in sorted(timeline, key=lambda pair: pair[0]):
@@ -246,6 +246,18 @@ def test_others_that_only_hold_memory_are_named_and_no_step_is_marked() -> None:
     assert got.shared_steps == 0
     assert got.others == (STRANGER,)
     assert "only held memory" in verdicts(view, got)[0]
+
+
+def test_a_nameless_pid_of_one_reading_is_a_process_that_ended_and_no_tenant() -> None:
+    nameless = ev.CardProcess(pid=888, local=False)
+
+    def at(t: float) -> ev.CardSample:
+        return card({"throttle": 0}, processes=(nameless,) if 5 <= t < until else ())
+
+    until = 7.0
+    assert joined(at).others == ()
+    until = 9.0
+    assert joined(at).others == (nameless,)
 
 
 def test_a_quiet_card_is_no_verdict() -> None:

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
 
 from llmprof.core import events as ev
 from llmprof.core.journal import Follower, JournalWriter, replay
 from llmprof.core.lint import verdicts
 from llmprof.core.spec import PHASES
+from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
 
 
 def test_a_run_replays(tmp_path: Path) -> None:

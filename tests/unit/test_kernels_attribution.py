@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_events import PHASES, TINY, Made, recorded, two_phases
 
 from llmprof.core.kernels import marks
 from llmprof.core.kernels.attribution import Activities
@@ -15,6 +14,7 @@ from llmprof.core.kernels.gemm import gemm_counts
 from llmprof.core.kernels.profile import ProfileError, check, coverage
 from llmprof.core.kernels.tables import class_ids, kernel_rows, launch_sources, share_rows
 from llmprof.core.kernels.timeline import launch_counts
+from tests.unit.kernel_events import PHASES, TINY, Made, recorded, two_phases
 
 TWO = ("forward", "backward")
 
@@ -222,6 +222,7 @@ def test_recorded_phases_lie_within_their_step_in_order() -> None:
     assert (windows.phase_spans[:, 1:, 0] >= windows.phase_spans[:, :-1, 1]).all()
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

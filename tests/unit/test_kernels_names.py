@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_events import FIXTURES
 
 from llmprof.core.kernels.classes import classify
 from llmprof.core.kernels.columns import Kind
 from llmprof.core.kernels.names import LONGEST, short_name, short_names
+from tests.unit.kernel_events import FIXTURES
 
 Row = tuple[int, str, str | None, str | None, str | None]
 LIBRARY_GEMM = (
@@ -44,6 +44,7 @@ def test_real_names_stay_apart_and_short() -> None:
     assert max(map(len, short)) <= LONGEST
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=200), unique=True, max_size=20))
 def test_any_names_stay_apart(names: list[str]) -> None:
     short = short_names(names)
@@ -51,6 +52,7 @@ def test_any_names_stay_apart(names: list[str]) -> None:
     assert all(len(text) <= LONGEST for text in short)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([row[1] for row in real()]), max_size=30))
 def test_one_kernel_has_one_name(names: list[str]) -> None:
     short = dict(zip(names, short_names(names), strict=True))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from kernel_events import PHASES, TINY, recorded
 
 from llmprof.core import events as ev
+from llmprof.core.experiments import build_experiment
 from llmprof.core.journal import replay
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
 from llmprof.core.kernels.tables import class_ids, with_sources
@@ -20,10 +20,13 @@ from llmprof.core.report.kernel_timeline import (
     twin,
 )
 from llmprof.core.report.kernels import gemm_table, kernel_tables, top_kernels
+from llmprof.core.report.registry import BUILDERS
 from llmprof.core.report.table import Cell, Figure, Table
+from llmprof.core.report.timing import steadiness
 from llmprof.core.results import RunView
-from llmprof.core.spec import Experiment, Variant
+from llmprof.core.spec import Experiment, SpecError, Variant
 from tests.unit.handmade import measured, opening, write
+from tests.unit.kernel_events import PHASES, TINY, recorded
 
 
 def plan() -> Experiment:
@@ -193,3 +196,46 @@ def test_source_lines_get_a_column_of_their_own(view: RunView) -> None:
     table = top_kernels(state, msgspec.structs.replace(state.kernels, rows=rows), row.phase)
     assert column(table, "Source")[0] == "model.py:70 in scores"
     assert set(column(table, "Source")[1:]) == {""}
+
+
+def test_steps_under_the_profiler_are_in_no_timing_table(view: RunView) -> None:
+    table = steadiness(view)
+    assert table is not None
+    assert len(table.rows) == 1
+    assert 50 in {round(number(cell)) for cell in column(table, "Mean")}
+
+
+def test_the_experiments_name_tables_that_exist() -> None:
+    for name in ("kernels", "overhead"):
+        experiment = build_experiment(name, {})
+        assert set(experiment.tables) <= set(BUILDERS)
+        assert [case.probe for case in experiment.cases()][:2] == ["timing", "kernels"]
+
+
+def test_profile_steps_must_be_positive() -> None:
+    with pytest.raises(SpecError, match="--profile-steps must be at least 1"):
+        build_experiment("kernels", {"profile_steps": 0})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"steps":2,"rows"', b'"steps":0,"rows"'),
+        (b'"calls":', b'"calls":-'),
+        (b'"parts":[{', b'"parts":[],"more":[{'),
+        (b'"wall_ms":', b'"wall_ms":-'),
+    ],
+)
+def test_figures_that_cannot_be_divided_by_are_damage(
+    view: RunView, tmp_path: Path, old: bytes, new: bytes
+) -> None:
+    lines = (tmp_path / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    broken = [
+        line.replace(old, new) if b"Table" in line or b"Facts" in line else line for line in lines
+    ]
+    assert broken != lines
+    (tmp_path / "journal.jsonl").write_bytes(b"".join(broken))
+    again = replay(tmp_path / "journal.jsonl")
+    assert again.damaged_lines >= 1
+    assert timeline_table(again) is None or again.cases[1].kernels is None
+    kernel_tables(again)

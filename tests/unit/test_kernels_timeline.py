@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_events import PHASES, TINY, Made, recorded, two_phases
 
 from llmprof.core.kernels import lens, marks, stages
 from llmprof.core.kernels.columns import Kind
@@ -25,6 +24,7 @@ from llmprof.core.kernels.strip import (
 )
 from llmprof.core.kernels.tables import class_ids
 from llmprof.core.kernels.timeline import find_gaps, timeline, verdict
+from tests.unit.kernel_events import PHASES, TINY, Made, recorded, two_phases
 
 ONE = ("forward",)
 TWO = ("forward", "backward")
@@ -81,6 +81,7 @@ def test_copies_by_direction() -> None:
     assert step.kernels_ms == 0
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 800), st.integers(1, 200), st.booleans()), max_size=20),
 )
@@ -240,6 +241,7 @@ def test_lanes_hold_what_lies_in_each_column() -> None:
     assert launches.shares == pytest.approx((0, 0.1, 0, 0, 0, 0, 0.1, 0, 0, 0))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 200), st.floats(0, 0.9), st.floats(0.01, 0.1))
 def test_lanes_cover_as_much_as_ran(columns: int, begin: float, span: float) -> None:
     activities = recorded()

@@ -79,6 +79,11 @@ def test_command_spells_a_shape_that_is_not_a_preset() -> None:
     assert same(parsed(command_of(case)), case)
 
 
+def test_command_of_a_recorded_case_records_it() -> None:
+    case = Case(model=load_models()["tiny"], probe="memory")
+    assert command_of(case).startswith("llmprof run memory --model-size tiny ")
+
+
 def test_verdict_between_the_bounds_is_settled_by_replaying() -> None:
     case = Case(model=load_models()["medium"], mode="train", context_length=512)
     prediction = predict(case)

@@ -55,6 +55,13 @@ def test_tables_name_card_verdict_and_commands_that_fit(
     assert command.split(" --precision")[0].removesuffix(" --mode forward") in text
 
 
+def test_a_card_without_bf16_is_said_to_have_none(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--model-size=tiny", "--mode=train", "--precision=bf16", "--card=T4")
+    assert "T4: bf16 needs compute capability 8.0" in said(capsys, *options)
+    (row,) = json.loads(said(capsys, *options, "--json"))
+    assert "8.0" in row["unsupported"]
+
+
 def test_unknown_card_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", "--card=GTX-1"]) == 2
     error = capsys.readouterr().err

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
 from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev
@@ -17,6 +16,7 @@ from llmprof.core.report.markdown import code, escape, escape_text, grid
 from llmprof.core.report.table import Column, Figure, Table, format_cell, format_number
 from llmprof.core.results import RunView
 from llmprof.core.spec import Experiment
+from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
 
 
 @pytest.fixture

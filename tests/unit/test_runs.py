@@ -139,6 +139,6 @@ def test_a_zip_without_a_journal_is_no_run(tmp_path: Path) -> None:
     target = tmp_path / "other.zip"
     with zipfile.ZipFile(target, "w") as archive:
         archive.writestr("../../evil", b"x")
-    with pytest.raises(PackError, match="not a packed run"):
+    with pytest.raises(PackError, match="no packed run"):
         open_view(target)
     assert [path.name for path in tmp_path.iterdir()] == ["other.zip"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 Column = tuple[float, float] | None
 
@@ -25,29 +25,44 @@ class Envelope:
         self.last: float | None = None
         self.count = 0
 
-    def extend(self, xs: Iterable[float], ys: Iterable[float]) -> None:
-        """Take points; a y that is not finite only counts."""
+    def extend(self, xs: Sequence[float], ys: Sequence[float]) -> None:
+        """Take points in order of x; a y that is not finite only counts."""
+        self.count += len(xs)
+        if not xs:
+            return
+        if self._origin is None:
+            self._origin = xs[0]
+        origin, width, capacity = self._origin, self._width, self._capacity
+        at, low, high = 0, math.inf, -math.inf
         for x, y in zip(xs, ys, strict=True):
-            self.append(x, y)
+            where = int((x - origin) / width)
+            if where != at:
+                self._put(at, low, high)
+                low, high = math.inf, -math.inf
+                while where >= capacity:
+                    self._merge()
+                    width = self._width
+                    where = int((x - origin) / width)
+                at = max(where, 0)
+            if math.isfinite(y):
+                self.last = y
+                if y < low:
+                    low = y
+                if y > high:
+                    high = y
+        self._put(at, low, high)
 
     def append(self, x: float, y: float) -> None:
         """Take one point."""
-        self.count += 1
-        if self._origin is None:
-            self._origin = x
-        at = int((x - self._origin) / self._width)
-        while at >= self._capacity:
-            self._merge()
-            at = int((x - self._origin) / self._width)
+        self.extend((x,), (y,))
+
+    def _put(self, at: int, low: float, high: float) -> None:
+        if low > high:
+            return
         if at >= len(self._columns):
             self._columns.extend([None] * (at + 1 - len(self._columns)))
-        if not math.isfinite(y):
-            return
-        at = max(at, 0)
-        old = self._columns[at]
-        self._columns[at] = (y, y) if old is None else (min(old[0], y), max(old[1], y))
-        self.last = y
-        self.highest = y if self.highest is None else max(self.highest, y)
+        self._columns[at] = join(self._columns[at], (low, high))
+        self.highest = high if self.highest is None else max(self.highest, high)
 
     def points(self) -> tuple[list[float], list[Column]]:
         """Middle of each stretch that has values, and its lowest and highest value."""

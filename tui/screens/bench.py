@@ -68,7 +68,8 @@ class BenchView(View):
         self._disturbed = Disturbed()
 
     def compose_body(self) -> ComposeResult:
-        """Set-up pane on the left, live panels on the right."""
+        """Set-up pane on the left, live panels on the right; the first where nothing runs."""
+        self.set_class(self.llmprof.session.run is None, "-setup")
         with Horizontal(id="bench-body"):
             yield SetupPane(self.llmprof.models, self.llmprof.choices)
             with Vertical(id="live"):
@@ -89,8 +90,11 @@ class BenchView(View):
                     yield StepLog()
 
     def on_mount(self) -> None:
-        """Begin with the set-up pane unless a run is being watched."""
-        self.show_setup(self.llmprof.session.run is None)
+        """The shown pane has the keys."""
+        if self.has_class("-setup"):
+            self.query_one(SetupPane).focus_first()
+        else:
+            self.query_one(Table).focus()
 
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""

@@ -12,7 +12,6 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 from textual.worker import Worker, WorkerState
 
-from llmprof.core import report
 from llmprof.core.journal import replay
 from llmprof.core.results import RunView
 from llmprof.core.runs import Run
@@ -174,6 +173,8 @@ class ExportDialog(Dialog[str]):
     def _work(self) -> str:
         if self._view is None or self._view.outcome is None:
             self._view = replay(self._run.journal)
+        from llmprof.core import report  # not needed for the first frame
+
         return report.render(self._view, self.format)
 
     def _default_path(self) -> Path:

@@ -11,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
 from textual.widgets import Input
 
+from llmprof.core.events import CardSample
 from llmprof.core.results import RunView
 from llmprof.core.text import clean
 from llmprof.tui.chart.plot import Row
@@ -38,6 +39,7 @@ from llmprof.tui.widgets.process_table import (
 from llmprof.tui.widgets.table import Table
 
 WINDOWS = (60.0, 300.0, 600.0, 1800.0)  # seconds; histories reach further than the longest
+HOST_NS = 1_000_000_000  # the host's figures are shown for so long
 
 
 class MonitorView(View):
@@ -70,6 +72,8 @@ class MonitorView(View):
         self._feed: MonitorFeed | None = None
         self._shown = MonitorSnapshot()
         self._timer: Timer | None = None
+        self._told: tuple[Row, int] = ([], -HOST_NS)
+        self._listed: list[object] = []
 
     def compose_body(self) -> ComposeResult:
         """Host, cards, one card at large, processes."""
@@ -137,20 +141,35 @@ class MonitorView(View):
         if self.has_class("-many") is not (len(cards) > 1):
             self.set_class(len(cards) > 1, "-many")
             self.refresh_bindings()
-        self.query_one(HostLine).show(view, self._note())
+        self._show_host(view)
         window = WINDOWS[self.zoom]
         if not cards:
             self.query_one(HostChart).show(view, window)
-        elif self.has_class("-grid"):
+        elif self.has_class("-many") and self.has_class("-grid"):
             self.query_one(CardGrid).show(self._cards(view))
         else:
             self._show_one(view)
-        listing = self.query_one("#cards", Table)
-        listing.show(CARD_COLUMNS, card_rows(cards) if len(cards) > 1 else ())
-        listing.styles.height = min(len(cards) + 2, 10)
+        if len(cards) > 1:
+            listing = self.query_one("#cards", Table)
+            listing.show(CARD_COLUMNS, card_rows(cards))
+            listing.styles.height = min(len(cards) + 2, 10)
+        self._show_processes(cards)
+
+    def _show_host(self, view: RunView) -> None:
+        """The host's line, once a second unless what stands before it changed."""
+        note = self._note()
+        newest = 0 if view.last_sample is None else view.last_sample.t
+        if note != self._told[0] or newest - self._told[1] >= HOST_NS:
+            self._told = (note, newest)
+            self.query_one(HostLine).show(view, note)
+
+    def _show_processes(self, cards: list[CardSample]) -> None:
+        listed: list[object] = [card.processes for card in cards]
         table = self.query_one("#processes", Table)
         table.empty = why_empty(cards)
-        table.show(COLUMNS, process_rows(cards))
+        if listed != self._listed or not table.columns:
+            self._listed = listed
+            table.show(COLUMNS, process_rows(cards))
 
     def _show_one(self, view: RunView) -> None:
         states = self._cards(view)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from textual import events
 
 from llmprof.tui.chart.plot import Row
+from llmprof.tui.views import VIEWS
 from llmprof.tui.widgets.canvas import Canvas, row_length
-
-if TYPE_CHECKING:
-    from llmprof.tui.screens.view import View
 
 
 class Header(Canvas):
@@ -30,7 +27,7 @@ class Header(Canvas):
         """One row; the status is cut before the tabs are."""
         row: Row = [("llmprof", "accent"), ("  ", "")]
         self._tabs = []
-        for view in self._views():
+        for view in VIEWS:
             start = row_length(row)
             here = self.screen.id == view.VIEW
             row += [(f"{view.KEY} ", "muted"), (view.LABEL, "title" if here else "muted")]
@@ -45,11 +42,6 @@ class Header(Canvas):
         for start, end, view in self._tabs:
             if start <= event.x - 1 < end:
                 self.app.switch_mode(view)
-
-    def _views(self) -> Sequence[type[View]]:
-        from llmprof.tui.views import VIEWS
-
-        return VIEWS
 
 
 def _cut(row: Row, width: int) -> Row:

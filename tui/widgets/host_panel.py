@@ -12,6 +12,8 @@ from llmprof.tui.chart.plot import Row
 from llmprof.tui.widgets.canvas import Canvas, heading
 from llmprof.tui.widgets.card_panel import Window, percent_line, percent_rows
 
+SECOND_NS = 1_000_000_000  # over which the CPU's share is averaged
+
 
 class HostLine(Canvas):
     """CPU, memory, load; what the sampler itself costs; paused or not."""
@@ -32,11 +34,12 @@ class HostLine(Canvas):
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """One row; what does not fit is left out at the right."""
-        sample = None if self._view is None else self._view.last_sample
-        if sample is None:
+        view = self._view
+        sample = None if view is None else view.last_sample
+        if view is None or sample is None:
             return [[*self._note, ("starting the sampler", "muted")]]
-        host = sample.host
-        cpu = words.NOT_AVAILABLE if host.cpu_percent is None else f"{host.cpu_percent:.0f} %"
+        host, shares = sample.host, view.host_cpu.between(sample.t - SECOND_NS, sample.t + 1)
+        cpu = f"{sum(shares) / len(shares):.0f} %" if shares else words.NOT_AVAILABLE
         memory = f"{words.size(host.memory_used_bytes)} of {words.size(host.memory_total_bytes)}"
         load = "" if host.load1 is None else f"{host.load1:.2f}"
         cost = "" if sample.cost_ms is None else f"{sample.cost_ms:.1f} ms"

@@ -166,7 +166,10 @@ class SetupPane(VerticalScroll, can_focus=False):
         self.query_one(Ticks).focus()
 
     def _change(self, **changes: object) -> None:
-        self.choices = msgspec.structs.replace(self.choices, **changes)
+        choices = msgspec.structs.replace(self.choices, **changes)
+        if choices == self.choices:
+            return
+        self.choices = choices
         checked = self.checked
         for field in self.query(FormInput):
             field.set_class(field.id in checked.errors, "-invalid")

@@ -17,6 +17,7 @@ from llmprof.core.results import RunView
 from llmprof.core.runs import Run
 
 POLL_S = 0.1
+KILL_GRACE_S = 2.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -31,6 +32,8 @@ class Follow:
         self._engine = engine
         self._quiet = quiet
         self._received: list[int] = []
+        self._passed = 0  # signals given to the engine
+        self._kill_at: float | None = None
 
     def to_end(self) -> tuple[RunView, int | None]:
         """The last view, and the first signal that came, if one did."""
@@ -45,6 +48,7 @@ class Follow:
                     progress.update(view)
                     if over or (self._engine is None and self._received):
                         break
+                    self._pass_on()
                     time.sleep(POLL_S)
         finally:
             follower.close()
@@ -56,12 +60,22 @@ class Follow:
         )
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._received.append(number)
-        if self._engine is not None:
-            if not self._run.stop(force=len(self._received) > 1):
-                self._engine.dismiss()  # it has no run yet
-            if len(self._received) == 1:
-                print("\nstopping; once more to kill", file=sys.stderr)
+        self._received.append(number)  # no more than this inside a signal handler
+
+    def _pass_on(self) -> None:
+        """Give signals that came to the engine: the first stops it, the next kill it."""
+        if self._engine is None or len(self._received) == self._passed:
+            if self._kill_at is not None and time.monotonic() > self._kill_at and self._engine:
+                self._engine.kill()
+            return
+        again = self._passed > 0 or len(self._received) > 1
+        self._passed = len(self._received)
+        if not self._run.stop(force=again):
+            self._engine.dismiss()  # it has no run yet
+        if again:
+            self._kill_at = time.monotonic() + KILL_GRACE_S
+        else:
+            print("\nstopping; once more to kill", file=sys.stderr)
 
 
 def verdict(view: RunView) -> int:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
 
-from llmprof.cli.exits import INTERRUPTED, OK, USAGE, UserError
+from llmprof.cli.exits import CRASHED, INTERRUPTED, OK, USAGE, UserError
 from llmprof.version import __version__
 
 # name: (module, one line of help); a module has add_arguments(parser) and run(args) -> int.
@@ -54,16 +54,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return dispatch(arguments)
+        code = dispatch(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except UserError as error:
         print(f"llmprof: {error}", file=sys.stderr)
         return error.code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        with contextlib.suppress(OSError):  # whoever read our output has gone
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # whoever read it has gone
         return OK
+    except OSError as error:
+        _drop_output()
+        print(f"llmprof: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        return CRASHED
+
+
+def _drop_output() -> None:
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def dispatch(arguments: list[str]) -> int:
@@ -99,7 +110,8 @@ def _overview() -> argparse.ArgumentParser:
         "commands:\n" + "\n".join(lines),
         epilog="`llmprof COMMAND --help` tells a command's options.\n"
         "`llmprof --export results.md` is `llmprof run --export results.md`.\n"
-        "Exit codes: 0 results, 1 a case crashed, 2 usage, 3 nothing measured, 130 interrupted.",
+        "Exit codes: 0 results, 1 a case crashed, 2 usage, 3 nothing measured, 128 + n\n"
+        "ended by signal n (130 Ctrl-C, 143 SIGTERM, 129 SIGHUP).",
     )
 
 

@@ -208,8 +208,7 @@ def _models(args: argparse.Namespace, experiment: str) -> dict[str, Any]:
 def _changed(model: ModelShape, changes: dict[str, int]) -> ModelShape:
     if not changes:
         return model
-    suffix = " ".join(f"{name}={value}" for name, value in changes.items())
-    return msgspec.structs.replace(model, **changes, name=f"{model.name} {suffix}")
+    return msgspec.structs.replace(model, **changes, name=f"{model.name}+")
 
 
 def listed(item: Callable[[str], T]) -> Callable[[str], list[T]]:
@@ -243,7 +242,7 @@ def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
 def whole(text: str) -> int:
     """An argparse type: a whole number that is not negative, digits only."""
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up to 10 million")
     return int(text)
 
 

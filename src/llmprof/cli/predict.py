@@ -17,7 +17,7 @@ from llmprof.core.devices.watch import Watch
 from llmprof.core.events import CardSample
 from llmprof.core.experiments import DEFAULT
 from llmprof.core.predict.advice import Advice, advise
-from llmprof.core.predict.fits import Room, decide, room_of
+from llmprof.core.predict.fits import Room, decide, room_of, unsupported
 from llmprof.core.predict.memory import HOPPER, Unpredictable, predict
 from llmprof.core.predict.traced import TracedCase, trace_cases
 from llmprof.core.report.markdown import section
@@ -143,6 +143,9 @@ def _object(row: PredictedRow, traced: dict[str, TracedCase]) -> dict[str, Any]:
         "card": None if row.room is None else row.room.name,
         "card_free_bytes": None if row.room is None else row.room.free_bytes,
         "verdict": row.verdict,
+        "unsupported": None
+        if row.room is None
+        else unsupported(row.case.precision, row.room.capability),
         "advice": [
             {"change": each.change, "text": each.text, "command": each.command}
             for each in _advice(row)

@@ -28,7 +28,11 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(str(error)) from error
     if args.json:
         data = [
-            {**msgspec.to_builtins(model), "parameters": model.parameters}
+            {
+                **msgspec.to_builtins(model),
+                "kv_heads": model.num_kv_heads,
+                "parameters": model.parameters,
+            }
             for model in models.values()
         ]
         print(json.dumps(data, indent=2, ensure_ascii=False))

@@ -7,14 +7,16 @@ import contextlib
 import importlib.util
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
-from llmprof.cli.exits import CRASHED, NOTHING, OK, UserError
+from llmprof.cli.exits import CRASHED, NOTHING, OK, USAGE, UserError
 from llmprof.cli.follow import Follow, verdict
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
 from llmprof.cli.output import deliver, dry_run_table
+from llmprof.core.events import Log
 from llmprof.core.experiments import DEFAULT
-from llmprof.core.launch import Engine, Plan
+from llmprof.core.launch import ENGINE_ENDINGS, Engine, Plan
 from llmprof.core.report import ExportError, check_writable
 from llmprof.core.results import RunView
 from llmprof.core.runs import Run, RunStore, wait_started
@@ -72,27 +74,39 @@ def measure(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunView, 
     engine = Engine(the_run.log)
     try:
         engine.run(plan)
-        return Follow(the_run, engine, quiet=quiet).to_end()
+        view, signal = Follow(the_run, engine, quiet=quiet).to_end()
     finally:
         engine.dismiss()
-        engine.wait()
+        code = engine.wait()
+    if code:
+        reason = ENGINE_ENDINGS.get(code, f"the engine ended with {code}; see {the_run.log}")
+        view = replace(view, log=(*view.log, Log(message=reason, level="error")))
+    return view, signal
 
 
 def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run) -> int:
     """Print or export what was measured; the exit code."""
-    if view.environment is None and signal is None:
-        reason = next((log.message for log in view.log if log.level == "error"), None)
-        if reason is None:
+    errors = [log.message for log in view.log if log.level == "error"]
+    if view.environment is None:
+        if signal is None and not errors:
             raise UserError(f"the engine ended before it measured; see {the_run.log}", NOTHING)
         with contextlib.suppress(OSError, RuntimeError):
             the_run.delete()  # an empty run would only clutter the list
-        raise UserError(reason)
+        if signal is not None:
+            raise UserError("stopped before anything was measured", 128 + signal)
+        raise UserError(errors[0], USAGE if view.outcome == "failed" else NOTHING)
     deliver(view, exports, the_run.path)
     if signal is not None:
         return 128 + signal
     if view.outcome not in ("complete", "stopped"):
-        raise UserError(f"the engine ended early; see {the_run.log}", CRASHED)
-    return verdict(view)
+        done = f"{view.cases_done} of {len(view.cases)} cases are done"
+        reason = errors[-1] if errors else "it was killed"
+        raise UserError(f"the engine ended early, {done}: {reason}", CRASHED)
+    code = verdict(view)
+    if code == NOTHING:
+        why = next((s.failure.message for s in view.cases if s.failure is not None), "no cases")
+        print(f"llmprof: nothing was measured: {why}", file=sys.stderr)
+    return code
 
 
 def detach(the_run: Run, plan: Plan) -> int:

@@ -191,8 +191,8 @@ static int processes(device *card, unsigned *count, process *rows) {
     rows[0].pid = (unsigned)getpid(), rows[0].used = 1ULL << 30;
     if (is("garbage")) {
         rows[0].pid = 0xFFFFFFF0u, rows[0].used = 0xFFFFFFFFFFFFULL;
-        rows[1].pid = 77, rows[1].used = 1ULL << 60;
-        rows[2].pid = 78, rows[2].used = UINT64_MAX;
+        rows[1].pid = (unsigned)getppid(), rows[1].used = 1ULL << 60;
+        rows[2].pid = 1, rows[2].used = UINT64_MAX;
         *count = 3;
     } else {
         *count = 1;

@@ -1,0 +1,227 @@
+"""Tables of predicted, measured and recorded memory, and where a card's memory is."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from llmprof.core import events as ev
+from llmprof.core.memory.reconcile import reconcile
+from llmprof.core.predict.memory import predict
+from llmprof.core.presets import load_models
+from llmprof.core.report.markdown import render
+from llmprof.core.report.memory_timeline import largest, peaks, phases, reconciliation, saved
+from llmprof.core.report.predicted import out_of_memory_advice, prediction_against
+from llmprof.core.report.table import Figure
+from llmprof.core.results import Reducer, RunView
+from llmprof.core.spec import Case, Experiment
+
+MIB = 1 << 20
+MODEL = load_models()["small"]
+CASES = (
+    Case(model=MODEL, probe="memory", mode="train", context_length=128),
+    Case(model=MODEL, probe="memory", mode="train", context_length=128, precision="bf16"),
+    Case(model=load_models()["2.7B"], mode="train", context_length=1024),
+)
+ENVIRONMENT = ev.Environment(
+    device="cuda:0",
+    device_name="NVIDIA H100 80GB HBM3",
+    capability=(9, 0),
+    memory_total_bytes=79 << 30,
+    memory_free_bytes=79 << 30,
+)
+
+
+def timeline(case: int, peak: int, **fields: object) -> ev.MemoryTimeline:
+    known = {
+        "kind": "MemoryTimeline",
+        "case": case,
+        "artifact": f"memory-{case}.json.gz",
+        "source": "cuda allocator",
+        "steps": 1,
+        "entries": 9,
+        "peak_bytes": peak,
+        "at_peak": {"parameters": peak - 7, "temporaries": 7},
+        "before": {"parameters": 100 * MIB},
+        "phases": [
+            {"step": 0, "phase": "forward", "peak_bytes": peak, "after_bytes": 150 * MIB},
+        ],
+        "largest": [
+            {
+                "size": MIB,
+                "count": 3,
+                "category": "activations",
+                "phase": "forward",
+                "what": "model.py:7 f",
+            }
+        ],
+        "saved": [{"module": "blocks.*.ffn", "bytes": 12 * MIB, "tensors": 24, "modules": 12}],
+    }
+    return msgspec.convert({**known, **fields}, ev.MemoryTimeline)
+
+
+def edges(case: int, requested: int, allocated: int) -> ev.MemoryStep:
+    edge = ev.MemoryEdge(
+        phase="forward",
+        allocated_bytes=allocated,
+        peak_bytes=allocated,
+        requested_peak_bytes=requested,
+    )
+    return ev.MemoryStep(case=case, edges=(edge,), source="cuda allocator")
+
+
+def view(*events: ev.Event) -> RunView:
+    reducer = Reducer()
+    experiment = Experiment(name="memory", models=(MODEL,))
+    reducer.apply(ev.RunStarted(run_id="r", experiment=experiment, cases=CASES, command=()))
+    reducer.apply(ENVIRONMENT)
+    for index in range(len(CASES)):
+        reducer.apply(ev.CaseStarted(case=index, pid=1))
+    for event in events:
+        reducer.apply(event)  # type: ignore[arg-type]
+    return reducer.view()
+
+
+OOM = ev.CaseFailed(case=2, failure=ev.Failure(kind="oom", message="out of memory"))
+
+
+def value(cell: object) -> float:
+    assert isinstance(cell, Figure)
+    assert cell.value is not None
+    return cell.value
+
+
+def test_prediction_stands_beside_what_was_measured_and_beside_an_oom() -> None:
+    said = predict(CASES[0])
+    measured = said.requested_bytes - MIB
+    made = prediction_against(view(edges(0, measured, said.allocated_low), OOM))
+    assert made is not None
+    first, oom = made.rows
+    assert value(first[1]) * MIB == pytest.approx(said.requested_bytes)
+    assert value(first[3]) == pytest.approx(100 * (said.requested_bytes / measured - 1))
+    assert first[7] == "fits"
+    assert value(oom[1]) * MIB == pytest.approx(predict(CASES[2]).requested_bytes)
+    assert oom[2] == Figure(None, 0.1)
+    assert (oom[7], oom[8]) == ("does not fit", "OOM")
+
+
+def test_an_oom_row_gets_commands_that_fit() -> None:
+    made = out_of_memory_advice(view(OOM))
+    assert made is not None
+    commands = [str(row[2]) for row in made.rows]
+    assert any("--batch-size 2" in command for command in commands)
+    assert all(command.startswith("`llmprof run --model-size 2.7B") for command in commands)
+    assert out_of_memory_advice(view()) is None
+
+
+def test_a_run_on_the_cpu_is_not_compared_with_a_cards_prediction() -> None:
+    reducer = Reducer()
+    experiment = Experiment(name="memory", models=(MODEL,))
+    reducer.apply(ev.RunStarted(run_id="r", experiment=experiment, cases=CASES, command=()))
+    reducer.apply(ev.Environment(device="cpu", device_name="cpu"))
+    reducer.apply(ev.CaseStarted(case=0, pid=1))
+    reducer.apply(edges(0, 5, 6))
+    assert prediction_against(reducer.view()) is None
+
+
+def test_peaks_by_context_and_the_change_against_fp32() -> None:
+    made = peaks(view(timeline(0, 300 * MIB), timeline(1, 260 * MIB)))
+    assert made is not None
+    assert [row[4] for row in made.rows] == ["fp32", "bf16"]
+    assert [value(row[5]) for row in made.rows] == [300, 260]
+    assert made.rows[0][6] == ""
+    assert value(made.rows[1][6]) == -40
+
+
+def test_tables_of_one_recording() -> None:
+    event = timeline(0, 300 * MIB, allocated_peak_bytes=303 * MIB, requested_peak_bytes=300 * MIB)
+    (state, *_) = view(event).cases
+    table = phases(state, event)
+    assert [value(cell) for cell in table.rows[0][2:]] == [300, 150, 50]
+    assert any("3.0 MiB larger" in note for note in table.notes)
+    assert value(largest(state, event).rows[0][2]) == 3
+    assert [value(cell) for cell in saved(state, event).rows[0][3:]] == [1, 12]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"overflow": True}, "ring was full"),
+        ({"requested_peak_bytes": 299 * MIB}, "should agree"),
+        ({"source": "cpu tensors"}, "No card"),
+    ],
+)
+def test_what_is_wrong_with_a_recording_is_said(fields: dict[str, object], said: str) -> None:
+    event = timeline(0, 300 * MIB, **fields)
+    (state, *_) = view(event).cases
+    assert any(said in note for note in phases(state, event).notes)
+
+
+def card(*processes: ev.CardProcess | None, used: int = 900) -> ev.CardSample:
+    known = tuple(process for process in processes if process is not None)
+    return ev.CardSample(
+        index=0,
+        metrics={"memory_used": ev.Metric(float(used * MIB))},
+        processes=None if None in processes else known,
+    )
+
+
+OWN = ev.CardProcess(pid=1, memory_bytes=600 * MIB, ours=True)
+OTHER = ev.CardProcess(pid=2, memory_bytes=250 * MIB)
+
+
+def held(sample: ev.CardSample | None) -> ev.MemoryTimeline:
+    return msgspec.structs.replace(
+        timeline(0, 300 * MIB),
+        allocated_bytes=200 * MIB,
+        reserved_bytes=220 * MIB,
+        driver_used_bytes=890 * MIB,
+        card=sample,
+    )
+
+
+def test_context_allocated_cached_and_others_sum_to_what_is_used() -> None:
+    found = reconcile(held(card(OWN, OTHER)))
+    assert found is not None
+    assert found.complete
+    parts = (found.allocated, found.cached, found.context, found.others, found.driver)
+    assert [part // MIB for part in parts if part is not None] == [200, 20, 380, 250, 50]
+    assert sum(part for part in parts if part is not None) == found.used == 900 * MIB
+
+
+@pytest.mark.parametrize(
+    ("sample", "why"),
+    [
+        (None, "NVML could not be read"),
+        (card(None), "process list was not read"),
+        (card(OTHER), "not in the driver's list"),
+        (card(ev.CardProcess(pid=1, ours=True)), "does not say how much"),
+        (card(OWN, OTHER, used=500), "another moment"),
+    ],
+)
+def test_what_cannot_be_read_is_unknown_with_its_reason(
+    sample: ev.CardSample | None, why: str
+) -> None:
+    found = reconcile(held(sample))
+    assert found is not None
+    assert found.context is None
+    assert why in (found.reason or "")
+    made = reconciliation(view(held(sample)))
+    assert made is not None
+    assert made.rows[0][1] == Figure(None, 0.1)
+    assert any(why.lower() in note.lower() for note in made.notes)
+
+
+def test_a_run_without_a_card_has_nothing_to_reconcile() -> None:
+    assert reconcile(timeline(0, 5)) is None
+
+
+def test_the_report_holds_them_all() -> None:
+    text = render(view(timeline(0, 300 * MIB), edges(0, 5 * MIB, 6 * MIB), OOM))
+    for title in (
+        "Peak memory by context length",
+        "Largest allocations at the peak",
+        "Memory: predicted and measured",
+        "What fits instead",
+    ):
+        assert title in text

@@ -1,0 +1,52 @@
+"""NVML's memory against torch's allocator, on recordings of real runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmprof.core.pack import open_view
+from llmprof.core.reconcile import CardMemory, card_memory
+from llmprof.core.report.devices import card_memory_table
+from llmprof.core.results import RunView
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def view() -> RunView:
+    return open_view(FIXTURES / "precision-h100.llmprof")
+
+
+def parts(view: RunView) -> list[CardMemory]:
+    return [part for case in view.cases if (part := card_memory(view, case)) is not None]
+
+
+def test_the_parts_add_up_to_what_nvml_says(view: RunView) -> None:
+    found = parts(view)
+    assert len(found) >= 4
+    for part in found:
+        context = part.context or 0
+        assert part.used == part.allocated + part.cached + context + part.others + part.rest
+
+
+def test_on_a_card_of_our_own_the_rest_is_the_context(view: RunView) -> None:
+    """An H100's context with the libraries' handles takes 0.3-1 GiB, whatever the model."""
+    for part in parts(view):
+        assert part.context is None
+        assert part.others == 0
+        assert 300 * MIB < part.rest < 1100 * MIB, view.cases[part.case].case.label
+
+
+def test_the_table_has_the_same_figures(view: RunView) -> None:
+    table = card_memory_table(view)
+    assert table is not None
+    assert len(table.rows) == len(parts(view))
+    assert "Where the CUDA context was not measured, the rest holds it." in table.notes
+    assert [column.heading for column in table.columns][1] == "Used (MiB)"
+
+
+def test_without_a_card_there_is_nothing_to_say() -> None:
+    assert card_memory_table(RunView()) is None
