@@ -16,6 +16,7 @@ import statistics
 import sys
 import time
 
+import msgspec
 import torch
 
 from llmprof.core.engine.request import Request
@@ -37,7 +38,14 @@ def main(
 ) -> int:
     """Run the rounds and print the table; the exit code."""
     device = resolve("auto")
-    case = Case(model=select_models([model])[0], context_length=int(context), mode=mode)
+    case = msgspec.convert(
+        {
+            "model": msgspec.to_builtins(select_models([model])[0]),
+            "context_length": int(context),
+            "mode": mode,
+        },
+        Case,
+    )
     trainer = Trainer(case, device)
     request = Request(case=case, index=0, device=str(device), run_dir=".")
     job = Job(request, case, device, os.open(os.devnull, os.O_WRONLY))

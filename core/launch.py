@@ -40,7 +40,7 @@ class EngineExit(enum.IntEnum):
 
 ENGINE_ENDINGS: dict[int, str] = {
     EngineExit.HELD: "another engine has this run",
-    EngineExit.DISK_FULL: "its journal could not be written, the disk is full",
+    EngineExit.DISK_FULL: "the journal could not be written, the disk is full",
 }
 
 

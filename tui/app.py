@@ -30,8 +30,6 @@ from llmprof.tui.monitor import Monitoring
 from llmprof.tui.palette import Palette
 from llmprof.tui.screens.ask import AskDialog, Choice
 from llmprof.tui.screens.dialog import Dialog
-from llmprof.tui.screens.export import ExportDialog
-from llmprof.tui.screens.help import HelpDialog, active
 from llmprof.tui.screens.view import View
 from llmprof.tui.session import Session
 from llmprof.tui.starter import CannotStart, Starter
@@ -102,7 +100,7 @@ class LlmprofApp(App[None]):
         self.session.watch(setting.watch)
         self.index = RunIndex(setting.store)
         self.left_running: Run | None = None
-        self.palette = Palette(self.theme_variables, no_color=self.no_color)
+        self.palette = Palette(self.get_css_variables(), no_color=self.no_color)
         self._listed: object = None
         self._stopping = False
 
@@ -150,6 +148,7 @@ class LlmprofApp(App[None]):
         if getattr(self._driver, "backlog", 0) > BACKLOG:
             return
         changed = self.session.poll()
+        self.index.follow(self.current_mode == "runs")
         listed = self.index.latest
         if changed or listed is not self._listed:
             self._listed = listed
@@ -217,6 +216,8 @@ class LlmprofApp(App[None]):
         if run is None:
             self.notify("no run to export yet", severity="warning")
             return
+        from llmprof.tui.screens.export import ExportDialog  # not needed for the first frame
+
         self.ask(ExportDialog(run), self._exported)
 
     def _exported(self, path: str | None) -> None:
@@ -239,6 +240,8 @@ class LlmprofApp(App[None]):
 
     def action_help(self) -> None:
         """All keys that work now."""
+        from llmprof.tui.screens.help import HelpDialog, active
+
         bindings = active(self.screen.active_bindings)
         self.ask(HelpDialog(bindings), lambda _: None)
 
@@ -254,6 +257,8 @@ class LlmprofApp(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Everything that can be done now, as "area: verb"."""
+        from llmprof.tui.screens.help import active
+
         for binding in active(screen.active_bindings):
             area, _, verb = (binding.id or "").partition(".")
             if area in {view.VIEW for view in VIEWS} | {"app", "view"}:
@@ -267,7 +272,7 @@ class LlmprofApp(App[None]):
             yield SystemCommand(f"theme: {name}", "colours", partial(setattr, self, "theme", name))
 
     def _theme_changed(self, _: Theme) -> None:
-        self.palette = Palette(self.theme_variables, no_color=self.no_color)
+        self.palette = Palette(self.get_css_variables(), no_color=self.no_color)
         view = self.base_view
         if view is not None:
             self.call_after_refresh(view.repaint_all)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from llmprof.core.journal import replay
+from llmprof.core.journal import Follower
 from llmprof.core.results import RunView
 from llmprof.core.runlist import RunSummary, summarize
 from llmprof.core.runs import Run, RunStore
+from llmprof.core.series import SeriesView
+from llmprof.core.steps import StepsView
 from llmprof.core.text import clean
 from llmprof.tui.curves import total_of
 
 PERIOD_S = 1.0
 JOIN_S = 2.0
+Stamp = tuple[float, int]  # time of change, bytes
 
 
 @dataclass(frozen=True)
@@ -27,18 +30,26 @@ class ListedRun:
 
 
 class RunIndex:
-    """The newest list of summaries; journals are read again only when they have grown."""
+    """The list of runs while somebody looks at it; reads only what journals have grown by."""
 
     def __init__(self, store: RunStore, period_s: float = PERIOD_S) -> None:
         self._store = store
         self._period_s = period_s
         self._stop = threading.Event()
         self._wake = threading.Event()
-        self._known: dict[str, tuple[tuple[float, int], RunView]] = {}
+        self._wanted = False
+        self._settled: dict[str, tuple[Stamp, RunView, str]] = {}
+        self._growing: dict[str, Follower] = {}
         self.latest: tuple[ListedRun, ...] | None = None
         self.error: str | None = None
         self._thread = threading.Thread(target=self._run, name="llmprof-index", daemon=True)
         self._thread.start()
+
+    def follow(self, wanted: bool) -> None:
+        """Keep the list up to date from now on, or no longer."""
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._wake.set()
 
     def look_again(self) -> None:
         """Read the folder now rather than at the next period."""
@@ -57,42 +68,66 @@ class RunIndex:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            try:
-                self._scan()
-            except Exception as error:  # a bare thread's exceptions would vanish
-                self.error = f"cannot list runs: {error}"
-            self._wake.wait(self._period_s)
+            self._wake.wait(self._period_s if self._wanted else None)
             self._wake.clear()
+            if self._wanted and not self._stop.is_set():
+                try:
+                    self._scan()
+                except Exception as error:  # a bare thread's exceptions would vanish
+                    self.error = f"cannot list runs: {error}"
+            elif not self._wanted:
+                self._forget(set())
+        self._forget(set())
 
     def _scan(self) -> None:
         listed: list[ListedRun] = []
         runs = self._store.list()
+        self._forget({run.id for run in runs})
         for run in runs:
             if self._stop.is_set():
                 return
             with contextlib.suppress(OSError):  # deleted meanwhile
-                listed.append(self._listed(run))
+                view, figures = self._read(run)
+                listed.append(ListedRun(run, summarize(run, view), figures))
             if self.latest is None and len(listed) % 20 == 0:
                 self.latest = tuple(listed)
-        for gone in set(self._known) - {run.id for run in runs}:
-            del self._known[gone]
         self.latest = tuple(listed)
 
-    def _listed(self, run: Run) -> ListedRun:
-        view = self._view(run)
-        return ListedRun(run, summarize(run, view), headline(view))
-
-    def _view(self, run: Run) -> RunView:
+    def _read(self, run: Run) -> tuple[RunView, str]:
+        """The run without its steps, and its figures; a run that grew is read on from there."""
         try:
             found = run.journal.stat()
         except OSError:
-            return RunView()
+            return RunView(), ""
         stamp = found.st_mtime, found.st_size
-        held = self._known.get(run.id)
+        held = self._settled.get(run.id)
         if held is None or held[0] != stamp:
-            held = stamp, replay(run.journal)
-            self._known[run.id] = held
-        return held[1]
+            follower = self._growing.pop(run.id, None) or Follower(run.journal)
+            while follower.poll() and not self._stop.is_set():
+                pass
+            view = follower.view()
+            held = stamp, without_steps(view), headline(view)
+            self._settled[run.id] = held
+            if run.alive():
+                self._growing[run.id] = follower
+            else:
+                follower.close()
+        return held[1], held[2]
+
+    def _forget(self, kept: set[str]) -> None:
+        """Close the journals of runs that are gone."""
+        for gone in set(self._growing) - kept:
+            self._growing.pop(gone).close()
+        for gone in set(self._settled) - kept if kept else ():
+            del self._settled[gone]
+
+
+def without_steps(view: RunView) -> RunView:
+    """What a list needs of a run, without what makes it large."""
+    empty = StepsView()
+    cases = tuple(replace(case, warmup=empty, measured=empty) for case in view.cases)
+    bare = SeriesView()
+    return replace(view, cases=cases, host_cpu=bare, host_memory=bare, cards={}, log=())
 
 
 def headline(view: RunView) -> str:

@@ -43,13 +43,18 @@ def _run(plan: Plan, run: Run, pool: WorkerPool) -> int:
     try:
         EngineRun(plan, run, pool, Signals()).run()
     except OSError as error:
-        traceback.print_exc()
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        _tell()
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         leave(pool, EngineExit.DISK_FULL if full else EngineExit.FAILED)
     except BaseException:
-        traceback.print_exc()
+        _tell()
         leave(pool, EngineExit.FAILED)
     leave(pool, EngineExit.OK)
+
+
+def _tell() -> None:
+    with contextlib.suppress(OSError, ValueError):  # the log may be on the same full disk
+        traceback.print_exc()
 
 
 def leave(pool: WorkerPool, code: int) -> NoReturn:

@@ -153,6 +153,9 @@ class EngineRun:
         estimates = [planning.estimate_s(case, self._environment) for case in self._cases]
         for index, estimate in enumerate(estimates):
             self._journal.append(ev.Planned(case=index, estimate_s=estimate))
+            said = planning.prediction(index, self._cases[index], self._environment)
+            if said is not None:
+                self._journal.append(said)
         on_cpu = self._environment.device == "cpu"
         resumed = self._plan.resume is not None  # what is wanted has been chosen before
         budget = self._plan.experiment.cpu_budget_s if on_cpu and not resumed else None

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from llmprof.core.adaptive import MEASURE_BUDGET_S, WARMUP_BUDGET_S, WINDOW
-from llmprof.core.events import Environment, Failure
+from llmprof.core.events import Environment, Failure, Predicted
 from llmprof.core.predict.advice import command_of
+from llmprof.core.predict.event import predicted
+from llmprof.core.predict.fits import CONTEXT_LOW
 from llmprof.core.predict.flops import forward_flops, lower_bound_bytes
 from llmprof.core.spec import Case, Experiment
 from llmprof.core.text import duration
@@ -97,7 +99,7 @@ def refusal(
             phase="start",
             instead=_instead(case, environment),
         )
-    need = lower_bound_bytes(case)
+    need = least_bytes(case, environment)
     if experiment.force or free_bytes is None or need <= free_bytes:
         return None
     return Failure(
@@ -109,6 +111,32 @@ def refusal(
         phase="build",
         bytes_asked=need,
         predicted=True,
+    )
+
+
+def least_bytes(case: Case, environment: Environment) -> int:
+    """Bytes of the device that a case cannot do without.
+
+    Parameters, gradients and state by mode, and the logits; on a card the closed form's lower
+    edge, but for compiled models, which save less than it says.
+    """
+    logits = 2 * case.tokens * case.model.vocab_size if case.probe != "attention" else 0
+    least = lower_bound_bytes(case) + logits
+    said = prediction(0, case, environment)
+    return least if said is None or said.upper_bound else max(least, said.allocated_low)
+
+
+def prediction(index: int, case: Case, environment: Environment) -> Predicted | None:
+    """What a case is predicted to need of the card that is there; None off CUDA."""
+    if not environment.device.startswith("cuda"):
+        return None
+    free = environment.memory_free_bytes
+    return predicted(
+        index,
+        case,
+        capability=environment.capability,
+        # Read beside a context of the probe's own, which a worker's replaces.
+        free_bytes=None if free is None else free + CONTEXT_LOW,
     )
 
 

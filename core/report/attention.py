@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from llmprof.core.fit import Power, fit_power
+from llmprof.core.fit import Point, Power, fit_power
+from llmprof.core.ratio import ratio
 from llmprof.core.report.alike import alike, axes_of
 from llmprof.core.report.groups import axis_cells, status_word
-from llmprof.core.report.sentences import launch_bound, mib, ref, why_not
+from llmprof.core.report.sentences import launch_bound, mib, ref, times, why_not
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.spec import Phase
@@ -99,7 +101,10 @@ def exponents(view: RunView) -> Table | None:
             rows.append((width, way, *(cell for fit in fits for cell in _power_cells(fit))))
     columns = [Column("d"), Column("Way", numeric=False)]
     for name in ("forward", "backward", "memory kept"):
-        columns += [Column(f"{name} exponent"), Column(f"{name} fitted over", "tokens", False)]
+        columns += [
+            Column(f"{name} exponent", numeric=False),
+            Column(f"{name} fitted over", "tokens", False),
+        ]
     notes = (
         "y = c·L^k by least squares in log-log over the largest lengths that ran, three at most. "
         "The arithmetic is 4·batch·L²·d forward and twice that backward, so 2 is expected of time "
@@ -136,14 +141,12 @@ def _growth(way: str, column: list[CaseState]) -> str | None:
     if len(ran) < 2:
         return None
     before, after = ran[-2], ran[-1]
-    assert before.total is not None
-    assert after.total is not None
     lengths = f"{before.case.context_length:,} to {after.case.context_length:,} tokens"
     longer = after.case.context_length / before.case.context_length
-    text = (
-        f"{way}: from {lengths} ({longer:g} ×) a step takes "
-        f"{format_number(after.total.mean / before.total.mean, 0.1)} × as long"
-    )
+    grown = ratio(after.total, before.total)
+    if grown is None:
+        return None
+    text = f"{way}: from {lengths} ({longer:g} ×) a step takes {times(grown)} as long"
     kept = saved_bytes(before), saved_bytes(after)
     if kept[0] and kept[1] and kept[0] > 0 and kept[1] > 0:
         text += f" and keeps {mib(kept[1])} for the backward, {kept[1] / kept[0]:.1f} ×"
@@ -157,10 +160,12 @@ def _fastest(grid: Grid) -> list[str]:
         if len(ran) < 2:
             continue
         ran.sort(key=lambda item: item[0])
-        (best, name, state), (worst, other, slow) = ran[0], ran[-1]
+        (_, name, state), (_, other, slow) = ran[0], ran[-1]
+        gain = ratio(slow.total, state.total)
+        if gain is None or not gain.changed:
+            return [f"At {length:,} tokens no way is clearly faster {ref(state, slow)}."]
         return [
-            f"At {length:,} tokens {name} is the fastest, {format_number(worst / best, 0.1)} × "
-            f"faster than {other} {ref(state, slow)}."
+            f"At {length:,} tokens {name} is {times(gain)} as fast as {other} {ref(state, slow)}."
         ]
     return []
 
@@ -186,7 +191,7 @@ def saved_bytes(state: CaseState) -> int | None:
 
 def _fit_time(column: list[CaseState], phase: Phase) -> Power | None:
     points = [
-        (float(state.case.context_length), found.mean)
+        Point(float(state.case.context_length), found.mean, found.ci95)
         for state in column
         if (found := state.summaries.get(phase)) is not None and not launch_bound(state)
     ]
@@ -196,7 +201,7 @@ def _fit_time(column: list[CaseState], phase: Phase) -> Power | None:
 def _fit_saved(column: list[CaseState]) -> Power | None:
     return fit_power(
         [
-            (float(state.case.context_length), float(kept))
+            Point(float(state.case.context_length), float(kept))
             for state in column
             if (kept := saved_bytes(state)) is not None
         ]
@@ -206,7 +211,8 @@ def _fit_saved(column: list[CaseState]) -> Power | None:
 def _power_cells(fit: Power | None) -> tuple[Cell, Cell]:
     if fit is None:
         return None, "n/a"
-    return Figure(fit.exponent, 0.1), f"{fit.low:,.0f} to {fit.high:,.0f}"
+    spread = "" if fit.half is None else f" ± {math.ceil(100 * fit.half) / 100:.2f}"
+    return f"{fit.exponent:.2f}{spread}", f"{fit.low:,.0f} to {fit.high:,.0f}"
 
 
 def _time(state: CaseState | None, phase: Phase) -> Cell:

@@ -46,7 +46,7 @@ def summary(view: RunView) -> str:
     parts = ", ".join(f"{count} {word}" for word, count in counts.items())
     text = f"{len(view.cases)} cells: {parts}. Numbers in brackets are the cases' numbers."
     if counts["missing"]:
-        text += f" {counts['missing']} missing: llmprof resume {view.run_id} measures them."
+        text += f" llmprof resume {view.run_id} measures what is missing."
     return text
 
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from llmprof.core.lint import Verdict, lint
+from llmprof.core.report.registry import tables
+from llmprof.core.report.table import Cell, Figure, Table
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.spec import PHASES
 from llmprof.core.stats import Summary
 from llmprof.core.steps import StepRow
+from llmprof.core.throughput import throughput
 
 SCHEMA = 1
+RATES = ("tokens_per_s", "tflops", "peak_tflops", "mfu", "of_ceiling")
+UNROLLED = ("M07",)  # every step stands with its case
 STATISTICS = ("n", "mean_ms", "std_ms", "median_ms", "min_ms", "max_ms", "cv_percent", "ci95_ms")
 
 
@@ -31,11 +37,44 @@ def document(view: RunView) -> dict[str, Any]:
         "command": list(view.command),
         "outcome": view.outcome or "interrupted",
         "environment": environment,
-        "cases": [case_document(state, said[state.index]) for state in view.cases],
+        "cases": [
+            case_document(state, said[state.index], rates_of(state, view)) for state in view.cases
+        ],
+        "tables": [table_document(table) for table in tables(view) if table.key not in UNROLLED],
     }
 
 
-def case_document(state: CaseState, said: Iterable[Verdict]) -> dict[str, Any]:
+def rates_of(state: CaseState, view: RunView) -> dict[str, Any]:
+    """Throughput of a case under its export names; unknowns None."""
+    given = None if view.experiment is None else view.experiment.peak_tflops
+    found = throughput(state, state.environment or view.environment, given)
+    if found is None:
+        return dict.fromkeys(RATES)
+    peak = None if found.peak is None else found.peak.tflops
+    values = (found.tokens_per_s, found.tflops, peak, found.mfu, found.of_ceiling)
+    return dict(zip(RATES, values, strict=True))
+
+
+def table_document(table: Table) -> dict[str, Any]:
+    """A table as JSON data: columns with units, rows of bare values, the sentences below it."""
+    return {
+        "key": table.key,
+        "title": table.title,
+        "columns": [{"name": column.header, "unit": column.unit} for column in table.columns],
+        "rows": [[bare(cell) for cell in row] for row in table.rows],
+        "notes": list(table.notes),
+    }
+
+
+def bare(cell: Cell) -> str | int | float | None:
+    """A cell's value without its formatting; what is not finite is None."""
+    value = cell.value if isinstance(cell, Figure) else cell
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def case_document(
+    state: CaseState, said: Iterable[Verdict], rates: dict[str, Any]
+) -> dict[str, Any]:
     """One case as JSON data."""
     return {
         "case": state.index + 1,  # as sentences and the coverage table name it
@@ -47,6 +86,7 @@ def case_document(state: CaseState, said: Iterable[Verdict]) -> dict[str, Any]:
         "phases": phases(state),
         "wall": statistics(state.wall),
         "host_share": state.host_share,
+        "throughput": rates,
         "steps": [
             *(step_document(step, warmup=True) for step in state.warmup),
             *(step_document(step, warmup=False) for step in state.measured),
@@ -132,7 +172,7 @@ def to_json(view: RunView) -> str:
 def to_csv(view: RunView) -> str:
     """One row a case, numeric cells bare, unknowns empty, columns stable and with units."""
     said = lint(view)
-    rows = [flat(state, said[state.index]) for state in view.cases]
+    rows = [flat(state, said[state.index]) | rates_of(state, view) for state in view.cases]
     names = list(flat(None)) if not rows else list(rows[0])
     out = io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")
@@ -147,7 +187,7 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
     row |= dict.fromkeys(("parameters", "status", "failure_phase", "failure_message"))
     row |= dict.fromkeys(("bytes_asked", "peak_memory_bytes", "host_share"))
     row |= {f"{p}_{s}": None for p in (*PHASES, "total") for s in STATISTICS}
-    row |= {"verdicts": None}
+    row |= dict.fromkeys((*RATES, "compile_ms", "verdicts"))
     if state is None:
         return row
     whole = config(state)
@@ -162,6 +202,7 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
         "bytes_asked": None if state.failure is None else state.failure.bytes_asked,
         "peak_memory_bytes": None if state.memory is None else state.memory.peak_bytes,
         "host_share": state.host_share,
+        "compile_ms": None if state.observed is None else state.observed.compile_ms,
         "verdicts": "; ".join(v.text for v in said),
     }
     for phase, values in phases(state).items():

@@ -38,9 +38,15 @@ def environment(home: Path) -> dict[str, str]:
     return {**os.environ, "LLMPROF_HOME": str(home)}
 
 
-def llmprof(home: Path, *arguments: str, timeout: float = 100) -> subprocess.CompletedProcess[str]:
+def llmprof(
+    home: Path,
+    *arguments: str,
+    timeout: float = 100,
+    preexec: Callable[[], None] | None = None,
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*arguments),
+        preexec_fn=preexec,
         env=environment(home),
         capture_output=True,
         text=True,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from llmprof.core.journal import replay
@@ -117,6 +119,36 @@ def test_silence_past_the_deadline_is_a_timeout(tmp_path: Path) -> None:
     (case,) = json.loads((tmp_path / "r.json").read_text())["cases"]
     assert case["status"] == "timeout"
     assert "0.6 s" in case["failure"]["message"]
+
+
+def _files_of_at_most_64_kib() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
+
+def test_a_full_disk_ends_the_run_with_one_line_and_nothing_alive(tmp_path: Path) -> None:
+    done = llmprof(
+        tmp_path, "run", *SMALL, "--measure-steps=5000", preexec=_files_of_at_most_64_kib
+    )
+    assert done.returncode == 1
+    (line,) = [each for each in done.stderr.splitlines() if each.startswith("llmprof: ")]
+    assert "the disk is full" in line
+    run = newest(tmp_path)
+    assert not run.alive()
+    engine = replay(run.journal).segments[0].pid
+    assert not psutil.pid_exists(engine)
+
+
+def test_a_memory_limit_of_the_shell_is_no_error(tmp_path: Path) -> None:
+    limit = 16 << 30
+    done = llmprof(
+        tmp_path,
+        "run",
+        *SMALL,
+        "--measure-steps=2",
+        "--mode=forward",
+        preexec=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_detach_attach_stop(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_a_model_that_cannot_fit_is_a_row_at_once(tmp_path: Path) -> None:
     failure = big["failure"]
     assert isinstance(failure, dict)
     assert failure["predicted"] is True
-    assert failure["bytes_asked"] == 16 * 12_832_823_808
+    assert failure["bytes_asked"] >= 16 * 12_832_823_808
 
 
 def test_running_out_of_memory_is_a_row_and_the_sweep_goes_on(tmp_path: Path) -> None:

@@ -180,16 +180,23 @@ time.sleep(600)
 """
 
 
+def watches_its_lifeline(pid: int) -> bool:
+    """Whether a file of the process has O_ASYNC set, as lifeline.die_with does."""
+    for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
+        flags = next(line for line in entry.read_text().splitlines() if line.startswith("flags:"))
+        if int(flags.split()[1], 8) & os.O_ASYNC:
+            return True
+    return False
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 def test_it_dies_with_an_owner_that_is_killed(stopped: bool) -> None:
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     pid = int(owner.stdout.readline())
-    child = psutil.Process(pid)
-    end = time.monotonic() + 20  # until it has set up its lifeline
-    while child.cpu_times().user < 0.1 and time.monotonic() < end:
+    end = time.monotonic() + 30
+    while not watches_its_lifeline(pid) and time.monotonic() < end:
         time.sleep(0.05)
-    time.sleep(0.3)
     if stopped:
         os.kill(pid, signal.SIGSTOP)
     owner.kill()

@@ -24,6 +24,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 def environment(home: Path, **changes: str) -> dict[str, str]:
     """Variables for a process that keeps all its files below `home`."""
     kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "LC_ALL", "LC_CTYPE")}
+    (home / "presets").mkdir(parents=True, exist_ok=True)
     paths = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH", "")]))
     return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8",
             "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "LLMPROF_HOME": str(home),

@@ -522,7 +522,8 @@ def test_every_binding_has_an_id_and_a_tooltip() -> None:
     from llmprof.tui.screens import ask, export, name
     from llmprof.tui.widgets import field, ticks
 
-    nodes = (LlmprofApp, *(view.load() for view in VIEWS), ask.AskDialog, export.ExportDialog, export.Preview,
+    views = [view.load() for view in VIEWS]
+    nodes = (LlmprofApp, *views, ask.AskDialog, export.ExportDialog, export.Preview,
              name.NameDialog, field.FormInput, ticks.Ticks, Chips, Table, StepLog)  # fmt: skip
     seen: set[str] = set()
     for node in nodes:

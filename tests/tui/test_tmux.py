@@ -41,7 +41,6 @@ class Tmux:
         self.socket = str(home / "tmux")
         self.env = environment(home)
         presets = home / "presets"
-        presets.mkdir(parents=True)
         (presets / "micro.toml").write_text(MICRO)
 
     def __call__(self, *words: str) -> str:

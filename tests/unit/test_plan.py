@@ -5,10 +5,11 @@ import math
 import msgspec
 import pytest
 
-from llmprof.core.engine.plan import estimate_s, left_out, refusal
+from llmprof.core.engine.plan import estimate_s, left_out, prediction, refusal
 from llmprof.core.eta import remaining
 from llmprof.core.events import Environment
 from llmprof.core.experiments import build_experiment
+from llmprof.core.predict.flops import lower_bound_bytes
 from llmprof.core.presets import select_models
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.series import Series
@@ -45,7 +46,8 @@ def test_sizes_are_left_out_whole() -> None:
 )
 def test_what_cannot_fit_is_refused_by_a_lower_bound(mode: str, bytes_a_parameter: int) -> None:
     tiny = case("tiny", mode=mode)
-    need = bytes_a_parameter * tiny.model.parameters
+    logits = 2 * tiny.tokens * tiny.model.vocab_size
+    need = bytes_a_parameter * tiny.model.parameters + logits
     experiment = build_experiment("end-to-end", {"models": ["tiny"]})
     assert refusal(tiny, experiment, CPU, need) is None
     failure = refusal(tiny, experiment, CPU, need - 1)
@@ -107,3 +109,17 @@ def test_a_series_is_bounded_and_old_views_stay() -> None:
 )
 def test_text_from_outside_is_one_printable_line(text: str, expected: str) -> None:
     assert clean(text) == expected
+
+
+def test_on_a_card_the_closed_form_refuses_and_compiled_models_are_tried() -> None:
+    card = msgspec.structs.replace(CPU, device="cuda:0", capability=(9, 0), unsupported={})
+    experiment = build_experiment("end-to-end", {"models": ["small"]})
+    long = case("small", mode="train", context_length=2048)
+    said = prediction(0, long, card)
+    assert said is not None
+    assert said.allocated_low > 2 * lower_bound_bytes(long)
+    assert refusal(long, experiment, card, said.allocated_low) is None
+    assert refusal(long, experiment, card, said.allocated_low - 1) is not None
+    compiled = msgspec.structs.replace(long, compile="default")
+    assert refusal(compiled, experiment, card, said.allocated_low - 1) is None
+    assert prediction(0, long, CPU) is None

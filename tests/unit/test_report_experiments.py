@@ -15,11 +15,12 @@ from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev
 from llmprof.core.coverage import to_resume
-from llmprof.core.fit import fit_power
+from llmprof.core.fit import Point, fit_power
 from llmprof.core.pack import open_view
 from llmprof.core.report import render
 from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.coverage import coverage
+from llmprof.core.report.groups import settled
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.report.scaling import scaling
@@ -42,6 +43,11 @@ def recording(name: str) -> RunView:
 def cells(table: Table, heading: str) -> list[str]:
     at = [column.heading for column in table.columns].index(heading)
     return [format_cell(row[at]) for row in table.rows]
+
+
+def exponent(text: str) -> float:
+    """The figure of "2.00 ± 0.01"."""
+    return float(text.split(" ± ", maxsplit=1)[0])
 
 
 def train(total: float) -> Times:
@@ -80,10 +86,10 @@ def test_attention_on_a_card_obeys_the_arithmetic() -> None:
     ways = cells(table, "Way")
     assert ways == ["compiled", "raw", "SDPA"]
     for heading in ("forward exponent", "backward exponent"):
-        found = dict(zip(ways, map(float, cells(table, heading)), strict=True))
+        found = dict(zip(ways, map(exponent, cells(table, heading)), strict=True))
         assert found["raw"] == pytest.approx(2.0, abs=0.1)
         assert found["compiled"] == pytest.approx(2.0, abs=0.1)
-    kept = dict(zip(ways, map(float, cells(table, "memory kept exponent")), strict=True))
+    kept = dict(zip(ways, map(exponent, cells(table, "memory kept exponent")), strict=True))
     assert kept["raw"] == pytest.approx(2.0, abs=0.05)
     assert kept["SDPA"] == pytest.approx(1.0, abs=0.05)
 
@@ -266,26 +272,36 @@ def test_the_attention_grid_keeps_a_cell_that_says_oom() -> None:
     assert cells(table, "forward (raw) (ms)")[-1] == "OOM"
     assert cells(table, "memory before backward (raw) (MiB)")[-1] == "OOM"
     assert any("out of memory in forward" in note for note in table.notes)
-    assert any("(2 ×) a step takes 4.00 × as long" in note for note in table.notes)
+    assert any("(2 ×) a step takes 4.00" in note for note in table.notes)
 
 
 def test_exponents_are_fitted_over_what_ran() -> None:
     table = exponents(attention_run())
     assert table is not None
-    assert [float(t) for t in cells(table, "forward exponent")] == pytest.approx([2, 2], abs=0.01)
-    assert [float(t) for t in cells(table, "memory kept exponent")] == pytest.approx([2, 2])
+    assert [exponent(t) for t in cells(table, "forward exponent")] == [2, 2]
+    assert [exponent(t) for t in cells(table, "memory kept exponent")] == [2, 2]
     assert cells(table, "forward fitted over (tokens)") == ["1,024 to 4,096", "1,024 to 2,048"]
 
 
 def test_a_power_is_fitted_over_the_largest_points() -> None:
-    points = [(16.0, 100.0), *((x, 0.5 * x**1.5) for x in (64.0, 128.0, 256.0))]
+    points = [Point(16, 100.0), *(Point(x, 0.5 * x**1.5, 0.0) for x in (64.0, 128.0, 256.0))]
     fit = fit_power(points)
     assert fit is not None
     assert fit.exponent == pytest.approx(1.5)
-    assert (fit.low, fit.high, fit.points) == (64, 256, 3)
-    assert fit_power([(64.0, 1.0)]) is None
-    assert fit_power([(64.0, 1.0), (64.0, 2.0)]) is None
-    assert fit_power([(64.0, 0.0), (128.0, 1.0)]) is None
+    assert (fit.half, fit.low, fit.high, fit.points) == (0.0, 64, 256, 3)
+    assert fit_power([Point(64, 1.0)]) is None
+    assert fit_power([Point(64, 1.0), Point(64, 2.0)]) is None
+    assert fit_power([Point(64, 0.0), Point(128, 1.0)]) is None
+
+
+def test_an_exponent_is_as_sure_as_its_points() -> None:
+    fit = fit_power([Point(1, 1.0, 0.1), Point(2, 4.0, 0.4)])
+    assert fit is not None
+    assert fit.exponent == pytest.approx(2.0)
+    assert fit.half == pytest.approx(2**0.5 * 0.1 / 0.6931, rel=1e-3)  # both ± 10 %, over ln 2
+    unsure = fit_power([Point(1, 1.0, 0.1), Point(2, 4.0)])
+    assert unsure is not None
+    assert unsure.half is None
 
 
 def test_scaling_sets_time_beside_work() -> None:
@@ -402,6 +418,25 @@ def test_recordings_pass_the_markdown_lint_and_round_trip(name: str) -> None:
         total = of.total
         assert row["total_mean_ms"] == ("" if total is None else str(total.mean))
         assert (found["phases"]["total"] or {}).get("mean_ms") == (total and total.mean)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_tables_and_rates_are_in_the_data_too(name: str) -> None:
+    state = settled(recording(name))
+    document = json.loads(render(state, "json"))
+    shown = [table for table in tables(state) if table.key != "M07"]
+    assert [found["key"] for found in document["tables"]] == [table.key for table in shown]
+    for found, table in zip(document["tables"], shown, strict=True):
+        assert [column["unit"] for column in found["columns"]] == [c.unit for c in table.columns]
+        assert len(found["rows"]) == len(table.rows)
+        assert found["notes"] == list(table.notes)
+    rows = list(csv.DictReader(io.StringIO(render(state, "csv"), newline="")))
+    for row, case_found in zip(rows, document["cases"], strict=True):
+        rates = case_found["throughput"]
+        assert row["case"] == str(case_found["case"])
+        assert row["mfu"] == ("" if rates["mfu"] is None else str(rates["mfu"]))
+        if rates["mfu"] is not None:
+            assert rates["mfu"] == pytest.approx(rates["tflops"] / rates["peak_tflops"])
 
 
 def test_the_registry_shows_what_an_experiment_names() -> None:

@@ -46,10 +46,8 @@ class Envelope:
                 at = max(where, 0)
             if math.isfinite(y):
                 self.last = y
-                if y < low:
-                    low = y
-                if y > high:
-                    high = y
+                low = min(low, y)
+                high = max(high, y)
         self._put(at, low, high)
 
     def append(self, x: float, y: float) -> None:
@@ -68,13 +66,9 @@ class Envelope:
         """Middle of each stretch that has values, and its lowest and highest value."""
         if self._origin is None:
             return [], []
-        xs: list[float] = []
-        columns: list[Column] = []
-        for at, column in enumerate(self._columns):
-            if column is not None:
-                xs.append(self._origin + (at + 0.5) * self._width)
-                columns.append(column)
-        return xs, columns
+        first, width = self._origin + self._width / 2, self._width
+        xs = [first + at * width for at, column in enumerate(self._columns) if column is not None]
+        return xs, [column for column in self._columns if column is not None]
 
     def _merge(self) -> None:
         self._width *= 2

@@ -137,6 +137,8 @@ def _write_shade_label(plot: Plot, text: list[list[str]], roles: list[list[str]]
     for label in (plot.shade_label, plot.shade_label[:4], plot.shade_label[:1]):
         wanted = ["shade"] * len(label)
         for row_text, row_roles in zip(text, roles, strict=True):
+            if "shade" not in row_roles:
+                continue
             for first in range(len(row_roles) - len(label) + 1):
                 place = slice(first, first + len(label))
                 if label and row_roles[place] == wanted:

@@ -69,7 +69,7 @@ class RunsView(View):
     def on_mount(self) -> None:
         """The table has the keys."""
         self.query_one(Table).focus()
-        self.llmprof.index.look_again()
+        self.llmprof.index.follow(True)
 
     def take(self, snapshot: Snapshot) -> None:
         """Show the newest list."""

@@ -1,0 +1,88 @@
+"""Makes the README's pictures from the demo's recording: `python docs/make_screens.py [RECORDING]`.
+
+The recorded run is written into a store of its own, once up to the middle of a case and once
+whole, and the app is photographed over it. Writes docs/*.svg.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from llmprof.core import events as ev
+from llmprof.core.demo import recorded
+from llmprof.core.journal import JournalWriter
+from llmprof.core.presets import load_models
+from llmprof.core.runs import Run, RunStore
+from llmprof.tui.app import LlmprofApp, Setting
+from llmprof.tui.starter import ReplayStarter
+
+OUT = Path(__file__).resolve().parent
+WIDE, NARROW = (120, 30), (80, 24)
+SHARE = 0.62  # of the recording's steps, for the picture of a run that is going on
+
+
+def write(store: RunStore, events: Sequence[ev.AnyEvent], steps: int | None = None) -> Run:
+    """A run with the events up to some number of steps, by default all."""
+    run = store.create("demo")
+    journal = JournalWriter(run.journal)
+    for event in events:
+        if steps is not None and isinstance(event, ev.StepDone):
+            steps -= 1
+            if steps < 0:
+                break
+        journal.append(event)
+    journal.close()
+    return run
+
+
+async def photograph(
+    name: str, setting: Setting, size: tuple[int, int], keys: Sequence[str] = ()
+) -> None:
+    """Open the app, press keys, write a picture."""
+    app = LlmprofApp(setting)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause(1.5)
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause(0.7)
+        svg = app.export_screenshot(title="llmprof")
+    (OUT / f"{name}.svg").write_text(svg, "utf-8")
+    print(OUT / f"{name}.svg")
+
+
+async def main(recording: Path) -> None:
+    """All pictures."""
+    events = list(recorded(recording))
+    steps = sum(isinstance(event, ev.StepDone) for event in events)
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as held:
+        os.environ["LLMPROF_HOME"] = folder
+        store = RunStore(Path(folder) / "runs")
+        whole = write(store, events)
+        whole.rename("first look")
+        live = write(store, events, int(SHARE * steps))
+        held.enter_context(live.lock())
+        models = load_models()
+
+        def setting(watch: Run | None, theme: str = "llmprof-dark") -> Setting:
+            starter = ReplayStarter(recording, 1.0)
+            return Setting(store, starter, models, watch=watch, theme=theme)
+
+        await photograph("screen-setup", setting(None), WIDE)
+        await photograph("screen-live", setting(live), WIDE)
+        await photograph("screen-live-narrow", setting(live), NARROW)
+        await photograph("screen-results", setting(whole, "llmprof-light"), WIDE)
+        await photograph("screen-runs", setting(whole), WIDE, ["2"])
+        await photograph("screen-export", setting(whole), WIDE, ["e"])
+        await photograph("screen-quit", setting(live), NARROW, ["q"])
+
+
+if __name__ == "__main__":
+    default = Path(str(resources.files("llmprof.tui") / "demo.llmprof"))
+    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else default))
