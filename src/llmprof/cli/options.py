@@ -39,7 +39,12 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options that choose cases; comma lists make a grid."""
     group = parser.add_argument_group("what to measure (comma lists make a grid)")
     add = group.add_argument
-    add("--model-size", type=listed(str), metavar="NAMES", help="small,medium or all")
+    add(
+        "--model-size",
+        type=listed(str),
+        metavar="NAMES",
+        help="small,medium or all (tiny to 2.7B); `llmprof presets` lists them",
+    )
     add("--context-length", "--seq-len", type=listed(whole), metavar="N", help="tokens (128)")
     add("--batch-size", type=listed(whole), metavar="N", help="sequences a step (4)")
     add("--mode", "--pass-type", type=listed(one_of(MODES)), metavar="MODES", help=", ".join(MODES))
@@ -124,7 +129,10 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     )
     limits.add_argument("--force", action="store_true", help="try what is predicted not to fit")
     limits.add_argument(
-        "--timeout", type=seconds, metavar="S", help="end a case that is silent for so long (600)"
+        "--timeout",
+        type=seconds,
+        metavar="S",
+        help="end a case from which nothing, not even a step, is heard for so long (600)",
     )
 
 

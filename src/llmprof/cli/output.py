@@ -10,8 +10,9 @@ from llmprof.core.memory.export import links, write_pictures
 from llmprof.core.report import ExportError, export, render
 from llmprof.core.report.groups import status_word
 from llmprof.core.report.markdown import grid
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.results import RunView
+from llmprof.core.text import duration
 
 
 def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None:
@@ -50,16 +51,18 @@ def dry_run_table(view: RunView) -> None:
     for state in view.cases:
         word = "to run" if state.status == "pending" else status_word(state)
         message = "" if state.failure is None else state.failure.message
-        rows.append(
-            (state.index + 1, state.case.label, Figure(state.estimate_s, 10.0), word, message)
-        )
+        rows.append((state.index + 1, state.case.label, _about(state.estimate_s), word, message))
     columns = (
         Column("Case"),
         Column("Configuration", numeric=False),
-        Column("Estimate", "s"),
+        Column("About"),
         Column("Status", numeric=False),
         Column("Reason", numeric=False),
     )
     print(grid(Table("plan", "Plan", columns, tuple(rows))))
     total = sum(state.estimate_s or 0.0 for state in view.cases if state.status == "pending")
-    print(f"\n{len(view.cases)} cases, about {total:.0f} s in all; nothing was measured.")
+    print(f"\n{len(view.cases)} cases, about {duration(total)} in all; nothing was measured.")
+
+
+def _about(seconds: float | None) -> str:
+    return "n/a" if seconds is None else duration(seconds)

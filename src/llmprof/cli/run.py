@@ -26,7 +26,10 @@ from llmprof.core.spec import Experiment
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `llmprof run`."""
     parser.add_argument(
-        "experiment", nargs="?", default=DEFAULT, help=f"which experiment ({DEFAULT})"
+        "experiment",
+        nargs="?",
+        default=DEFAULT,
+        help=f"which experiment ({DEFAULT}); `llmprof experiments` lists them",
     )
     add_case_options(parser)
     add_export_option(parser)
