@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from llmprof.core.lint import lint
+from llmprof.core.lint import Verdict, lint
 from llmprof.core.predict.flops import forward_flops
 from llmprof.core.report.groups import (
     Group,
@@ -135,7 +135,7 @@ def steadiness(view: RunView) -> Table | None:
                 Figure(total.std, total.ci95),
                 Figure(total.median, total.ci95),
                 Figure(total.cv_percent, 1.0),
-                "; ".join(v.text for v in said[state.index]) or "none",
+                verdict_cell(said[state.index]),
             )
         )
     columns = (
@@ -154,6 +154,14 @@ def steadiness(view: RunView) -> Table | None:
     )
     note = "Whole steps. Very stable: CV below 2 %; acceptable: below 6 %. No step is dropped."
     return Table("M05", "Stability", columns, tuple(rows), (note,)) if rows else None
+
+
+def verdict_cell(said: tuple[Verdict, ...]) -> str:
+    """Errors whole, then spread and pace in short; the other checks have a table of their own."""
+    texts = [v.text for v in said if v.level == "error"]
+    for rule in ("stability", "launch-bound"):
+        texts += [v.text.split(" (CV")[0].split(": the host")[0] for v in said if v.rule == rule]
+    return "; ".join(dict.fromkeys(texts)) or "none"
 
 
 def sources(view: RunView, phases: tuple[Phase, ...]) -> str:

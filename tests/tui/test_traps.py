@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from rich.style import Style
 from textual import events
+from textual.color import Color
 from textual.geometry import Region
 from textual.widgets import Input
 
 from llmprof.core import events as ev
 from llmprof.core.runs import RunStore
 from llmprof.tui import themes
+from llmprof.tui.app import LlmprofApp
 from llmprof.tui.screens.ask import AskDialog
 from llmprof.tui.screens.help import HelpDialog
 from llmprof.tui.widgets.canvas import Canvas
@@ -218,12 +221,13 @@ async def test_the_palette_follows_the_theme(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        canvas = app.screen.query(Canvas).first()
-        dark = canvas.style_of("accent").color
-        assert dark is not None
-        assert dark.name.lower() == themes.DARK.accent
+        assert accent(app) == themes.DARK.accent
         await pilot.press("t")
         await settle(pilot)
-        light = canvas.style_of("accent").color
-        assert light is not None
-        assert light.name.lower() == themes.LIGHT.accent
+        assert accent(app) == themes.LIGHT.accent
+
+
+def accent(app: LlmprofApp) -> str:
+    color = app.palette.style("accent", Style(), Color.parse("black")).color
+    assert color is not None
+    return color.name.lower()
