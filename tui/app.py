@@ -172,7 +172,7 @@ class LlmprofApp(App[None]):
         if session.snapshot.loading:
             row.append(("reading", "muted"))
         elif session.paused:
-            row.append(("paused, the run goes on" if session.alive else "paused", "warn"))
+            row.append(("paused", "warn"))
         elif session.alive:
             row.append((f"{self.look.on} live", "accent"))
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from llmprof.core.stats import Summary
+from llmprof.tui.chart.scale import scale_for
 
 
 def decimals_for(uncertainty: float | None, value: float) -> int:
@@ -48,6 +49,14 @@ def memory(size: float | None) -> str:
     if size >= 2**30:
         return f"{size / 2**30:.2f} GiB"
     return f"{size / 2**20:.0f} MiB"
+
+
+def size(value: float | None) -> str:
+    """Bytes with four significant digits, in the unit that reads best."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    scale = scale_for("B", value)
+    return f"{value:.0f} B" if value < 1024 else f"{scale.figure(value)} {scale.unit}"
 
 
 def count(value: float | None) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from rich.style import Style
 from textual.color import Color
 
+from llmprof.core.predict.tape import CATEGORIES
+
 
 @dataclass(frozen=True)
 class Role:
@@ -46,7 +48,12 @@ ROLES: dict[str, Role] = {
     "power": Role("phase-backward"),
     "mean": Role("accent"),
     "band": Role("foreground", 0.4),
+    "crosshair": Role("foreground", bold=True),
 }
+for _name in CATEGORIES:
+    _variable = f"memory-{_name.replace(' ', '-')}"
+    ROLES[_name] = Role(_variable)
+    ROLES[f"on {_name}"] = Role(background=_variable)
 
 
 class Palette:

@@ -22,15 +22,36 @@ _LIGHT_PHASES = {
     "phase-optimizer": "#00795a",
     "phase-zero-grad": "#67717f",
 }
+# Areas of the memory timeline: neighbours differ in hue and in lightness.
+_DARK_MEMORY = {
+    "memory-parameters": "#3f7fc1",
+    "memory-gradients": "#e0973a",
+    "memory-optimizer-state": "#8f7ad1",
+    "memory-activations": "#35b892",
+    "memory-autocast-copies": "#79c8ee",
+    "memory-temporaries": "#e0697a",
+    "memory-workspace": "#a98467",
+    "memory-inputs-and-buffers": "#8c96a5",
+}
+_LIGHT_MEMORY = {
+    "memory-parameters": "#2f6db0",
+    "memory-gradients": "#cf7a14",
+    "memory-optimizer-state": "#7a62c4",
+    "memory-activations": "#1f9a76",
+    "memory-autocast-copies": "#52a9d6",
+    "memory-temporaries": "#cc4f63",
+    "memory-workspace": "#8a6a4f",
+    "memory-inputs-and-buffers": "#7a8594",
+}
 
 
 def variables(dark: bool) -> dict[str, str]:
     """Our variables for a dark or a light theme."""
     if dark:
-        return {**_DARK_PHASES, "rule": "#2b3340", "shade": "#1c232d", "cursor": "#26384a",
-                "mark": "#ff7b72"}  # fmt: skip
-    return {**_LIGHT_PHASES, "rule": "#d5dae1", "shade": "#e9edf2", "cursor": "#d3e3f3",
-            "mark": "#c02d1f"}  # fmt: skip
+        return {**_DARK_PHASES, **_DARK_MEMORY, "rule": "#2b3340", "shade": "#1c232d",
+                "cursor": "#26384a", "mark": "#ff7b72"}  # fmt: skip
+    return {**_LIGHT_PHASES, **_LIGHT_MEMORY, "rule": "#d5dae1", "shade": "#e9edf2",
+            "cursor": "#d3e3f3", "mark": "#c02d1f"}  # fmt: skip
 
 
 DARK = Theme(

@@ -36,5 +36,6 @@ VIEWS = (
     Entry("bench", "Bench", "1", "BenchView"),
     Entry("runs", "Runs", "2", "RunsView"),
     Entry("kernels", "Kernels", "3", "KernelsView"),
+    Entry("memory", "Memory", "4", "MemoryView"),
     Entry("monitor", "Monitor", "m", "MonitorView"),
 )

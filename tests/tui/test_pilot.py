@@ -88,7 +88,7 @@ async def test_two_keys_lead_to_a_running_benchmark(tmp_path: Path, size: tuple[
         await pilot.press("r")
         await settle(pilot, lambda: app.snapshot.view.environment is not None)
         assert [e.models[0].name for _, e, _ in starter.started] == ["small"]
-        assert contains(app, "H100")
+        assert contains(app, "0/1 cases")
         plan = starter.started[0][1]
         starter.writers[0].case(0, plan.cases()[0], steps=4, finish=False)
         await settle(pilot, lambda: contains(app, "step 4 of 10"))
@@ -410,21 +410,22 @@ async def test_keys_that_work_everywhere(tmp_path: Path, size: tuple[int, int]) 
         for view in VIEWS:
             await pilot.press(view.KEY)
             await settle(pilot, partial(shows, app, view.VIEW))
-            for key in ("question_mark", "f1"):
-                await pilot.press(key)
-                assert isinstance(app.screen, HelpDialog)
-                await settle(pilot)
-                assert contains(app, "Keys")
-                await pilot.press("down", "escape")
-            dark = app.current_theme.dark
-            await pilot.press("t")
-            assert app.current_theme.dark is not dark
+            await pilot.press("question_mark")
+            assert isinstance(app.screen, HelpDialog)
+            await settle(pilot)
+            assert contains(app, "Keys")
+            await pilot.press("down", "escape")
             await pilot.press("ctrl+p")
             await settle(pilot)
-            assert app.screen is not app.base_view
+            assert len(app.screen_stack) == 2
             await pilot.press("escape")
             await settle(pilot)
-        await pilot.press("q")
+        dark = app.current_theme.dark
+        await pilot.press("t")
+        assert app.current_theme.dark is not dark
+        await pilot.press("f1")
+        assert isinstance(app.screen, HelpDialog)
+        await pilot.press("escape", "q")
     assert app.return_code == 0
     assert starter.dismissed
 
@@ -553,7 +554,7 @@ async def test_too_small_is_one_line(tmp_path: Path, size: tuple[int, int]) -> N
         assert contains(app, "Models")
 
 
-@pytest.mark.parametrize("size", [(60, 16), (99, 24), (100, 30), (139, 40), (200, 50), (400, 100)])
+@pytest.mark.parametrize("size", [(60, 16), (99, 24), (139, 40), (400, 100)])
 async def test_every_usable_size_shows_setup_and_run(tmp_path: Path, size: tuple[int, int]) -> None:
     run, _ = live_run(tmp_path)
     app, _ = make_app(tmp_path, watch=run)
@@ -584,20 +585,19 @@ async def test_the_mouse_works(tmp_path: Path) -> None:
         await settle(pilot, lambda: app.current_mode == "runs")
 
 
-@pytest.mark.parametrize("keys", [[], ["s"], ["2"], ["e"], ["question_mark"], ["ctrl+p"]])
-async def test_ascii_mode_draws_ascii_alone(tmp_path: Path, keys: list[str]) -> None:
+async def test_ascii_mode_draws_ascii_alone(tmp_path: Path) -> None:
     run = journals.finished(RunStore(tmp_path))
     app, _ = make_app(tmp_path, watch=run, look=ASCII)
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "finished"))
-        await pilot.press(*keys)
-        await settle(pilot)
-        await pilot.pause(0.2)
-        odd = {char for char in text_of(app) if not char.isascii()}
-        assert not odd
+        for keys in ([], ["s"], ["2"], ["e"], ["escape", "question_mark"], ["escape", "ctrl+p"]):
+            await pilot.press(*keys)
+            await settle(pilot)
+            await pilot.pause(0.2)
+            assert not {char for char in text_of(app) if not char.isascii()}, keys
 
 
-@pytest.mark.parametrize("theme", ["llmprof-light", "textual-dark", "nord", "dracula", "ansi-dark"])
+@pytest.mark.parametrize("theme", ["textual-dark", "nord", "ansi-dark"])
 async def test_other_themes_work(tmp_path: Path, theme: str) -> None:
     run = journals.finished(RunStore(tmp_path))
     app, _ = make_app(tmp_path, watch=run, theme=theme)

@@ -87,7 +87,7 @@ def render(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     for at in range(body_height):
         axis = glyphs.tick if at in y_ticks else glyphs.axis
         left = f"{y_ticks.get(at, ''):>{plot.gutter}}"[: plot.gutter]
-        row: Row = [(left + axis, "axis"), *_runs(cells.text[at], cells.roles[at])]
+        row: Row = [(left + axis, "axis"), *join_runs(cells.text[at], cells.roles[at])]
         if plot.label_width:
             label, role = labels.get(at, ("", "axis"))
             row.append((f" {label}"[: plot.label_width].ljust(plot.label_width), role))
@@ -211,10 +211,10 @@ def _time_axis(plot: Plot, width: int, glyphs: Glyphs) -> Row:
         tick += step
     text, roles = [char for char, _ in cells], [role for _, role in cells]
     pad = (" " * plot.gutter + glyphs.corner, "axis")
-    return [pad, *_runs(text, roles), (" " * plot.label_width, "axis")]
+    return [pad, *join_runs(text, roles), (" " * plot.label_width, "axis")]
 
 
-def _runs(text: list[str], roles: list[str]) -> Row:
+def join_runs(text: Sequence[str], roles: Sequence[str]) -> Row:
     """Neighbouring cells of one role joined."""
     out: Row = []
     start = 0

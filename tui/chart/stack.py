@@ -1,0 +1,188 @@
+"""Stacked areas, drawn: one layer over the other, bands of time behind and above them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from llmprof.tui.chart.plot import Glyphs, Row, join_runs
+from llmprof.tui.chart.scale import Scale, ticks
+
+PARTS = 8  # steps in the height of a cell
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+EMPTY = -1
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One area: its colour as a role, the modifier that puts it behind, and a letter."""
+
+    role: str
+    under: str
+    letter: str
+
+
+@dataclass(frozen=True)
+class Band:
+    """Columns start to end (not included) that belong together, named above the areas."""
+
+    start: int
+    end: int
+    label: str
+    role: str
+
+
+@dataclass(frozen=True)
+class Stack:
+    """All that is shown: a value a layer in each column, the lowest layer first."""
+
+    layers: tuple[Layer, ...]
+    columns: Sequence[Sequence[float]]
+    limit: float
+    scale: Scale
+    bands: tuple[Band, ...] = ()
+    labels: tuple[tuple[int, str], ...] = ()  # column and text of the ticks below
+    cursor: int | None = None
+    peak: int | None = None
+    gutter: int = 7
+    letters: bool = False  # letters in place of blocks and colours
+
+
+def render(stack: Stack, height: int, glyphs: Glyphs) -> list[Row]:
+    """Rows: names of the bands, the areas beside their axis, ticks of time."""
+    body = height - 2
+    if body < 1 or not stack.columns:
+        return []
+    cells = [_column(stack, at, body) for at in range(len(stack.columns))]
+    _mark(stack, cells, body, glyphs)
+    y_ticks = _y_ticks(stack, body)
+    rows = [_names(stack)]
+    for y in range(body):
+        axis = glyphs.tick if y in y_ticks else glyphs.axis
+        left = f"{y_ticks.get(y, ''):>{stack.gutter}}"[: stack.gutter] + axis
+        text, roles = zip(*(column[y] for column in cells), strict=True)
+        rows.append([(left, "axis"), *join_runs(text, roles)])
+    return [*rows, _below(stack, glyphs)]
+
+
+def fill(values: Sequence[float], limit: float, height: int) -> list[tuple[int, int, int]]:
+    """For each cell of a column from the top: the two layers that fill most of it, and how.
+
+    The lower one (EMPTY: none), the upper one (the same where there is one only), and how many
+    of PARTS the lower one takes from the bottom. What is there at all shows one part at least.
+    """
+    bounds = [0]
+    total = 0.0
+    for value in values:
+        total += value
+        bounds.append(max(bounds[-1], round(total / limit * height * PARTS)))
+    if total > 0 and bounds[-1] == 0:
+        top = max(range(len(values)), key=values.__getitem__)
+        bounds[top + 1 :] = [1] * (len(values) - top)
+    return [_cell(bounds, row * PARTS) for row in range(height - 1, -1, -1)]
+
+
+def _cell(bounds: Sequence[int], low: int) -> tuple[int, int, int]:
+    high = low + PARTS
+    shares = []
+    for layer, (bottom, top) in enumerate(pairwise(bounds)):
+        size = min(top, high) - max(bottom, low)
+        if size > 0:
+            shares.append((size, layer))
+    free = high - max(low, min(high, bounds[-1]))
+    if free:
+        shares.append((free, EMPTY))
+    if len(shares) > 2:
+        kept = sorted(shares, key=lambda share: -share[0])[:2]
+        shares = [share for share in shares if share in kept]
+    if len(shares) == 1:
+        return shares[0][1], shares[0][1], PARTS
+    (one, lower), (other, upper) = shares
+    return lower, upper, min(PARTS - 1, max(1, round(PARTS * one / (one + other))))
+
+
+def _column(stack: Stack, at: int, height: int) -> list[tuple[str, str]]:
+    """Character and role of every cell of a column, the top one first."""
+    shade = next((n % 2 for n, b in enumerate(stack.bands) if b.start <= at < b.end), 0)
+    out = []
+    for lower, upper, parts in fill(stack.columns[at], stack.limit, height):
+        if lower == EMPTY:
+            out.append((" ", "shade" if shade else ""))
+        elif stack.letters:
+            most = lower if parts * 2 >= PARTS else upper
+            letter = " " if most == EMPTY else stack.layers[most].letter
+            out.append((letter, "" if most == EMPTY else stack.layers[most].role))
+        elif lower == upper:  # a background has no seams between lines
+            out.append((" ", f"+{stack.layers[lower].under}"))
+        else:
+            role = stack.layers[lower].role
+            if upper != EMPTY:
+                role += f"+{stack.layers[upper].under}"
+            elif shade:
+                role += "+shade"
+            out.append((_BLOCKS[parts], role))
+    return out
+
+
+def _mark(stack: Stack, cells: list[list[tuple[str, str]]], height: int, glyphs: Glyphs) -> None:
+    """The cursor as a line over its column, and a mark on the peak."""
+    if stack.cursor is not None and 0 <= stack.cursor < len(cells):
+        at = stack.cursor
+        for y, (lower, upper, _) in enumerate(fill(stack.columns[at], stack.limit, height)):
+            if lower == upper or stack.letters:  # cells that two areas share stay as they are
+                plain = lower == EMPTY or stack.letters
+                under = "" if plain else f"+{stack.layers[lower].under}"
+                cells[at][y] = (glyphs.axis, f"crosshair{under}")
+    if stack.peak is not None and 0 <= stack.peak < len(cells):
+        empty = [y for y, (char, _) in enumerate(cells[stack.peak]) if char in (" ", glyphs.axis)]
+        y = _top(stack.columns[stack.peak], stack.limit, height)
+        cells[stack.peak][max(0, y - 1) if empty else 0] = (glyphs.mark, "mark")
+
+
+def _top(values: Sequence[float], limit: float, height: int) -> int:
+    """Row of the highest cell that is not empty."""
+    full = math.ceil(sum(values) / limit * height - 1e-9)
+    return height - min(height, max(1, full))
+
+
+def _names(stack: Stack) -> Row:
+    """Names of the bands where there is room for them, else their beginning."""
+    width = len(stack.columns)
+    text, roles = [" "] * width, [""] * width
+    for band in stack.bands:
+        start, end = max(0, band.start), min(width, band.end)
+        label = _shortened(band.label, end - start)
+        first = start + (end - start - len(label)) // 2
+        text[first : first + len(label)] = label
+        roles[first : first + len(label)] = [band.role] * len(label)
+    return [(" " * (stack.gutter + 1), ""), *join_runs(text, roles)]
+
+
+def _shortened(label: str, room: int) -> str:
+    if len(label) < room:
+        return label
+    return label[: room - 1] if room > 4 else ""
+
+
+def _y_ticks(stack: Stack, height: int) -> dict[int, str]:
+    out: dict[int, str] = {}
+    divisor = stack.scale.divisor
+    for tick in ticks(0.0, stack.limit / divisor, max(2, min(6, height // 2 + 1))):
+        value = tick * divisor
+        row = height - 1 - min(height - 1, int(value / stack.limit * height - 1e-9))
+        out[row] = stack.scale.tick(value) + " "
+    return out
+
+
+def _below(stack: Stack, glyphs: Glyphs) -> Row:
+    width = len(stack.columns)
+    text, roles = [glyphs.floor] * width, ["axis"] * width
+    free = 0
+    for at, label in stack.labels:
+        if free <= at and at + len(label) <= width:
+            text[at : at + len(label)] = label
+            roles[at : at + len(label)] = ["muted"] * len(label)
+            free = at + len(label) + 1
+    return [(" " * stack.gutter + glyphs.corner, "axis"), *join_runs(text, roles)]

@@ -1,0 +1,97 @@
+"""The recorded case in sight: its peak, measured beside predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmprof.core.events import Environment, MemoryTimeline, Predicted
+from llmprof.core.predict.event import predicted
+from llmprof.core.results import CaseState
+from llmprof.core.text import clean
+from llmprof.tui.chart.plot import Row
+from llmprof.tui.format import size
+from llmprof.tui.widgets.canvas import Canvas, row_length
+
+NOTABLE_PERCENT = 1.0  # predictions are expected to be nearer than this
+
+
+def prediction_of(state: CaseState) -> Predicted | None:
+    """What was predicted before the run, or what the closed form says of a card now."""
+    if state.predicted is not None:
+        return state.predicted
+    where: Environment | None = state.environment
+    on_card = where is not None and where.device.startswith("cuda")
+    return predicted(
+        state.index,
+        state.case,
+        capability=where.capability if where is not None and on_card else None,
+        free_bytes=where.memory_free_bytes if where is not None and on_card else None,
+    )
+
+
+class MemoryStatus(Canvas):
+    """Two lines at most: the case; peak, phase, prediction and what the allocator adds."""
+
+    DEFAULT_CSS = """
+    MemoryStatus { height: 2; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="memory-status")
+        self._state: CaseState | None = None
+        self._said: Predicted | None = None
+        self._place = ""
+
+    def show(self, state: CaseState | None, said: Predicted | None, place: str) -> None:
+        """Take a case, its prediction, and which of how many it is."""
+        self._state, self._said, self._place = state, said, place
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """What does not fit is left off from the right."""
+        state = self._state
+        event = state.memory_timeline if state is not None else None
+        if state is None or event is None:
+            return []
+        first: list[Row] = [[(clean(state.case.label, 120), "title")]]
+        if event.overflow:
+            first.append([("the recorder was full: levels are too low", "bad")])
+        first.append([(self._place, "muted")])
+        return [_fit(first, width), _fit(self._figures(event), width)]
+
+    def _figures(self, event: MemoryTimeline) -> list[Row]:
+        top = max(event.phases, key=lambda phase: phase.peak_bytes, default=None)
+        parts: list[Row] = [[("peak ", "muted"), (size(event.peak_bytes), "title")]]
+        if top is not None:
+            parts[0].append((f" in {clean(top.phase, 20)}", "muted"))
+        parts.append(self._predicted(event))
+        if event.allocated_peak_bytes is not None:
+            slack = event.allocated_peak_bytes - event.peak_bytes
+            parts.append([(f"block slack {size(slack)}", "muted")])
+        if event.reserved_bytes is not None:
+            parts.append([(f"reserved {size(event.reserved_bytes)}", "muted")])
+        return parts
+
+    def _predicted(self, event: MemoryTimeline) -> Row:
+        said = self._said
+        if said is None:
+            return [("no prediction for this case", "muted")]
+        if event.source != "cuda allocator":
+            return [("no card here; on one, predicted ", "muted"),
+                    (size(said.requested_bytes), "text")]  # fmt: skip
+        error = 100 * (said.requested_bytes / event.peak_bytes - 1) if event.peak_bytes else 0.0
+        near = abs(error) < NOTABLE_PERCENT
+        return [
+            ("predicted ", "muted"),
+            (size(said.requested_bytes), "text"),
+            (f" {error:+.2f} %", "good" if near else "warn"),
+        ]
+
+
+def _fit(parts: Sequence[Row], width: int) -> Row:
+    row: Row = []
+    for part in parts:
+        gap: Row = [("   ", "")] if row else []
+        if row_length([*row, *gap, *part]) <= width:
+            row += [*gap, *part]
+    return row
