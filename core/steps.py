@@ -17,10 +17,10 @@ _NAN = math.nan
 class StepColumns:
     """Append-only; rows already written never change, so views share the arrays."""
 
-    __slots__ = ("allocated", "device", "host", "index", "loss", "start_ns", "total", "wall")
+    __slots__ = ("allocated", "device", "host", "length", "loss", "start_ns", "total", "wall")
 
     def __init__(self) -> None:
-        self.index = array("l")
+        self.length = 0  # whole rows: a step's index is its position
         self.start_ns = array("q")
         self.wall = array("d")
         self.total = array("d")
@@ -30,7 +30,7 @@ class StepColumns:
         self.host = tuple(array("f") for _ in PHASES)
 
     def __len__(self) -> int:
-        return len(self.index)
+        return self.length
 
     def append(self, step: StepDone) -> None:
         """Take one step; tuples shorter than spec.PHASES are filled with unknowns."""
@@ -43,11 +43,11 @@ class StepColumns:
             for position, column in enumerate(columns):
                 value = values[position] if position < len(values) else None
                 column.append(_NAN if value is None else value)
-        self.index.append(step.index)  # last: its length is the number of whole rows
+        self.length += 1
 
     def view(self) -> StepsView:
         """The rows so far."""
-        return StepsView(self, len(self.index))
+        return StepsView(self, self.length)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class StepsView:
         at = position % self._length
         c = self._columns
         return StepRow(
-            index=c.index[at],
+            index=at,
             start_ns=c.start_ns[at],
             wall_ms=c.wall[at],
             total_ms=c.total[at],
