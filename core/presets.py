@@ -67,8 +67,8 @@ def _models_from(text: str, source: str) -> dict[str, ModelShape]:
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise SpecError(f"preset file {source}: {clean(name, 60)!r} is not a table")
-        safe = clean(name, 60)
-        if safe == "all" or "," in safe or safe.endswith("+") or not safe:
+        safe = clean(name, 200)
+        if safe == "all" or "," in safe or "+" in safe or not safe:
             raise SpecError(f"preset file {source}: {safe!r} cannot be the name of a model")
         unknown = set(table) - set(ModelShape.__struct_fields__)
         if unknown:

@@ -12,7 +12,13 @@ from typing import Any
 
 import msgspec
 
-from llmprof.core.experiments import DEFAULT, build_experiment
+from llmprof.core.experiments import (
+    DEFAULT,
+    SMOKE,
+    build_experiment,
+    is_attention,
+    load_experiments,
+)
 from llmprof.core.runs import default_home
 from llmprof.core.spec import (
     Attention,
@@ -28,11 +34,26 @@ from llmprof.core.text import clean
 MOST_CASES = 2000
 BUDGET: dict[str, Any] = {"cpu_budget_s": None}  # sizes that were ticked are measured
 _LARGEST = 10**7
+_OPTIONS = (
+    ("--model-size", "models"),
+    ("--mode", "modes"),
+    ("--context-length", "context_lengths"),
+    ("--batch-size", "batch_sizes"),
+    ("--warmup-steps", "warmup_steps"),
+    ("--measure-steps", "measure_steps"),
+    ("--precision", "precisions"),
+    ("--attention", "attentions"),
+    ("--optimizer", "optimizers"),
+)
+_ALWAYS = 6  # of the default experiment's options, those that are always written
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """The form as it stands: ticked names and typed texts."""
 
+    experiment: str = DEFAULT
+    smoke: bool = False  # the experiment's own small sizes in place of the form's
+    card: str = ""  # for which memory is predicted; empty: the one that is there
     models: tuple[str, ...] = ("small",)
     modes: tuple[Mode, ...] = ("train",)
     precisions: tuple[Precision, ...] = ("fp32",)
@@ -51,6 +72,7 @@ class Checked:
     experiment: Experiment | None
     cases: int
     errors: dict[str, str]
+    smoke: bool = False
 
     @property
     def message(self) -> str:
@@ -68,6 +90,8 @@ NUMBERS = (
 
 def check(choices: Choices, models: dict[str, ModelShape]) -> Checked:
     """The experiment that the form describes, or its errors by field."""
+    if choices.smoke:
+        return _build(choices, {})
     errors: dict[str, str] = {}
     numbers: dict[str, tuple[int, ...]] = {}
     for field, label, least, many in NUMBERS:
@@ -76,7 +100,8 @@ def check(choices: Choices, models: dict[str, ModelShape]) -> Checked:
         except ValueError as error:
             errors[field] = str(error)
     shapes = tuple(models[name] for name in choices.models if name in models)
-    if not shapes:
+    own_shapes = is_attention(choices.experiment)  # widths of the experiment, no models
+    if not shapes and not own_shapes:
         errors["models"] = "tick at least one model"
     for field in ("modes", "precisions", "attentions", "optimizers"):
         if not getattr(choices, field):
@@ -84,7 +109,6 @@ def check(choices: Choices, models: dict[str, ModelShape]) -> Checked:
     if errors:
         return Checked(None, 0, errors)
     axes: dict[str, Any] = {
-        "models": shapes,
         "modes": choices.modes,
         "precisions": choices.precisions,
         "attentions": choices.attentions,
@@ -93,16 +117,70 @@ def check(choices: Choices, models: dict[str, ModelShape]) -> Checked:
         "batch_sizes": numbers["batch"],
         "warmup_steps": numbers["warmup"],
     }
+    if not own_shapes:
+        axes["models"] = shapes
     size = math.prod(len(axis) for axis in axes.values())
     if size > MOST_CASES:
         return Checked(None, size, {"models": f"{size:,} cases are too many; {MOST_CASES:,} go"})
+    return _build(choices, axes | {"measure_steps": numbers["steps"][0]})
+
+
+def _build(choices: Choices, axes: dict[str, Any]) -> Checked:
+    """The chosen experiment with the axes in which the form differs from it."""
+    name, smoke = choices.experiment, choices.smoke
     try:
-        experiment = build_experiment(
-            DEFAULT, axes | BUDGET | {"measure_steps": numbers["steps"][0]}
-        )
+        own = build_experiment(name, {}, smoke=smoke)
+        changed = {axis: value for axis, value in axes.items() if value != getattr(own, axis)}
+        if "models" in changed:
+            changed |= BUDGET
+        experiment = build_experiment(name, changed, smoke=smoke)
     except SpecError as error:
-        return Checked(None, 0, {"models": clean(str(error))})
-    return Checked(experiment, len(experiment.cases()), {})
+        return Checked(None, 0, {"experiment": clean(str(error))})
+    return Checked(experiment, len(experiment.cases()), {}, smoke)
+
+
+def choose_experiment(
+    choices: Choices, name: str, models: dict[str, ModelShape], *, smoke: bool = False
+) -> Choices:
+    """The form filled in as an experiment has it; what it does not say stays."""
+    try:
+        own = build_experiment(name, {})
+    except SpecError:
+        return msgspec.structs.replace(choices, experiment=name, smoke=smoke)
+    ticked = tuple(model.name for model in own.models if models.get(model.name) == model)
+    return msgspec.structs.replace(
+        choices,
+        experiment=name,
+        smoke=smoke,
+        models=ticked or choices.models,
+        modes=own.modes,
+        precisions=own.precisions,
+        attentions=own.attentions,
+        optimizers=own.optimizers,
+        context=_listed(own.context_lengths),
+        batch=_listed(own.batch_sizes),
+        warmup=_listed(own.warmup_steps),
+        steps=str(own.measure_steps),
+    )
+
+
+def experiments() -> dict[str, tuple[str, bool]]:
+    """Title of every experiment by name, and whether it has smoke sizes.
+
+    Only the default one where the user's file cannot be read.
+    """
+    try:
+        known = load_experiments()
+    except SpecError:
+        known = {DEFAULT: {}}
+    return {
+        clean(name, 40): (clean(str(fields.get("title", "")), 120), SMOKE in fields)
+        for name, fields in known.items()
+    }
+
+
+def _listed(values: tuple[int, ...]) -> str:
+    return ",".join(map(str, values))
 
 
 def parse_numbers(text: str, label: str, least: int, many: bool) -> tuple[int, ...]:
@@ -123,29 +201,27 @@ def parse_numbers(text: str, label: str, least: int, many: bool) -> tuple[int, .
     return tuple(numbers)
 
 
-def command(experiment: Experiment) -> tuple[str, ...]:
-    """The command line that runs the same experiment without a screen."""
-    options: list[tuple[str, tuple[object, ...], tuple[object, ...]]] = [
-        ("--model-size", tuple(model.name for model in experiment.models), ()),
-        ("--mode", experiment.modes, ()),
-        ("--context-length", experiment.context_lengths, ()),
-        ("--batch-size", experiment.batch_sizes, ()),
-        ("--warmup-steps", experiment.warmup_steps, ()),
-        ("--measure-steps", (experiment.measure_steps,), ()),
-        ("--precision", experiment.precisions, ("fp32",)),
-        ("--attention", experiment.attentions, ("naive",)),
-        ("--optimizer", experiment.optimizers, ("foreach",)),
-    ]
-    words = ["llmprof", "run"]
-    for name, values, default in options:
-        if values != default:
-            words += [name, ",".join(str(value) for value in values)]
+def command(experiment: Experiment, *, smoke: bool = False) -> tuple[str, ...]:
+    """The command line that runs the same experiment without a screen.
+
+    Of a named experiment it says what differs; of the default one also the sizes as they are.
+    """
+    name = experiment.name
+    words = ["llmprof", "run"] if name == DEFAULT else ["llmprof", "run", name]
+    if smoke:
+        return (*words, "--smoke")
+    own = build_experiment(name, {})
+    for at, (option, field) in enumerate(_OPTIONS):
+        values = getattr(experiment, field)
+        if values != getattr(own, field) or (name == DEFAULT and at < _ALWAYS):
+            listed = values if isinstance(values, tuple) else (values,)
+            words += [option, ",".join(getattr(v, "name", str(v)) for v in listed)]
     return tuple(words)
 
 
-def command_line(experiment: Experiment) -> str:
+def command_line(experiment: Experiment, *, smoke: bool = False) -> str:
     """The same as one line for a shell."""
-    return shlex.join(command(experiment))
+    return shlex.join(command(experiment, smoke=smoke))
 
 
 def memory_file() -> Path:
@@ -161,7 +237,15 @@ def recall(models: dict[str, ModelShape], path: Path | None = None) -> Choices:
         return Choices()
     known = tuple(name for name in choices.models if name in models)
     texts = {field: clean(getattr(choices, field), 40) for field, *_ in NUMBERS}
-    return msgspec.structs.replace(choices, models=known or Choices().models, **texts)
+    there = choices.experiment in experiments()
+    return msgspec.structs.replace(
+        choices,
+        models=known or Choices().models,
+        experiment=choices.experiment if there else DEFAULT,
+        smoke=choices.smoke and there,
+        card=clean(choices.card, 40),
+        **texts,
+    )
 
 
 def remember(choices: Choices, path: Path | None = None) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from llmprof.core.experiments import build_experiment
-from llmprof.core.spec import Experiment, ModelShape, SpecError
-from llmprof.core.text import clean
-from llmprof.tui.choices import BUDGET, Choices, check, command
+import msgspec
+
+from llmprof.core.spec import Experiment, ModelShape
+from llmprof.tui.choices import Choices, check, choose_experiment, command
 
 NAME = "memory"
-_STEPS = ("--warmup-steps", "--measure-steps")  # a recording takes its own
+_KEPT = ("models", "modes", "precisions", "attentions", "optimizers", "context", "batch", "card")
 
 
 @dataclass(frozen=True)
@@ -29,27 +29,15 @@ class MemoryPlan:
 
 
 def memory_plan(choices: Choices, models: dict[str, ModelShape]) -> MemoryPlan:
-    """The chosen models, modes, precisions and sizes, with the memory probe."""
-    checked = check(choices, models)
-    chosen = checked.experiment
-    if chosen is None:
+    """The chosen models, modes, precisions and sizes, with the memory probe.
+
+    A recording takes warm-up and steps of its own.
+    """
+    form = choose_experiment(choices, NAME, models)
+    if choices.experiment != NAME:
+        kept = {name: getattr(choices, name) for name in _KEPT}
+        form = msgspec.structs.replace(form, **kept)
+    checked = check(form, models)
+    if checked.experiment is None:
         return MemoryPlan(None, problem=checked.message)
-    axes = {
-        "models": chosen.models,
-        "modes": chosen.modes,
-        "precisions": chosen.precisions,
-        "attentions": chosen.attentions,
-        "optimizers": chosen.optimizers,
-        "context_lengths": chosen.context_lengths,
-        "batch_sizes": chosen.batch_sizes,
-    }
-    try:
-        experiment = build_experiment(NAME, axes | BUDGET)
-    except SpecError as error:
-        return MemoryPlan(None, problem=clean(str(error)))
-    words = list(command(chosen)[2:])
-    for option in _STEPS:
-        if option in words:
-            at = words.index(option)
-            del words[at : at + 2]
-    return MemoryPlan(experiment, ("llmprof", "run", NAME, *words))
+    return MemoryPlan(checked.experiment, command(checked.experiment))

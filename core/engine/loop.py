@@ -201,7 +201,9 @@ class EngineRun:
             self._fail(index, refused)
             return None
         limit = int(available_bytes() * MEMORY_SHARE) if environment.device == "cpu" else None
-        scratch = TemporaryDirectory(prefix="llmprof-", ignore_cleanup_errors=True)
+        scratch = TemporaryDirectory(
+            prefix="scratch-", dir=self._run.path, ignore_cleanup_errors=True
+        )
         kills = oom_kills()
         worker = self._start(case, index, environment.device, limit, scratch.name)
         self._journal.append(ev.CaseStarted(case=index, pid=worker.pid))

@@ -69,7 +69,7 @@ def _model_options(model: ModelShape) -> list[str]:
         known = load_models()
     except SpecError:
         known = {}
-    base = known.get(model.name) or known.get(model.name.removesuffix("+"))
+    base = known.get(model.name) or known.get(model.name.partition("+")[0])
     if base is None:
         base = next(iter(known.values()), None)
     words = ["--model-size", base.name if base else model.name]

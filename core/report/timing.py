@@ -53,8 +53,8 @@ def model_sizes(view: RunView) -> Table | None:
         PARAMETERS,
         Column("Counted", numeric=False),
     )
-    changed = any(name.endswith("+") for name in shapes)
-    notes = ("+ marks a preset whose dimensions were changed on the command line.",)
+    changed = any("+" in name for name in shapes)
+    notes = ("A + marks a preset whose dimensions were changed on the command line.",)
     return Table("M01", "Model sizes", columns, tuple(rows), notes if changed else ())
 
 

@@ -12,6 +12,11 @@ from llmprof.tui.widgets.canvas import Canvas, row_length
 from llmprof.tui.widgets.chips import LABEL_WIDTH
 
 ROLES: dict[Verdict, str] = {"fits": "good", "too close to say": "warn", "does not fit": "bad"}
+_WORDS: tuple[tuple[Verdict, str], ...] = (
+    ("does not fit", "do not fit"),
+    ("too close to say", "too close to say"),
+    ("fits", "fit"),
+)
 _GIB = 1 << 30
 
 
@@ -84,8 +89,7 @@ def _verdicts(forecast: Forecast) -> Row:
     if not forecast.counted:
         return [(f"{len(forecast.needs)} of {forecast.ticked} cases predicted so far", "muted")]
     row: Row = []
-    for wanted, word in (("does not fit", "do not fit"), ("too close to say", "too close to say"),
-                         ("fits", "fit")):  # fmt: skip
+    for wanted, word in _WORDS:
         number = forecast.count(wanted)
         if number:
             every = number == forecast.ticked

@@ -6,9 +6,10 @@ import argparse
 import sys
 
 from llmprof.cli.exits import CRASHED, OK, UserError
-from llmprof.cli.options import add_export_option, device
+from llmprof.cli.options import add_export_option
 from llmprof.cli.output import deliver
 from llmprof.cli.run import finish, measure, plan_of, require_torch
+from llmprof.cli.types import device
 from llmprof.core.calibration import calibration_experiment, save_ceilings
 from llmprof.core.report import ExportError, check_writable
 from llmprof.core.runs import RunStore

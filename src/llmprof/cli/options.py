@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from llmprof.cli.exits import UserError
+from llmprof.cli.types import (
+    AUTO,
+    automatic,
+    device,
+    listed,
+    one_of,
+    percent,
+    positive,
+    seconds,
+    whole,
+)
 from llmprof.core.experiments import DEFAULT, build_experiment, is_attention
 from llmprof.core.presets import select_models
 from llmprof.core.spec import (
@@ -28,15 +37,22 @@ from llmprof.core.spec import (
     SpecError,
 )
 
-T = TypeVar("T")
-AUTO = "auto"
 EAGER = "none"  # of --compile
 DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
-_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 def add_case_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options that choose cases; comma lists make a grid."""
+    _add_what(parser)
+    _add_how_long(parser)
+    shape = parser.add_argument_group("change the model's dimensions")
+    for name in DIMENSIONS:
+        shape.add_argument(f"--{name.replace('_', '-')}", type=listed(whole), metavar="N")
+    _add_profile(parser)
+    _add_limits(parser)
+
+
+def _add_what(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to measure (comma lists make a grid)")
     add = group.add_argument
     add(
@@ -80,6 +96,13 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="only these of the experiment's variants, by label: baseline,SDPA",
     )
+    add("--smoke", action="store_true", help="the experiment's small sizes, for a try on a CPU")
+    add("--device", type=device, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)")
+    add("--seed", type=whole, metavar="N", help="of weights and tokens (0)")
+
+
+def _add_how_long(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("how many steps").add_argument
     add(
         "--warmup-steps",
         type=automatic(listed(whole)),
@@ -103,12 +126,9 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="alternate the steps of cases that differ only in switches, so that drift hits all",
     )
-    add("--smoke", action="store_true", help="the experiment's small sizes, for a try on a CPU")
-    add("--device", type=device, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)")
-    add("--seed", type=whole, metavar="N", help="of weights and tokens (0)")
-    shape = parser.add_argument_group("change the model's dimensions")
-    for name in DIMENSIONS:
-        shape.add_argument(f"--{name.replace('_', '-')}", type=listed(whole), metavar="N")
+
+
+def _add_profile(parser: argparse.ArgumentParser) -> None:
     profile = parser.add_argument_group("kernel profiles")
     profile.add_argument(
         "--profile-steps", type=whole, metavar="N", help="steps under the profiler (3)"
@@ -120,6 +140,9 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
         "--chrome-trace", action="store_true", help="keep a trace for Perfetto in the run's folder"
     )
     profile.add_argument("--nvtx", action="store_true", help="NVTX ranges, to run under Nsight")
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--peak-tflops",
@@ -204,85 +227,19 @@ def _models(args: argparse.Namespace, experiment: str) -> dict[str, Any]:
         return {}
     models = select_models(args.model_size or ["small"])
     grid = itertools.product(*changes.values())
+    varied = {name for name, values in changes.items() if len(values) > 1}
     return {
         "models": [
-            _changed(model, dict(zip(changes, values, strict=True)))
+            _changed(model, dict(zip(changes, values, strict=True)), varied)
             for values in grid
             for model in models
         ]
     }
 
 
-def _changed(model: ModelShape, changes: dict[str, int]) -> ModelShape:
+def _changed(model: ModelShape, changes: dict[str, int], varied: set[str]) -> ModelShape:
+    """A model of other dimensions, marked so; those that the grid varies stand in its name."""
     if not changes:
         return model
-    return msgspec.structs.replace(model, **changes, name=f"{model.name}+")
-
-
-def listed(item: Callable[[str], T]) -> Callable[[str], list[T]]:
-    """An argparse type: a comma list of items, without repeats."""
-
-    def parse(text: str) -> list[T]:
-        parts = [part.strip() for part in text.split(",")]
-        if not all(parts):
-            raise argparse.ArgumentTypeError(f"{text!r} has an empty item")
-        return list(dict.fromkeys(item(part) for part in parts))
-
-    return parse
-
-
-def automatic(item: Callable[[str], T]) -> Callable[[str], T | str]:
-    """An argparse type: an item, or the word auto."""
-    return lambda text: AUTO if text == AUTO else item(text)
-
-
-def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
-    """An argparse type: one of some words."""
-
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
-        return text
-
-    return parse
-
-
-def whole(text: str) -> int:
-    """An argparse type: a whole number that is not negative, digits only."""
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up to 10 million")
-    return int(text)
-
-
-def percent(text: str) -> float:
-    """An argparse type: a positive number of percent, with or without the sign."""
-    return positive(text.removesuffix("%").strip())
-
-
-def positive(text: str) -> float:
-    """An argparse type: a positive number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return value
-
-
-def seconds(text: str) -> float:
-    """An argparse type: a positive number of seconds."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return value
-
-
-def device(text: str) -> str:
-    """An argparse type: the name of a device."""
-    if not _DEVICE.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not auto, cpu, cuda or cuda:N")
-    return text
+    apart = "".join(f" {name}={changes[name]}" for name in changes if name in varied)
+    return msgspec.structs.replace(model, **changes, name=f"{model.name}+{apart}")

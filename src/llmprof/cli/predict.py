@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from llmprof.cli.exits import OK, UserError
-from llmprof.cli.options import add_case_options, experiment_from, listed
+from llmprof.cli.options import add_case_options, experiment_from
+from llmprof.cli.types import listed
 from llmprof.core.cards import find_card, match_device
 from llmprof.core.devices.process import SamplerProcess
 from llmprof.core.devices.watch import Watch

@@ -1,0 +1,81 @@
+"""Argument types: text of the command line to values, or one line that says what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+AUTO = "auto"
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+
+
+def listed(item: Callable[[str], T]) -> Callable[[str], list[T]]:
+    """An argparse type: a comma list of items, without repeats."""
+
+    def parse(text: str) -> list[T]:
+        parts = [part.strip() for part in text.split(",")]
+        if not all(parts):
+            raise argparse.ArgumentTypeError(f"{text!r} has an empty item")
+        return list(dict.fromkeys(item(part) for part in parts))
+
+    return parse
+
+
+def automatic(item: Callable[[str], T]) -> Callable[[str], T | str]:
+    """An argparse type: an item, or the word auto."""
+    return lambda text: AUTO if text == AUTO else item(text)
+
+
+def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    """An argparse type: one of some words."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def whole(text: str) -> int:
+    """An argparse type: a whole number that is not negative, digits only."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up to 10 million")
+    return int(text)
+
+
+def percent(text: str) -> float:
+    """An argparse type: a positive number of percent, with or without the sign."""
+    return positive(text.removesuffix("%").strip())
+
+
+def positive(text: str) -> float:
+    """An argparse type: a positive number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
+def seconds(text: str) -> float:
+    """An argparse type: a positive number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
+
+
+def device(text: str) -> str:
+    """An argparse type: the name of a device."""
+    if not _DEVICE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not auto, cpu, cuda or cuda:N")
+    return text
