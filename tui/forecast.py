@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,7 +13,7 @@ from llmprof.core.cards import load_cards, match_device
 from llmprof.core.events import Environment
 from llmprof.core.predict.fits import Room, Verdict, needed_bytes, room_of, verdict
 from llmprof.core.predict.memory import HOPPER, MemoryPrediction, Unpredictable, predict
-from llmprof.core.spec import Case
+from llmprof.core.spec import Case, Experiment, ModelShape, SpecError
 from llmprof.core.text import clean
 
 DEFAULT_CARD = "H100-80GB"
@@ -70,6 +70,17 @@ def card_of(environment: Environment | None) -> CardChoice | None:
     taken = 0 if free is None else max(0, total - free)
     name = clean(environment.device_name, 40)
     return CardChoice(Room(name, total, capability, taken), here=True)
+
+
+def every_model(experiment: Experiment, models: Mapping[str, ModelShape]) -> list[Case]:
+    """The cases that an experiment would have with the models that it leaves out."""
+    if experiment.probe == "attention":
+        return []
+    left = tuple(model for model in models.values() if model not in experiment.models)
+    try:
+        return list(msgspec.structs.replace(experiment, models=left).cases()) if left else []
+    except SpecError:  # a model that cannot have this context or these heads
+        return []
 
 
 class Forecast:

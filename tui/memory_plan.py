@@ -33,10 +33,10 @@ def memory_plan(choices: Choices, models: dict[str, ModelShape]) -> MemoryPlan:
 
     A recording takes warm-up and steps of its own.
     """
-    form = choose_experiment(choices, NAME, models)
+    form = msgspec.structs.replace(choices, smoke=False)
     if choices.experiment != NAME:
         kept = {name: getattr(choices, name) for name in _KEPT}
-        form = msgspec.structs.replace(form, **kept)
+        form = msgspec.structs.replace(choose_experiment(choices, NAME, models), **kept)
     checked = check(form, models)
     if checked.experiment is None:
         return MemoryPlan(None, problem=checked.message)

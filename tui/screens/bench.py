@@ -201,7 +201,8 @@ class BenchView(View):
             self.notify(checked.message, severity="error", markup=False)
             self.show_setup(True)
             return
-        if self.llmprof.start_run(checked.experiment, command(checked.experiment)):
+        words = command(checked.experiment, smoke=checked.smoke)
+        if self.llmprof.start_run(checked.experiment, words):
             remember(pane.choices)
             self.show_setup(False)
 
@@ -243,7 +244,7 @@ class BenchView(View):
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
             return
-        line = command_line(checked.experiment)
+        line = command_line(checked.experiment, smoke=checked.smoke)
         self.app.copy_to_clipboard(line)
         self.notify(self.llmprof.look.text(line), title="Copied", markup=False)
 

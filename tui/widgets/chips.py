@@ -74,6 +74,11 @@ class Chips(Canvas, can_focus=True):
             row += [(f"{look.on if chosen else look.off} {self.options[at]}", role), ("  ", "")]
         return [lines[y] for y in sorted(lines)]
 
+    def put(self, chosen: Sequence[str]) -> None:
+        """Show other choices without telling anybody."""
+        self.chosen = tuple(o for o in self.options if o in chosen)
+        self.repaint()
+
     def choose(self, chosen: Sequence[str]) -> None:
         """Choose exactly these; an empty choice is not taken."""
         ordered = tuple(o for o in self.options if o in chosen)

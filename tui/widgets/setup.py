@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 from textual.app import ComposeResult
@@ -10,13 +11,31 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input
 
-from llmprof.core.spec import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS, ModelShape
+from llmprof.core.spec import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS, ModelShape, SpecError
 from llmprof.tui.chart.plot import Row
-from llmprof.tui.choices import NUMBERS, Checked, Choices, check, command_line
+from llmprof.tui.choices import (
+    NUMBERS,
+    Checked,
+    Choices,
+    check,
+    choose_experiment,
+    command_line,
+    experiments,
+)
+from llmprof.tui.forecast import (
+    DEFAULT_CARD,
+    CardChoice,
+    Forecast,
+    card_names,
+    every_model,
+    named_card,
+)
 from llmprof.tui.format import count
 from llmprof.tui.widgets.canvas import Canvas, heading
 from llmprof.tui.widgets.chips import Chips
 from llmprof.tui.widgets.field import Field, FormInput
+from llmprof.tui.widgets.fits import ROLES, FitsBar
+from llmprof.tui.widgets.picker import Picker
 from llmprof.tui.widgets.ticks import Option, Ticks
 
 _CHIPS = (
@@ -25,7 +44,11 @@ _CHIPS = (
     ("attentions", "Attention", ATTENTIONS),
     ("optimizers", "Optimizer", OPTIMIZERS),
 )
+SLICE_S = 0.03  # of forecasting before the screen has its turn
 _HINTS = {"context": "128,256", "batch": "4", "warmup": "5", "steps": "10"}
+
+
+AUTOMATIC = "this card"
 
 
 class Title(Canvas):
@@ -48,7 +71,7 @@ class Equivalent(Canvas):
     """The command that does the same, or what is wrong with the form."""
 
     DEFAULT_CSS = """
-    Equivalent { height: auto; min-height: 4; }
+    Equivalent { height: auto; min-height: 3; }
     """
 
     def __init__(self) -> None:
@@ -56,22 +79,23 @@ class Equivalent(Canvas):
         self.checked = Checked(None, 0, {})
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """Heading, command, one line for what comes next."""
-        return max(4, 2 + len(self._wrapped(max(10, width))))
+        """Heading and command."""
+        return max(3, 1 + len(self._wrapped(max(10, width))))
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Command and number of cases, or the error."""
         look, checked = self.look, self.checked
         copy: Row = [("c", "key"), (" copy", "muted")]
-        rows: list[Row] = [heading(look, width, "Command", right=copy)]
         if checked.experiment is None:
-            return [*rows, [(look.text(checked.message), "bad")]]
-        rows += [[(line, "text")] for line in self._wrapped(width)]
+            return [
+                heading(look, width, "Command", right=copy), [(look.text(checked.message), "bad")]
+            ]  # fmt: skip
         noun = "case" if checked.cases == 1 else "cases"
-        rows.append(
-            [("r", "key"), (f" runs {checked.cases} {noun}, each in a fresh process", "muted")]
-        )
-        return rows
+        runs: Row = [("r", "key"), (f" runs {checked.cases} {noun}  ", "muted")]
+        return [
+            heading(look, width, "Command", right=[*runs, *copy]),
+            *([(line, "text")] for line in self._wrapped(width)),
+        ]
 
     def show(self, checked: Checked) -> None:
         """Take a checked form."""
@@ -85,7 +109,8 @@ class Equivalent(Canvas):
         if self.checked.experiment is None:
             return [""]
         lines = [""]
-        head, *options = command_line(self.checked.experiment).split(" --")
+        line = command_line(self.checked.experiment, smoke=self.checked.smoke)
+        head, *options = line.split(" --")
         for word in (head, *(f"--{option}" for option in options)):
             if lines[-1] and len(lines[-1]) + len(word) + 3 > width:
                 lines[-1] += " \\"
@@ -118,6 +143,9 @@ class SetupPane(VerticalScroll, can_focus=False):
         super().__init__(id="setup")
         self.models = models
         self.choices = choices
+        self._known = experiments()
+        self._here: CardChoice | None = None
+        self._prediction: Forecast | None = None
 
     @property
     def checked(self) -> Checked:
@@ -126,20 +154,41 @@ class SetupPane(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         """The form from top to bottom."""
+        yield self._experiment_picker()
         yield Title("Models", "space ticks, a ticks all")
         yield Ticks([_option(m) for m in self.models.values()], self.choices.models, id="models")
-        yield Title("Measure", "space adds, enter chooses one")
         for name, label, options in _CHIPS:
             yield Chips(label, options, getattr(self.choices, name), id=name)
         for pair in (NUMBERS[:2], NUMBERS[2:]):
             with Horizontal(classes="pair"):
                 for name, label, _, _ in pair:
                     yield Field(label, getattr(self.choices, name), _HINTS[name], id=name)
+        yield self._card_picker()
+        yield FitsBar()
         yield Equivalent()
 
     def on_mount(self) -> None:
         """Say what the form means."""
-        self.query_one(Equivalent).show(self.checked)
+        self._say(self.checked)
+
+    def show_card(self, card: CardChoice | None) -> None:
+        """Take the card that is there, None where there is none or it is not known yet."""
+        if card != self._here:
+            self._here = card
+            self._say(self.checked)
+
+    def on_picker_changed(self, message: Picker.Changed) -> None:
+        """Another experiment fills in the form; another card, another forecast."""
+        message.stop()
+        picker = message.picker
+        if picker.id == "card":
+            at_home = picker.chosen == AUTOMATIC
+            self._change(card="" if at_home else picker.chosen)
+        elif picker.chosen != self.choices.experiment:
+            filled = choose_experiment(self.choices, picker.chosen, self.models)
+            self._put(filled)
+        else:
+            self._change(smoke=picker.on)
 
     def on_ticks_changed(self, message: Ticks.Changed) -> None:
         """Other models."""
@@ -165,15 +214,75 @@ class SetupPane(VerticalScroll, can_focus=False):
         """Put the cursor on the models."""
         self.query_one(Ticks).focus()
 
+    def _experiment_picker(self) -> Picker:
+        picker = Picker("Experiment", list(self._known), self.choices.experiment,
+                        id="experiment", switch="smoke")  # fmt: skip
+        picker.on = self.choices.smoke
+        return picker
+
+    def _card_picker(self) -> Picker:
+        try:
+            names = card_names()
+        except SpecError:
+            names = ()
+        return Picker("Memory", (AUTOMATIC, *names), self.choices.card or AUTOMATIC, id="card")
+
+    def _put(self, choices: Choices) -> None:
+        """Show other choices all over the form."""
+        self.choices = choices
+        self.query_one(Ticks).put(choices.models)
+        for chips in self.query(Chips):
+            chips.put(getattr(choices, str(chips.id)))
+        for field in self.query(FormInput):
+            field.value = getattr(choices, str(field.id))
+        self._changed()
+
+    def _say(self, checked: Checked) -> None:
+        """Command, note of the experiment, forecast."""
+        self.query_one(Equivalent).show(checked)
+        picker = self.query_one("#experiment", Picker)
+        title, small = self._known.get(self.choices.experiment, ("", False))
+        picker.can_switch, picker.on, picker.note = small, self.choices.smoke, title
+        picker.repaint()
+        self._forecast(checked)
+
+    def _forecast(self, checked: Checked) -> None:
+        """Predict what the cases need, a slice at once, so that no key waits for it."""
+        card = named_card(self.choices.card) or self._here or named_card(DEFAULT_CARD)
+        picker = self.query_one("#card", Picker)
+        picker.note = _note_of(card, self._here)
+        picker.repaint()
+        if card is None or checked.experiment is None:
+            self._prediction = None
+            self.query_one(FitsBar).show(None)
+            self.query_one(Ticks).mark({})
+            return
+        ticked = checked.experiment.cases()
+        others = () if checked.smoke else every_model(checked.experiment, self.models)
+        self._prediction = Forecast(card, ticked, others)
+        self._go_on(self._prediction)
+
+    def _go_on(self, forecast: Forecast) -> None:
+        if forecast is not self._prediction:
+            return  # the form says something else by now
+        if not forecast.work(SLICE_S):
+            self.set_timer(SLICE_S, partial(self._go_on, forecast))
+        self.query_one(FitsBar).show(forecast, "the closed form knows whole models only")
+        marks = {name: (f"{said} ", ROLES[said]) for name, said in forecast.by_model.items()}
+        self.query_one(Ticks).mark(marks)
+
     def _change(self, **changes: object) -> None:
         choices = msgspec.structs.replace(self.choices, **changes)
         if choices == self.choices:
             return
         self.choices = choices
+        self._changed()
+
+    def _changed(self) -> None:
         checked = self.checked
         for field in self.query(FormInput):
             field.set_class(field.id in checked.errors, "-invalid")
-        self.query_one(Equivalent).show(checked)
+        self._say(checked)
         self.post_message(self.Changed(self.choices, checked))
 
 
@@ -181,3 +290,12 @@ def _option(model: ModelShape) -> Option:
     note = f"{count(model.parameters):>6} · {model.num_layers:>2} layers · d {model.d_model}"
     edition = f" ({model.edition})" if "xl" in model.name and model.edition else ""
     return Option(model.name, note + edition)
+
+
+def _note_of(card: CardChoice | None, here: CardChoice | None) -> str:
+    """Which card a forecast is for."""
+    if card is None:
+        return "no card is known"
+    if card.here:
+        return card.name
+    return "" if here is not None else f"no card here: {card.name} assumed"

@@ -53,6 +53,7 @@ class Ticks(Canvas, can_focus=True):
         super().__init__(id=id)
         self.options = tuple(options)
         self.chosen = tuple(o.value for o in options if o.value in chosen)
+        self.marks: dict[str, tuple[str, str]] = {}  # text and role at the right end, by value
         self._at = next((n for n, o in enumerate(options) if o.value in chosen), 0)
 
     def get_content_height(self, *_: object) -> int:
@@ -75,8 +76,22 @@ class Ticks(Canvas, can_focus=True):
                 (f"  {look.text(option.note)}", f"muted{back}"),
             ]
             length = sum(len(text) for text, _ in row)
-            rows.append([*row, (" " * max(0, width - length), back.lstrip("+"))])
+            text, role = self.marks.get(option.value, ("", "muted"))
+            text = text if length + len(text) < width else ""
+            rest = " " * max(0, width - length - len(text))
+            rows.append([*row, (rest, back.lstrip("+")), (text, f"{role}{back}")])
         return rows
+
+    def mark(self, marks: dict[str, tuple[str, str]]) -> None:
+        """Say something about options at the right end of their lines."""
+        if marks != self.marks:
+            self.marks = marks
+            self.repaint()
+
+    def put(self, chosen: Sequence[str]) -> None:
+        """Show other ticks without telling anybody."""
+        self.chosen = tuple(o.value for o in self.options if o.value in chosen)
+        self.repaint()
 
     def choose(self, chosen: Sequence[str]) -> None:
         """Tick exactly these."""

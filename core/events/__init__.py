@@ -1,0 +1,159 @@
+"""What can be observed: one frozen struct a kind; the journal is a list of these.
+
+Times named t and *_ns are CLOCK_MONOTONIC nanoseconds of the writing machine, durations are
+milliseconds, sizes are bytes. A figure that is not known, or that torch reported as NaN or
+infinite, is None; where a reason is known it stands beside it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from llmprof.core.events.base import SCHEMA, Bytes, Count, Event, Ms, Ns
+from llmprof.core.events.case import (
+    Calibrated,
+    CaseDone,
+    CaseFailed,
+    CaseStarted,
+    Failure,
+    FailureKind,
+    ModelBuilt,
+    Observed,
+    Parked,
+    StepDone,
+)
+from llmprof.core.events.devices import (
+    CardProcess,
+    CardSample,
+    DeviceSample,
+    HostSample,
+    Metric,
+    MigInstance,
+)
+from llmprof.core.events.kernels import AttentionLens, KernelTable, TimelineFacts
+from llmprof.core.events.memory import (
+    LiveAllocation,
+    MemoryEdge,
+    MemoryPhase,
+    MemoryStep,
+    MemoryTimeline,
+    Predicted,
+    SavedBytes,
+)
+from llmprof.core.events.run import (
+    Ceilings,
+    Environment,
+    Log,
+    Outcome,
+    Planned,
+    RunDone,
+    RunStarted,
+    Segment,
+)
+
+__all__ = [
+    "KINDS",
+    "SCHEMA",
+    "AnyEvent",
+    "AttentionLens",
+    "Bytes",
+    "Calibrated",
+    "CardProcess",
+    "CardSample",
+    "CaseDone",
+    "CaseFailed",
+    "CaseStarted",
+    "Ceilings",
+    "Count",
+    "DeviceSample",
+    "Environment",
+    "Event",
+    "Failure",
+    "FailureKind",
+    "HostSample",
+    "KernelTable",
+    "LiveAllocation",
+    "Log",
+    "MemoryEdge",
+    "MemoryPhase",
+    "MemoryStep",
+    "MemoryTimeline",
+    "Metric",
+    "MigInstance",
+    "ModelBuilt",
+    "Ms",
+    "Ns",
+    "Observed",
+    "Outcome",
+    "Parked",
+    "Planned",
+    "Predicted",
+    "RunDone",
+    "RunStarted",
+    "SavedBytes",
+    "Segment",
+    "StepDone",
+    "TimelineFacts",
+    "UnknownKind",
+    "decode",
+    "encode",
+]
+
+AnyEvent = (
+    Segment
+    | RunStarted
+    | Environment
+    | Planned
+    | CaseStarted
+    | ModelBuilt
+    | Observed
+    | StepDone
+    | MemoryStep
+    | Predicted
+    | MemoryTimeline
+    | DeviceSample
+    | KernelTable
+    | TimelineFacts
+    | AttentionLens
+    | Calibrated
+    | Parked
+    | CaseFailed
+    | CaseDone
+    | Log
+    | RunDone
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+class _Kind(msgspec.Struct):
+    kind: str
+
+
+_kind_decoder = msgspec.json.Decoder(_Kind)
+KINDS = frozenset(str(kind.__struct_config__.tag) for kind in Event.__subclasses__())
+
+
+class UnknownKind(ValueError):
+    """A well-formed event of a kind this version does not know."""
+
+
+def encode(event: Event) -> bytes:
+    """One journal line, newline included."""
+    return _encoder.encode(event) + b"\n"
+
+
+def decode(line: bytes) -> AnyEvent:
+    """An event from one journal line.
+
+    Raises UnknownKind for a kind of a newer version, msgspec.DecodeError for anything else
+    that is not an event.
+    """
+    try:
+        return _decoder.decode(line)
+    except msgspec.ValidationError:
+        kind = _kind_decoder.decode(line).kind
+        if kind not in KINDS:
+            raise UnknownKind(kind) from None
+        raise

@@ -1,0 +1,112 @@
+"""One case: its model, its steps, what really ran, how it ended."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from llmprof.core.events.base import Bytes, Count, Event, Ms, Ns
+from llmprof.core.events.run import Ceilings
+
+FailureKind = Literal["oom", "error", "killed", "timeout", "unsupported", "skipped"]
+
+
+class CaseStarted(Event, frozen=True, kw_only=True):
+    """A worker process took up a case."""
+
+    case: int
+    pid: int
+
+
+class ModelBuilt(Event, frozen=True, kw_only=True):
+    """The model as it was built: counted, not computed."""
+
+    case: int
+    parameters: int
+    parameter_tensors: int
+    parameter_dtypes: tuple[str, ...]
+    own_ms: float | None = None  # llmprof's own part of starting this process
+    context_ms: float | None = None
+    build_ms: float | None = None
+
+
+class Observed(Event, frozen=True, kw_only=True):
+    """What really ran, read from tensors and settings after the measured steps."""
+
+    case: int
+    logits_dtype: str | None = None
+    loss_dtype: str | None = None
+    tf32: bool | None = None
+    batch_size: int | None = None
+    context_length: int | None = None
+    attention_backend: str | None = None
+    parameters_changed: bool | None = None  # None: the mode has no optimizer
+    updates_skipped: int | None = None  # by the GradScaler, of all steps; None without one
+    qkv_gradients: bool | None = None  # None: the mode has no backward
+    recompilations: int | None = None
+    compile_ms: float | None = None  # first step of a cold compile cache, its run included
+    cpu_wait_percent: float | None = None  # of its threads' time, waiting for a core
+    alloc_retries: int | None = None  # in the measured steps: the allocator had to free and retry
+    warmup_stop: str | None = None  # why an automatic warm-up ended
+    measure_stop: str | None = None  # why automatic measuring ended; names an unmet target
+
+
+class StepDone(Event, frozen=True, kw_only=True):
+    """One step. Phase tuples follow spec.PHASES, None where the mode has no such phase.
+
+    On CUDA device_ms comes from device events at the phase edges and host_ms is the time the
+    host took to enqueue the same phase; on the CPU both are the host clock. wall_ms lies
+    between two synchronisations.
+    """
+
+    case: int
+    index: Count  # from 0, warm-up and measured steps counted apart
+    warmup: bool
+    start_ns: Ns
+    wall_ms: Ms
+    total_ms: Ms  # first phase edge to last, device clock
+    device_ms: tuple[Ms | None, ...]
+    host_ms: tuple[Ms | None, ...]
+    loss: Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)] | None = None
+    loss_reason: str | None = None  # "nan" or "inf" where the loss was no number
+    allocated_bytes: Bytes | None = None
+
+
+class Calibrated(Event, frozen=True, kw_only=True):
+    """The device's ceilings, measured by a case of the calibrate probe."""
+
+    case: int
+    ceilings: Ceilings
+
+
+class Parked(Event, frozen=True, kw_only=True):
+    """A worker of an interleaved case has ended a turn and waits for its next."""
+
+    case: int
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a case gave no figures."""
+
+    kind: FailureKind
+    message: str
+    phase: str | None = None
+    bytes_asked: int | None = None
+    predicted: bool = False  # not tried: known beforehand not to fit
+    instead: str | None = None  # what to run instead
+    exit_code: int | None = None
+    outside: bool = False  # through nothing of the case's own: a resumed run measures it
+
+
+class CaseFailed(Event, frozen=True, kw_only=True):
+    """A case ended without its figures; what was measured before stays."""
+
+    case: int
+    failure: Failure
+
+
+class CaseDone(Event, frozen=True, kw_only=True):
+    """A case ended with all its figures."""
+
+    case: int

@@ -1,0 +1,46 @@
+"""What the kernel profile of a case found; the rows are in core/kernels/rows.py."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from llmprof.core.events.base import Event
+from llmprof.core.kernels import rows as kernels
+
+
+class KernelTable(Event, frozen=True, kw_only=True):
+    """Where a profiled case's time went; times are sums over its profiled steps."""
+
+    case: int
+    source: kernels.ProfileSource  # "cuda": kernels and copies; "cpu": ops, by self time
+    steps: kernels.Count
+    rows: tuple[kernels.KernelRow, ...]
+    classes: tuple[kernels.ShareRow, ...]
+    ops: tuple[kernels.ShareRow, ...]
+    modules: tuple[kernels.ShareRow, ...]
+    gemms: tuple[kernels.GemmCount, ...]
+    launches: tuple[kernels.Launches, ...]  # empty on the CPU
+    coverage: kernels.Coverage
+    trace: str | None = None  # Chrome trace in the run's artifacts
+    notes: tuple[str, ...] = ()
+
+
+class TimelineFacts(Event, frozen=True, kw_only=True):
+    """Busy, idle and launches of a profiled case; parts begin with the whole step."""
+
+    case: int
+    source: kernels.ProfileSource
+    parts: Annotated[tuple[kernels.PhaseTimeline, ...], msgspec.Meta(min_length=1)]
+    verdict: kernels.Verdict
+    strip: kernels.StripInfo | None = None
+
+
+class AttentionLens(Event, frozen=True, kw_only=True):
+    """The attention of one layer, stage by stage."""
+
+    case: int
+    source: kernels.ProfileSource
+    layer: int  # from 0
+    rows: tuple[kernels.LensRow, ...]
