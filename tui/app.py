@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -23,20 +24,17 @@ from llmprof.tui import themes
 from llmprof.tui.chart.plot import Row
 from llmprof.tui.choices import Choices
 from llmprof.tui.driver import BACKLOG, TerminalDriver
+from llmprof.tui.ends import Ends
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.index import RunIndex
 from llmprof.tui.look import UNICODE, Look
 from llmprof.tui.monitor import Monitoring
 from llmprof.tui.palette import Palette
-from llmprof.tui.screens.ask import AskDialog, Choice
 from llmprof.tui.screens.dialog import Dialog
 from llmprof.tui.screens.view import View
 from llmprof.tui.session import Session
 from llmprof.tui.starter import CannotStart, Starter
 from llmprof.tui.views import VIEWS
-
-PATIENCE_S = 20.0  # a stopping engine gets this long before it is killed
-POLL_S = 0.1
 
 
 @dataclass
@@ -102,7 +100,7 @@ class LlmprofApp(App[None]):
         self.left_running: Run | None = None
         self.palette = Palette(self.get_css_variables(), no_color=self.no_color)
         self._listed: object = None
-        self._stopping = False
+        self.ends = Ends(self)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our variables in themes that do not have them."""
@@ -116,14 +114,13 @@ class LlmprofApp(App[None]):
         """Signals, theme, first view, timer; the engine is warmed after the first frame."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self.end_by, number)
+            loop.add_signal_handler(number, self.ends.by_signal, number)
         loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
         if self.setting.view != self.current_mode:
             self.switch_mode(self.setting.view)
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(1 / self.setting.refresh_hz, self.tick)
-        if self.setting.watch is None:
-            self.call_after_refresh(self._warm)
+        self.call_after_refresh(self._after_first_frame)
 
     def on_unmount(self) -> None:
         """Threads end, and what waits unused."""
@@ -277,74 +274,20 @@ class LlmprofApp(App[None]):
         if view is not None:
             self.call_after_refresh(view.repaint_all)
 
-    def _warm(self) -> None:
-        self.run_worker(self.session.starter.warm, thread=True, group="engine", exit_on_error=False)
+    def _after_first_frame(self) -> None:
+        if not gc.isenabled():  # the command line leaves it off until now
+            gc.freeze()  # what lives as long as the screen need not be looked at again
+            gc.enable()
+        if self.setting.watch is None:
+            warm = self.session.starter.warm
+            self.run_worker(warm, thread=True, group="engine", exit_on_error=False)
 
     # Ends
 
     async def action_quit(self) -> None:
         """Leave; asks what becomes of a run that goes on."""
-        self.leave(0)
+        self.ends.leave(0)
 
     def action_interrupt(self) -> None:
         """Ctrl+C: leave with 130, asking about a run; once more stops the run."""
-        if len(self.screen_stack) > 1 and isinstance(self.screen, AskDialog):
-            self._stop_and_exit(128 + signal.SIGINT)
-        else:
-            while len(self.screen_stack) > 1:
-                self.pop_screen()
-            self.leave(128 + signal.SIGINT)
-
-    def leave(self, code: int) -> None:
-        """End with an exit code; a run that goes on is asked about first."""
-        run = self.session.going()
-        if run is None:
-            self.exit(return_code=code)
-        elif self.setting.demo:
-            self._stop_and_exit(code)
-        else:
-            self.ask(
-                AskDialog(
-                    "A run is going",
-                    f"{run.label} goes on without this screen if you let it; "
-                    "`llmprof attach` shows it again.",
-                    (
-                        Choice("leave", "l", "Leave it running", "good"),
-                        Choice("stop", "s", "Stop the run", "bad"),
-                        Choice("cancel", "escape", "Cancel"),
-                    ),
-                ),
-                partial(self._answered, code, run),
-            )
-
-    def end_by(self, number: int) -> None:
-        """A signal that ends the screen; a run goes on, as over a lost connection."""
-        if self.setting.demo:
-            self._stop_and_exit(128 + number)
-            return
-        self.left_running = self.session.going()
-        self.exit(return_code=128 + number)
-
-    def _answered(self, code: int, run: Run, answer: str | None) -> None:
-        if answer == "leave":
-            self.left_running = run
-            self.exit(return_code=code)
-        elif answer == "stop":
-            self._stop_and_exit(code)
-
-    def _stop_and_exit(self, code: int) -> None:
-        if not self._stopping:
-            self._stopping = True
-            self.run_worker(self._stop(code), group="stop", exit_on_error=False)
-
-    async def _stop(self, code: int) -> None:
-        """Stop the run and leave when its engine is gone; kill it when it takes too long."""
-        run = self.session.going()
-        self.notify("stopping the run; what is measured is kept", timeout=PATIENCE_S)
-        waited = 0.0
-        while run is not None and self.session.going() is not None and waited < PATIENCE_S:
-            if round(waited / POLL_S) % 10 == 0:
-                run.stop(force=waited >= PATIENCE_S / 2)
-            await asyncio.sleep(POLL_S)
-            waited += POLL_S
-        self.exit(return_code=code)
+        self.ends.interrupt()

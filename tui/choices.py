@@ -131,7 +131,7 @@ def _build(choices: Choices, axes: dict[str, Any]) -> Checked:
     try:
         own = build_experiment(name, {}, smoke=smoke)
         changed = {axis: value for axis, value in axes.items() if value != getattr(own, axis)}
-        if "models" in changed:
+        if "models" in changed or (name == DEFAULT and not smoke):
             changed |= BUDGET
         experiment = build_experiment(name, changed, smoke=smoke)
     except SpecError as error:

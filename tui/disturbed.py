@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from llmprof.core.joined import CaseDevice, describe, join_case
 from llmprof.core.results import CaseState, RunView
+
+if TYPE_CHECKING:
+    from llmprof.core.joined import CaseDevice
 
 EVERY_S = 2.0  # between looks at a running case
 LONG = 50_000  # steps from which a case is looked at once it is done
@@ -30,6 +33,8 @@ class Disturbed:
         now = self._clock()
         if key != self._key or (not case.done and now - self._at >= EVERY_S):
             self._key, self._at = key, now
+            from llmprof.core.joined import join_case  # not needed for the first frame
+
             self._found = join_case(view, case)
         return self._found
 
@@ -54,6 +59,8 @@ def in_words(found: CaseDevice | None) -> str:
     if found.throttled_s:
         said.append(f"{', '.join(found.throttle_reasons)} {found.throttled_s:.1f} s")
     if found.others:
+        from llmprof.core.joined import describe
+
         more = f" and {len(found.others) - 1} more" if len(found.others) > 1 else ""
         said.append(f"shared with {describe(found.others[0])}{more}")
     return "; ".join(said)

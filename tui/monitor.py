@@ -7,9 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from llmprof.core.devices.process import SamplerProcess
 from llmprof.core.devices.sampler import INTERVAL_S
-from llmprof.core.devices.watch import Watch
 from llmprof.core.results import RunView
 
 POLL_S = 0.25
@@ -32,15 +30,21 @@ class Watched(Protocol):
         """End it."""
 
 
+def watch_machine(interval_s: float, gpus: str | None) -> Watched:
+    """A sampler process of this machine, followed."""
+    from llmprof.core.devices.process import SamplerProcess  # not needed for the first frame
+    from llmprof.core.devices.watch import Watch
+
+    return Watch(SamplerProcess(interval_s, gpus))
+
+
 @dataclass(frozen=True)
 class Monitoring:
     """Which cards are watched and how often; open makes the watch."""
 
     interval_s: float = INTERVAL_S
     gpus: str | None = None
-    open: Callable[[float, str | None], Watched] = field(
-        default=lambda interval_s, gpus: Watch(SamplerProcess(interval_s, gpus))
-    )
+    open: Callable[[float, str | None], Watched] = watch_machine
 
 
 @dataclass(frozen=True)

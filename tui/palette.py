@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from rich.style import Style
 from textual.color import Color
 
-from llmprof.core.predict.tape import CATEGORIES
-
 
 @dataclass(frozen=True)
 class Role:
@@ -50,10 +48,17 @@ ROLES: dict[str, Role] = {
     "band": Role("foreground", 0.4),
     "crosshair": Role("foreground", bold=True),
 }
-for _name in CATEGORIES:
-    _variable = f"memory-{_name.replace(' ', '-')}"
-    ROLES[_name] = Role(_variable)
-    ROLES[f"on {_name}"] = Role(background=_variable)
+
+
+def role_of(name: str) -> Role:
+    """The role of a name; an area of the memory timeline, "on" it or in its colour, is one too."""
+    role = ROLES.get(name)
+    if role is None:
+        area = name.removeprefix("on ")
+        variable = f"memory-{area.replace(' ', '-')}"
+        role = Role(variable) if area == name else Role(background=variable)
+        ROLES[name] = role
+    return role
 
 
 class Palette:
@@ -71,9 +76,9 @@ class Palette:
             known = base
             name, *modifiers = role.split("+")
             if name:
-                known += self._of(ROLES[name], background)
+                known += self._of(role_of(name), background)
             for modifier in modifiers:
-                known += self._background(ROLES[modifier])
+                known += self._background(role_of(modifier))
             self._known[role, base] = known
         return known
 

@@ -136,7 +136,7 @@ def test_start_hang_up_attach_finish(tmux: Tmux) -> None:
     run = only_run(tmux.home)
     tmux("kill-session")  # hangs up, as a lost connection does
     assert run.alive()
-    tmux.start("screen", run.id)
+    tmux.start("attach", run.id)
     tmux.wait("live", 30)
     tmux.wait("of 3000", 30)
     tmux.wait("finished", 120)

@@ -13,6 +13,7 @@ from llmprof.tui.choices import command, command_line, remember
 from llmprof.tui.curves import CaseCurves, DeviceCurves
 from llmprof.tui.disturbed import Disturbed, marked_steps
 from llmprof.tui.feed import Snapshot
+from llmprof.tui.forecast import card_of
 from llmprof.tui.screens.view import View
 from llmprof.tui.widgets.charts import (
     WINDOWS,
@@ -36,6 +37,7 @@ class BenchView(View):
     VIEW = "bench"
     LABEL = "Bench"
     KEY = "1"
+    AUTO_FOCUS = ""  # the shown pane says what has the keys
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r,f5", "run", "Run", id="bench.run", tooltip="measure what is ticked"),
         Binding("x", "stop", "Stop", id="bench.stop", tooltip="stop the run, keep its figures"),
@@ -103,6 +105,8 @@ class BenchView(View):
         if watched != self._run:
             self._forget(watched)
         view = snapshot.view if app.session.run else None
+        if view is not None and (card := card_of(view.environment)) is not None:
+            self.query_one(SetupPane).show_card(card)
         note = snapshot.error or app.session.problem
         self.query_one(StatusLines).show(view, alive=app.session.alive, note=note)
         case = self._case_in_sight(view) if view else None

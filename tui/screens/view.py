@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from llmprof.tui.chart.plot import Row
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.widgets.canvas import Canvas
 from llmprof.tui.widgets.header import Header
+from llmprof.tui.widgets.keys import KeyBar
 from llmprof.tui.widgets.too_small import HEIGHT, WIDTH, TooSmall
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class View(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__(id=self.VIEW)
+        self._composed = False
 
     @property
     def llmprof(self) -> LlmprofApp:
@@ -38,10 +39,21 @@ class View(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Header, body, footer."""
+        self._classify()
         yield TooSmall()
         yield Header()
         yield from self.compose_body()
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyBar()
+
+    def _classify(self) -> None:
+        """The classes of the window's size at once: later they would style every widget twice."""
+        size = self.app.size
+        for length, points in (
+            (size.width, self.HORIZONTAL_BREAKPOINTS),
+            (size.height, self.VERTICAL_BREAKPOINTS),
+        ):
+            name = [name for least, name in points if length >= least][-1]
+            self.set_class(True, name, update=False)
 
     def compose_body(self) -> ComposeResult:
         """What lies between header and footer."""
@@ -51,13 +63,17 @@ class View(Screen[None]):
         """Show a snapshot; called when there is a new one, and when the view comes up."""
         raise NotImplementedError
 
+    def on_mount(self) -> None:
+        """From now on there are widgets that can be given something to show."""
+        self._composed = True
+
     def on_screen_resume(self, _: events.ScreenResume) -> None:
         """Show what came while another view was up."""
         self.call_after_refresh(self.catch_up)
 
     def catch_up(self) -> None:
         """Take the newest snapshot and repaint everything."""
-        if self.is_attached and self.is_mounted:
+        if self._composed and self.is_attached and self.app.is_running:  # else widgets are gone
             self.set_status(self.llmprof.status_row())
             self.take(self.llmprof.snapshot)
 

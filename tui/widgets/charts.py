@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from llmprof.core import events as ev
-from llmprof.core.joined import CaseDevice
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.spec import PHASES
 from llmprof.core.text import clean
@@ -23,6 +23,9 @@ from llmprof.tui.curves import CaseCurves, DeviceCurves, outliers, run_card
 from llmprof.tui.disturbed import chart_positions, in_words
 from llmprof.tui.format import memory
 from llmprof.tui.widgets.canvas import Canvas, heading
+
+if TYPE_CHECKING:
+    from llmprof.core.joined import CaseDevice
 
 WINDOWS: tuple[float | None, ...] = (None, 300.0, 60.0, 15.0)  # seconds; None: the whole case
 GUTTER = 6
@@ -216,6 +219,7 @@ class DeviceChart(Canvas):
             label_width=LABELS if width >= 70 else 0,
             time_axis=not self.screen.has_class("-short"),
         )
+        missing = missing_reasons(state.view) if height >= 8 else ""
         words = look.text(clean(in_words(state.disturbed), 80))
         right = device_values(state.view)
         if words and width >= 100:
@@ -223,7 +227,8 @@ class DeviceChart(Canvas):
         elif words:
             right = [(words, "warn")]
         title = heading(look, width, "Device", "%", right)
-        return [title, *render(plot, width, height - 1, look.chart)]
+        rows = render(plot, width, height - 1 - bool(missing), look.chart)
+        return [title, *rows, *([[(look.text(missing), "muted")]] if missing else [])]
 
 
 class MeanChart(Canvas):
@@ -269,6 +274,21 @@ def mean_limits(curves: CaseCurves) -> tuple[float, float]:
     span = max(high - low, 0.01 * abs(high), 1e-6)
     step = nice_ceiling(span / 2)
     return max(0.0, low // step * step), -(-high // step) * step or step
+
+
+def missing_reasons(view: RunView) -> str:
+    """Which of the curves' metrics the run's card does not give, and why; "" when all are there."""
+    index = run_card(view)
+    last = view.cards[index].last if index is not None and index in view.cards else None
+    if last is None:
+        return ""
+    names = (("utilization", "utilisation"), ("memory_used", "memory"), ("power", "power"))
+    said = [
+        f"no {label}: {clean(metric.reason, 60)}"
+        for name, label in names
+        if (metric := last.metrics.get(name)) is not None and metric.value is None and metric.reason
+    ]
+    return "; ".join(said)
 
 
 def device_values(view: RunView) -> Row:

@@ -12,6 +12,11 @@ from llmprof.tui.widgets.canvas import Canvas, row_length
 from llmprof.tui.widgets.chips import LABEL_WIDTH
 
 ROLES: dict[Verdict, str] = {"fits": "good", "too close to say": "warn", "does not fit": "bad"}
+WORDS: dict[Verdict, tuple[str, ...]] = {  # as long as there is room for
+    "fits": ("fits", "+"),
+    "too close to say": ("too close to say", "close", "?"),
+    "does not fit": ("does not fit", "too large", "OOM"),
+}
 _WORDS: tuple[tuple[Verdict, str], ...] = (
     ("does not fit", "do not fit"),
     ("too close to say", "too close to say"),
@@ -41,13 +46,18 @@ class FitsBar(Canvas):
         """Bar and figures; below them the verdict and whose bar it is."""
         forecast = self._forecast
         need = forecast.largest if forecast is not None else None
-        blank: Row = [(" " * LABEL_WIDTH, "")]
+        indent = LABEL_WIDTH if height > 1 else 0
+        blank: Row = [(" " * indent, "")]
         if forecast is None or need is None:
             reason = self._reason or ("…" if forecast is not None and not forecast.done else "")
             return [[*blank, (self.look.text(reason), "muted")]]
         total = forecast.card.room.total_bytes
         text = f" {_span(need)} of {total / _GIB:.1f} GiB"
-        bar = self._bar(forecast, need, max(4, width - LABEL_WIDTH - len(text)))
+        if height == 1:
+            said: Row = [(f"  {_short(forecast)}", ROLES[need.verdict])]
+            bar = self._bar(forecast, need, max(4, width - len(text) - row_length(said)))
+            return [[*bar, (text, "text"), *said]]
+        bar = self._bar(forecast, need, max(4, width - indent - len(text)))
         verdicts: Row = [*blank, *_verdicts(forecast)]
         label = f"   largest {clean(need.case.model.name, 30)} {need.case.mode}"
         label += f" ctx {need.case.context_length} batch {need.case.batch_size}"
@@ -80,6 +90,13 @@ def _columns(size: int, total: int, width: int) -> int:
 def _span(need: Need) -> str:
     low, high = need.low / _GIB, need.high / _GIB
     return f"{low:.1f}–{high:.1f}" if high < 100 else f"{low:.0f}–{high:.0f}"
+
+
+def _short(forecast: Forecast) -> str:
+    """The verdict of one case, or how many of all fit for certain."""
+    if forecast.ticked == 1:
+        return WORDS[forecast.needs[0].verdict][0]
+    return f"{forecast.count('fits')} of {forecast.ticked} fit"
 
 
 def _verdicts(forecast: Forecast) -> Row:

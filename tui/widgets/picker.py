@@ -75,6 +75,12 @@ class Picker(Canvas, can_focus=True):
             self.chosen = chosen
             self.repaint()
 
+    def rename_first(self, name: str) -> None:
+        """Call the first option otherwise."""
+        if self.chosen == self.options[0]:
+            self.chosen = name
+        self.options = (name, *self.options[1:])
+
     def action_pick(self, by: int) -> None:
         """Pick another option."""
         at = (self.options.index(self.chosen) + by) % len(self.options)

@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 from textual.app import ComposeResult
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Container, Horizontal, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input
 
@@ -34,7 +34,7 @@ from llmprof.tui.format import count
 from llmprof.tui.widgets.canvas import Canvas, heading
 from llmprof.tui.widgets.chips import Chips
 from llmprof.tui.widgets.field import Field, FormInput
-from llmprof.tui.widgets.fits import ROLES, FitsBar
+from llmprof.tui.widgets.fits import ROLES, WORDS, FitsBar
 from llmprof.tui.widgets.picker import Picker
 from llmprof.tui.widgets.ticks import Option, Ticks
 
@@ -48,7 +48,8 @@ SLICE_S = 0.03  # of forecasting before the screen has its turn
 _HINTS = {"context": "128,256", "batch": "4", "warmup": "5", "steps": "10"}
 
 
-AUTOMATIC = "this card"
+THIS = "this card"
+ASSUMED = f"no card, as {DEFAULT_CARD}"
 
 
 class Title(Canvas):
@@ -58,8 +59,8 @@ class Title(Canvas):
     Title { height: 1; }
     """
 
-    def __init__(self, text: str, note: str = "") -> None:
-        super().__init__()
+    def __init__(self, text: str, note: str = "", *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._text, self._note = text, note
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
@@ -128,6 +129,7 @@ class SetupPane(VerticalScroll, can_focus=False):
     SetupPane {
         scrollbar-size-vertical: 1;
         &> .pair { height: 1; }
+        &> #forecast { height: auto; layout: vertical; }
     }
     """
 
@@ -155,7 +157,7 @@ class SetupPane(VerticalScroll, can_focus=False):
     def compose(self) -> ComposeResult:
         """The form from top to bottom."""
         yield self._experiment_picker()
-        yield Title("Models", "space ticks, a ticks all")
+        yield Title("Models", "space ticks, a ticks all", id="models-title")
         yield Ticks([_option(m) for m in self.models.values()], self.choices.models, id="models")
         for name, label, options in _CHIPS:
             yield Chips(label, options, getattr(self.choices, name), id=name)
@@ -163,8 +165,9 @@ class SetupPane(VerticalScroll, can_focus=False):
             with Horizontal(classes="pair"):
                 for name, label, _, _ in pair:
                     yield Field(label, getattr(self.choices, name), _HINTS[name], id=name)
-        yield self._card_picker()
-        yield FitsBar()
+        with Container(id="forecast"):
+            yield self._card_picker()
+            yield FitsBar()
         yield Equivalent()
 
     def on_mount(self) -> None:
@@ -181,8 +184,8 @@ class SetupPane(VerticalScroll, can_focus=False):
         """Another experiment fills in the form; another card, another forecast."""
         message.stop()
         picker = message.picker
-        if picker.id == "card":
-            at_home = picker.chosen == AUTOMATIC
+        if picker.id == "pick-card":
+            at_home = picker.chosen == picker.options[0]
             self._change(card="" if at_home else picker.chosen)
         elif picker.chosen != self.choices.experiment:
             filled = choose_experiment(self.choices, picker.chosen, self.models)
@@ -216,7 +219,7 @@ class SetupPane(VerticalScroll, can_focus=False):
 
     def _experiment_picker(self) -> Picker:
         picker = Picker("Experiment", list(self._known), self.choices.experiment,
-                        id="experiment", switch="smoke")  # fmt: skip
+                        id="pick-experiment", switch="smoke")  # fmt: skip
         picker.on = self.choices.smoke
         return picker
 
@@ -225,7 +228,7 @@ class SetupPane(VerticalScroll, can_focus=False):
             names = card_names()
         except SpecError:
             names = ()
-        return Picker("Memory", (AUTOMATIC, *names), self.choices.card or AUTOMATIC, id="card")
+        return Picker("Memory", (ASSUMED, *names), self.choices.card or ASSUMED, id="pick-card")
 
     def _put(self, choices: Choices) -> None:
         """Show other choices all over the form."""
@@ -240,7 +243,7 @@ class SetupPane(VerticalScroll, can_focus=False):
     def _say(self, checked: Checked) -> None:
         """Command, note of the experiment, forecast."""
         self.query_one(Equivalent).show(checked)
-        picker = self.query_one("#experiment", Picker)
+        picker = self.query_one("#pick-experiment", Picker)
         title, small = self._known.get(self.choices.experiment, ("", False))
         picker.can_switch, picker.on, picker.note = small, self.choices.smoke, title
         picker.repaint()
@@ -249,8 +252,9 @@ class SetupPane(VerticalScroll, can_focus=False):
     def _forecast(self, checked: Checked) -> None:
         """Predict what the cases need, a slice at once, so that no key waits for it."""
         card = named_card(self.choices.card) or self._here or named_card(DEFAULT_CARD)
-        picker = self.query_one("#card", Picker)
-        picker.note = _note_of(card, self._here)
+        picker = self.query_one("#pick-card", Picker)
+        picker.rename_first(THIS if self._here is not None else ASSUMED)
+        picker.note = card.name if card is not None and card.here else ""
         picker.repaint()
         if card is None or checked.experiment is None:
             self._prediction = None
@@ -268,8 +272,9 @@ class SetupPane(VerticalScroll, can_focus=False):
         if not forecast.work(SLICE_S):
             self.set_timer(SLICE_S, partial(self._go_on, forecast))
         self.query_one(FitsBar).show(forecast, "the closed form knows whole models only")
-        marks = {name: (f"{said} ", ROLES[said]) for name, said in forecast.by_model.items()}
-        self.query_one(Ticks).mark(marks)
+        self.query_one(Ticks).mark(
+            {name: (WORDS[said], ROLES[said]) for name, said in forecast.by_model.items()}
+        )
 
     def _change(self, **changes: object) -> None:
         choices = msgspec.structs.replace(self.choices, **changes)
@@ -290,12 +295,3 @@ def _option(model: ModelShape) -> Option:
     note = f"{count(model.parameters):>6} · {model.num_layers:>2} layers · d {model.d_model}"
     edition = f" ({model.edition})" if "xl" in model.name and model.edition else ""
     return Option(model.name, note + edition)
-
-
-def _note_of(card: CardChoice | None, here: CardChoice | None) -> str:
-    """Which card a forecast is for."""
-    if card is None:
-        return "no card is known"
-    if card.here:
-        return card.name
-    return "" if here is not None else f"no card here: {card.name} assumed"

@@ -22,6 +22,9 @@ class Option:
     note: str = ""
 
 
+Marks = dict[str, tuple[tuple[str, ...], str]]  # by value: words, the longest first, and a role
+
+
 class Ticks(Canvas, can_focus=True):
     """Options one a line; moving past an end leaves the list, as if it were part of the form."""
 
@@ -53,7 +56,7 @@ class Ticks(Canvas, can_focus=True):
         super().__init__(id=id)
         self.options = tuple(options)
         self.chosen = tuple(o.value for o in options if o.value in chosen)
-        self.marks: dict[str, tuple[str, str]] = {}  # text and role at the right end, by value
+        self.marks: Marks = {}
         self._at = next((n for n, o in enumerate(options) if o.value in chosen), 0)
 
     def get_content_height(self, *_: object) -> int:
@@ -76,13 +79,13 @@ class Ticks(Canvas, can_focus=True):
                 (f"  {look.text(option.note)}", f"muted{back}"),
             ]
             length = sum(len(text) for text, _ in row)
-            text, role = self.marks.get(option.value, ("", "muted"))
-            text = text if length + len(text) < width else ""
-            rest = " " * max(0, width - length - len(text))
-            rows.append([*row, (rest, back.lstrip("+")), (text, f"{role}{back}")])
+            words, role = self.marks.get(option.value, ((), "muted"))
+            text = next((w for w in words if length + len(w) + 2 <= width), "")
+            rest = " " * max(0, width - length - len(text) - 1)
+            rows.append([*row, (rest, back.lstrip("+")), (f"{text} ", f"{role}{back}")])
         return rows
 
-    def mark(self, marks: dict[str, tuple[str, str]]) -> None:
+    def mark(self, marks: Marks) -> None:
         """Say something about options at the right end of their lines."""
         if marks != self.marks:
             self.marks = marks

@@ -1,4 +1,4 @@
-"""`llmprof attach`: follow a run that another terminal started."""
+"""`llmprof attach`: follow a run that another terminal started, on the screen or in lines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from llmprof.cli.exits import UserError
 from llmprof.cli.follow import Follow, verdict
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import deliver
+from llmprof.cli.screen import add_look_options, open_screen, require_terminal
 from llmprof.core.runs import RunNotFound, RunStore
 
 
@@ -16,17 +17,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `llmprof attach`."""
     parser.add_argument("run", nargs="?", help="a run's name (newest run)")
     add_export_option(parser)
+    add_look_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Follow to the end and print the tables; Ctrl-C lets go and leaves the run alone."""
+    """Open the screen on the run; piped or with --export, follow it and print its tables.
+
+    Ctrl-C lets go and leaves the run alone.
+    """
     try:
         found = RunStore().find(args.run)
     except RunNotFound as error:
         raise UserError(str(error)) from error
+    if not args.export and _terminal():
+        return open_screen(
+            watch=found, refresh=args.refresh, ascii_only=args.ascii, theme=args.theme
+        )
     view, signal = Follow(found).to_end()
     if signal is not None:
         print(f"\nlet go of {found.id}, which goes on", file=sys.stderr)
         return 128 + signal
     deliver(view, args.export, found.path)
     return verdict(view)
+
+
+def _terminal() -> bool:
+    """Whether a screen can be drawn, and nobody wants to read the tables from a pipe."""
+    if not sys.stdout.isatty():
+        return False
+    try:
+        require_terminal()
+    except UserError:
+        return False
+    return True

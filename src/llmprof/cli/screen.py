@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -76,6 +77,7 @@ def open_screen(
         models = load_models()
     except SpecError as error:
         raise UserError(str(error)) from error
+    gc.disable()  # until the first frame stands: nothing of what is built till then is garbage
     from llmprof.tui.app import LlmprofApp, Setting
     from llmprof.tui.choices import recall
     from llmprof.tui.look import choose_look, is_utf8
