@@ -1,6 +1,6 @@
 """What the live screen costs: processor, bytes, key latency, memory, at 120 x 30 and 4 Hz.
 
-`python benchmarks/screen_load.py [--seconds 20] [--minutes 10]`; the last part compares minute
+`python -m benchmarks.screen_load [--seconds 20] [--minutes 10]`; the last part compares minute
 ten of a stream with minute one and is left out unless --minutes is given.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from screen_pty import Screen, Stream
+from benchmarks.screen_pty import Screen, Stream
 
 KEYS = 100
 

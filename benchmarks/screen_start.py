@@ -7,8 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from screen_pty import Screen, Stream
-
+from benchmarks.screen_pty import Screen, Stream
 from llmprof.core import events as ev
 
 TRIES = 10

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,16 @@ from numpy.typing import NDArray
 from llmprof.core.text import clean
 
 NAME_LENGTH = 4_000
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    KeyError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OverflowError,
+    MemoryError,
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ def load_arrays(
                 name: _column(archive, name, dtype, limits.rows) for name, dtype in dtypes.items()
             }
             text = _column(archive, "names", np.uint8, limits.names * 200).tobytes()
-    except (zipfile.BadZipFile, KeyError, EOFError, NotImplementedError, RuntimeError) as error:
+    except DAMAGE as error:
         raise ValueError(f"{path.name}: not such a file ({error})") from error
     if len({len(column) for column in columns.values()}) > 1:
         raise ValueError(f"{path.name}: columns differ in length")
@@ -72,7 +84,19 @@ def _column(
         data = file.read(limit + 1)
     if len(data) > limit:
         raise ValueError(f"column {name} is too large")
-    array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    array = _array(name, data)
     if array.ndim != 1 or array.dtype != np.dtype(dtype):
         raise ValueError(f"column {name} has another form")
     return array
+
+
+def _array(name: str, data: bytes) -> NDArray[Any]:
+    """An array whose header says as many bytes as there are, so that none are reserved for more."""
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ValueError(f"column {name} has another form")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(data) - file.tell():
+        raise ValueError(f"column {name} is not of the size it says")
+    return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape)

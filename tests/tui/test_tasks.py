@@ -29,7 +29,7 @@ async def test_the_app_takes_no_task_factory_over(tmp_path: Path) -> None:
         return asyncio.Task(work, loop=loop, **options)
 
     loop = asyncio.get_running_loop()
-    loop.set_task_factory(factory)
+    loop.set_task_factory(factory)  # type: ignore[arg-type]
     app, _ = make_app(tmp_path, watch=journals.finished(RunStore(tmp_path)))
     try:
         async with app.run_test(size=(120, 30)) as pilot:

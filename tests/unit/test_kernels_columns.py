@@ -210,3 +210,29 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"cut\.npz"):
         EventColumns.load(path)
+
+
+def test_any_damaged_byte_of_a_strip_is_one_kind_of_error(tmp_path: Path) -> None:
+    whole = (FIXTURES / "kernels-tiny-h100.npz").read_bytes()
+    path = tmp_path / "damaged.npz"
+    refused = 0
+    for position in range(0, len(whole), len(whole) // 150):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x55]) + whole[position + 1 :])
+        try:
+            EventColumns.load(path)
+        except (ValueError, OSError):
+            refused += 1
+    assert refused > 50
+
+
+@pytest.mark.parametrize("shape", ["(100000000000000,)", "(" + 23 * "9" + ",)", 90 * "-"])
+def test_a_column_that_says_too_much_is_refused(tmp_path: Path, shape: str) -> None:
+    path = tmp_path / "big.npz"
+    header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (117 - len(header) % 64) + b"\n"
+    member = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(64)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in zipfile.ZipFile(FIXTURES / "kernels-tiny-h100.npz").namelist():
+            archive.writestr(name, member)
+    with pytest.raises(ValueError, match=r"column|header|big\.npz"):
+        EventColumns.load(path)
