@@ -63,6 +63,7 @@ async def main(recording: Path) -> None:
     steps = sum(isinstance(event, ev.StepDone) for event in events)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as held:
         os.environ["LLMPROF_HOME"] = folder
+        os.chdir("/")  # the export dialog shows the folder it would write to
         store = RunStore(Path(folder) / "runs")
         whole = write(store, events)
         whole.rename("first look")
