@@ -16,7 +16,7 @@ from llmprof.core.runs import RunStore
 from tests.tui import journals
 from tests.tui.terminal import Terminal, environment
 
-READY = "Models"
+READY = "Experiment"
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-7]|4[0-7]|9[0-7]|10[0-7]|38;|48;)[0-9;]*m")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -91,7 +92,7 @@ def last_choices(tmux: Tmux, steps: int) -> None:
 
 def tick_micro(tmux: Tmux) -> None:
     """Tick only the micro model, by keys."""
-    tmux.wait("Models")
+    tmux.wait("Experiment")
     tmux.keys("a", "a", "Space")
     tmux.wait("tick at least one model")
     for _ in range(40):
@@ -130,7 +131,7 @@ def test_pick_run_watch_export_quit(tmux: Tmux) -> None:
 def test_start_hang_up_attach_finish(tmux: Tmux) -> None:
     last_choices(tmux, 3000)
     tmux.start()
-    tmux.wait("--measure-steps 3000")
+    tmux.wait(lambda text: re.search(r"Steps +3000", text) is not None)
     tmux.keys("r")
     tmux.wait("of 3000", 90)
     run = only_run(tmux.home)
@@ -150,7 +151,7 @@ def test_start_hang_up_attach_finish(tmux: Tmux) -> None:
 def test_leave_it_running_and_stop_it_from_the_list(tmux: Tmux) -> None:
     last_choices(tmux, 900_000)
     tmux.start()
-    tmux.wait("--measure-steps 900000")
+    tmux.wait(lambda text: re.search(r"Steps +900000", text) is not None)
     tmux.keys("r")
     tmux.wait("of 900000", 90)
     run = only_run(tmux.home)
@@ -162,7 +163,7 @@ def test_leave_it_running_and_stop_it_from_the_list(tmux: Tmux) -> None:
     assert run.alive()
     tmux("kill-session")
     tmux.start()
-    tmux.wait("Models")
+    tmux.wait("Experiment")
     tmux.keys("2")
     tmux.wait("running")
     tmux.keys("x")
