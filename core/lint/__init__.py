@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from llmprof.core.events import Environment
 from llmprof.core.lint import neighbours, observed, pace, physics, steady
-from llmprof.core.lint.verdict import LAUNCH_BOUND, Context, Level, Rule, Verdict
+from llmprof.core.lint.verdict import Context, Level, Rule, Verdict
 from llmprof.core.results import CaseState, RunView
 
-__all__ = ["EXPLAINED", "LAUNCH_BOUND", "Level", "Verdict", "lint", "verdicts"]
+__all__ = ["EXPLAINED", "Level", "Verdict", "lint", "verdicts"]
 
 RULES: tuple[Rule, ...] = (
     observed.requested,

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from llmprof.core import joined
-from llmprof.core.lint.verdict import Context, Verdict, on_card, waits_for_host
+from llmprof.core.lint.bound import LAUNCH_BOUND, MOST, bound
+from llmprof.core.lint.verdict import Context, Verdict, on_card
 from llmprof.core.results import CaseState, RunView
 
 EXPLAINED = {
-    "launch-bound": "The host needs nearly the whole step to launch its work, so the card idles "
-    "between kernels: fewer launches help, faster kernels do not.",
+    "launch-bound": "The host needs as long to launch the work of most of the step as the card "
+    "to do it, so the card idles between kernels: fewer launches help, faster kernels do not.",
     "device": "The card was not at its full speed, or not ours alone, while steps were measured.",
 }
 
 
 def launch_bound(state: CaseState, context: Context) -> Verdict | None:
-    """Whether the host, not the card, sets the pace. Only a card can be launch-bound."""
+    """Whether the host, not the card, sets the pace, and of which phases. Cards alone have it."""
     if not on_card(context) or state.host_share is None:
         return None
     share = 100 * state.host_share
-    if waits_for_host(state, context):
+    if state.host_share >= LAUNCH_BOUND:
         text = f"launch-bound: the host spends {share:.0f} % of the step enqueueing work"
         return Verdict("launch-bound", "warning", text)
-    return Verdict("launch-bound", "info", f"GPU-bound: launches take {share:.0f} % of the step")
+    found = bound(state)
+    if found is None or not found.phases:
+        text = f"GPU-bound: launches take {share:.0f} % of the step"
+        return Verdict("launch-bound", "info", text)
+    where = f"{' and '.join(found.phases)}, {100 * found.share:.0f} % of the step"
+    if found.share >= MOST:
+        return Verdict("launch-bound", "warning", f"launch-bound in {where}")
+    return Verdict("launch-bound", "info", f"GPU-bound but for {where}")
 
 
 def device(view: RunView) -> list[tuple[int, Verdict]]:

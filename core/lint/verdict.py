@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from llmprof.core.events import Environment
+from llmprof.core.lint.bound import LAUNCH_BOUND, MOST, bound
 from llmprof.core.results import CaseState
 
 Level = Literal["info", "warning", "error"]
-LAUNCH_BOUND = 0.9  # host launch time ÷ wall time of a step
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,13 @@ def on_card(context: Context) -> bool:
 
 
 def waits_for_host(state: CaseState, context: Context) -> bool:
-    """Whether a card waited for the host in most of a case's steps."""
-    return on_card(context) and state.host_share is not None and state.host_share >= LAUNCH_BOUND
+    """Whether the host's launches, not the card, set the pace of most of a case's step."""
+    if not on_card(context):
+        return False
+    if state.host_share is not None and state.host_share >= LAUNCH_BOUND:
+        return True
+    found = bound(state)
+    return found is not None and found.share >= MOST
 
 
 def number(value: float) -> str:

@@ -121,9 +121,12 @@ def _notes(grid: Grid) -> list[str]:
     lines += _fastest(grid)
     cold = [s.observed.compile_ms for s in grid.states if s.observed and s.observed.compile_ms]
     if cold:
+        times_s = sorted(
+            {format_number(each / 1e3, 0.1) for each in (min(cold), max(cold))}, key=float
+        )
         lines.append(
-            f"Compiling, cold and with the first step, took {format_number(min(cold) / 1e3, 0.1)} "
-            f"to {format_number(max(cold) / 1e3, 0.1)} s a cell and is in no mean."
+            f"Compiling, cold and with the first step, took {' to '.join(times_s)} s a cell and is "
+            f"in no mean."
         )
     small = [state for state in grid.states if launch_bound(state)]
     if small:

@@ -89,6 +89,7 @@ def sentences(group: list[CaseState]) -> list[str]:
             f"{name}: the baseline is launch-bound, the host spends {share:.0f} % of the step "
             f"enqueueing; fewer launches help it more than faster kernels {ref(base)}."
         )
+    lines += _hosts(name, base, measured)
     return [*lines, *why_not([state for state in others if state.total is None])]
 
 
@@ -102,6 +103,23 @@ def _fastest(name: str, base: CaseState, best: CaseState, gain: Ratio) -> str:
         f"{name}: {switch} is the fastest, {ms(best.total)} against {ms(base.total)}, "
         f"a speed-up of {times(gain)} {ref(base, best)}."
     )
+
+
+def _hosts(name: str, base: CaseState, measured: list[tuple[CaseState, Ratio]]) -> list[str]:
+    """A warning where what differs is the host's launching, which varies between processes."""
+    bound = [
+        state
+        for state, found in measured
+        if found.changed and not state.case.compile and launch_bound(state)
+    ]
+    if not bound or base.case.interleaved or not launch_bound(base):
+        return []
+    names = listing(switch_name(state.case, base.case) for state in bound)
+    return [
+        f"{name}: the steps are launch-bound, and the time that differs with {names} is the "
+        f"host's, which also varies from process to process; with --interleave the cases take "
+        f"turns and that hits all alike {ref(base, *bound)}."
+    ]
 
 
 def _repaid(state: CaseState, base: CaseState) -> str | None:

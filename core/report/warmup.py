@@ -8,6 +8,7 @@ from llmprof.core.report.groups import axis_cells, status_word
 from llmprof.core.report.sentences import ms, ref, times
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.results import CaseState, RunView
+from llmprof.core.stats import summarize
 
 COLD = 1.5  # times a steady step: then the first step explains a higher mean
 
@@ -96,7 +97,21 @@ def _against(state: CaseState, longest: CaseState) -> str | None:
         )
     if not found.changed:
         return f"{which} the mean cannot be told from {reached} ({times(found)}) {where}."
-    return f"{which} the mean is {times(found)} {reached} ({figures}) {where}."
+    line = f"{which} the mean is {times(found)} {reached} ({figures})"
+    return f"{line}{_apart(state, longest)} {where}."
+
+
+def _apart(state: CaseState, longest: CaseState) -> str:
+    """Words where steps that are as warm as the longest warm-up's differ from them too."""
+    from_step = longest.case.warmup_steps
+    warm = state.measured.total_ms(max(0, from_step - state.case.warmup_steps))
+    found = ratio(summarize(warm) if len(warm) > 1 else None, longest.total)
+    if found is None or not found.changed:
+        return ""
+    return (
+        f", but so are its steps from number {from_step + 1} on ({times(found)}): "
+        f"the two processes differ, whatever their warm-up"
+    )
 
 
 def _longest(group: list[CaseState]) -> CaseState:

@@ -51,9 +51,16 @@ def observed(index: int, of: Case, **changes: Any) -> ev.Observed:
 
 
 def steps(
-    index: int, times: Times, *, host: float = 0.3, warmup: bool = False, start: int = 0
+    index: int,
+    times: Times,
+    *,
+    host: float | dict[str, float] = 0.3,
+    warmup: bool = False,
+    start: int = 0,
 ) -> list[ev.StepDone]:
-    """Steps from the measured times of each phase; host is the share spent on launching."""
+    """Steps from the measured times of each phase; host is the share spent on launching, or one
+    share a phase."""
+    shares = host if isinstance(host, dict) else dict.fromkeys(PHASES, host)
     count = len(next(iter(times.values())))
     found = []
     for at in range(count):
@@ -68,7 +75,10 @@ def steps(
                 wall_ms=total,
                 total_ms=total,
                 device_ms=device,
-                host_ms=tuple(None if value is None else host * value for value in device),
+                host_ms=tuple(
+                    None if value is None else shares[phase] * value
+                    for phase, value in zip(PHASES, device, strict=True)
+                ),
             )
         )
     return found
@@ -87,7 +97,7 @@ def run(
     of: Case,
     times: Times,
     *extra: ev.Event,
-    host: float = 0.3,
+    host: float | dict[str, float] = 0.3,
     warmup: Times | None = None,
 ) -> list[ev.Event]:
     """A case that ran: warm-up as asked, measured steps, observed unless extra holds its own."""

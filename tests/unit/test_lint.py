@@ -233,6 +233,21 @@ def test_launch_bound_is_a_cards_alone() -> None:
     assert "launch-bound" not in found(state, CPU)
 
 
+def test_phases_of_one_step_are_told_apart() -> None:
+    """As on a card at small sizes: forward and backward wait for the host, the optimizer not."""
+    asked = case(mode="train")
+    times: Times = {"forward": around(30.0), "backward": around(50.0), "optimizer": around(20.0)}
+    early = one(asked, times, host={"forward": 0.99, "backward": 1.0, "optimizer": 0.3})
+    assert early.host_share == pytest.approx(0.857, abs=0.01)
+    level, text = found(early)["launch-bound"]
+    assert (level, text) == ("warning", "launch-bound in forward and backward, 80 % of the step")
+    late = one(asked, times, host={"forward": 0.99, "backward": 0.5, "optimizer": 0.3})
+    level, text = found(late)["launch-bound"]
+    assert (level, text) == ("info", "GPU-bound but for forward, 30 % of the step")
+    busy = one(asked, times, host={"forward": 0.5, "backward": 0.5, "optimizer": 0.3})
+    assert found(busy)["launch-bound"][1].startswith("GPU-bound: launches take 46 %")
+
+
 def test_every_rule_is_explained() -> None:
     rules = set(EXPLAINED)
     assert len(RULES) == 13

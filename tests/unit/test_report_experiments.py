@@ -32,7 +32,14 @@ from llmprof.core.spec import Case, ModelShape
 from tests.unit.planted import CPU, SHAPE, Times, around, case, failed, memory, observed, run, view
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-RECORDINGS = ("precision-h100", "switches-h100", "attention-h100")
+RECORDINGS = (
+    "precision-h100",
+    "switches-h100",
+    "switches-large-h100",
+    "attention-h100",
+    "attention-oom-h100",
+    "warmup-h100",
+)
 GIB = 1 << 30
 
 
@@ -105,16 +112,50 @@ def test_attention_on_a_card_keeps_the_scores_once_and_the_mask() -> None:
     assert found * 2**20 == pytest.approx(softmax_and_mask, rel=0.03)
 
 
-def test_a_stopped_run_shows_what_is_missing() -> None:
+def test_an_attention_beyond_the_card_is_a_cell_and_the_fused_one_runs() -> None:
+    (table,) = attention(recording("attention-oom-h100"))
+    assert cells(table, "forward (raw) (ms)") == ["OOM"]
+    assert cells(table, "memory before backward (raw) (MiB)") == ["OOM"]
+    kept = float(cells(table, "memory before backward (SDPA) (MiB)")[0])
+    qkv_output = 4 * 8 * 32_768 * 64 * 4  # fp32
+    row_sums = 8 * 32_768 * 4
+    assert kept * 2**20 == pytest.approx(qkv_output + row_sums + qkv_output / 4, rel=0.02)
+    assert any("out of memory in forward, 32.00 GiB asked" in note for note in table.notes)
+    assert any("took 49.90 s a cell" in note for note in table.notes)
+
+
+def test_warm_up_on_a_card_is_worth_its_first_step() -> None:
+    table = warmup(recording("warmup-h100"))
+    assert table is not None
+    counts = cells(table, "Warm-up (steps)")
+    assert counts == ["0", "1", "2", "5"] * 3
+    spread = [float(text) for text in cells(table, "Std Dev (ms)")]
+    assert all(spread[at] > 5 * spread[at + 3] for at in (0, 4, 8))
+    said = [note for note in table.notes if "after one warm-up step" in note]
+    assert sum("the two processes differ, whatever their warm-up" in note for note in said) == 2
+
+
+def test_switches_on_a_card_that_waits_for_its_host() -> None:
     state = recording("switches-h100")
-    assert to_resume(state) == (5, 6)
+    assert to_resume(state) == ()
+    table = switches(state)
+    assert table is not None
+    verdicts = dict(zip(cells(table, "Switch"), cells(table, "Verdict"), strict=True))
+    assert verdicts["torch.compile"] == "faster"
+    assert verdicts["TF32"] == "no difference"
+    assert any("the time that differs with SDPA is the host's" in note for note in table.notes)
+
+
+def test_a_stopped_run_shows_what_is_missing() -> None:
+    state = recording("switches-large-h100")
+    assert to_resume(state) == (13,)
     table = switches(state)
     assert table is not None
     assert cells(table, "Verdict")[0] == "baseline"
-    assert cells(table, "Verdict")[-2:] == ["no figure", "no figure"]
+    assert cells(table, "Verdict")[-1] == "no figure"
     grid = coverage(state)
     assert grid is not None
-    assert "7 cells: 5 done, 2 missing" in grid.notes[0]
+    assert "14 cells: 13 done, 1" in grid.notes[0]
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -171,6 +212,43 @@ def test_warmup_names_the_cold_step() -> None:
     assert "without warm-up the mean is 1.383 × that after 5" in said
     assert "the first step took 290.0 ms" in said
     assert "after one warm-up step the mean cannot be told from that after 5" in said
+
+
+def test_a_process_that_differs_is_not_called_a_warm_up() -> None:
+    cases = [case(warmup_steps=count) for count in (1, 5)]
+    slow: Times = {"forward": around(30.0), "backward": around(60.0)}
+    fast: Times = {"forward": around(20.0), "backward": around(40.0)}
+    still: Times = {"forward": [60.0, *around(20.0, 9)], "backward": [70.0, *around(40.0, 9)]}
+    table = warmup(view(cases, [*run(0, cases[0], slow), *run(1, cases[1], fast)]))
+    assert table is not None
+    (said,) = [note for note in table.notes if "after one warm-up step" in note]
+    assert "but so are its steps from number 6 on (1.499 ± 0.0" in said
+    table = warmup(view(cases, [*run(0, cases[0], still), *run(1, cases[1], fast)]))
+    assert table is not None
+    assert not any("differ, whatever" in note for note in table.notes)
+
+
+def test_host_bound_switches_are_not_taken_for_the_cards() -> None:
+    cases = [case(mode="train"), case(mode="train", precision="bf16")]
+    events = [
+        event
+        for index, speed in enumerate((1.0, 1.4))
+        for event in run(
+            index,
+            cases[index],
+            {"forward": around(30 * speed), "backward": around(50 * speed)},
+            host=0.97,
+        )
+    ]
+    table = switches(view(cases, events))
+    assert table is not None
+    (said,) = [note for note in table.notes if "--interleave" in note]
+    assert "the time that differs with bf16 is the host's" in said
+    assert said.endswith("(cases 1, 2).")
+    quick = [*run(0, cases[0], train(60.0)), *run(1, cases[1], train(90.0))]
+    table = switches(view(cases, quick))
+    assert table is not None
+    assert not any("--interleave" in note for note in table.notes)
 
 
 def test_precision_keeps_a_row_for_what_is_unsupported() -> None:
