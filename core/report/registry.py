@@ -15,19 +15,13 @@ from llmprof.core.report.kernels import gemm_table, kernel_tables
 from llmprof.core.report.memory_timeline import memory_tables
 from llmprof.core.report.precision import precision
 from llmprof.core.report.predicted import out_of_memory_advice, prediction_against
+from llmprof.core.report.ratios import ratios
 from llmprof.core.report.scaling import scaling, throughput_table
+from llmprof.core.report.steadiness import failures, steadiness
 from llmprof.core.report.steps import memory, step_logs
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table
-from llmprof.core.report.timing import (
-    failures,
-    model_sizes,
-    phase_times,
-    ratios,
-    steadiness,
-    summary,
-    wide,
-)
+from llmprof.core.report.timing import model_sizes, phase_times, summary, wide
 from llmprof.core.report.warmup import warmup
 from llmprof.core.results import RunView
 

@@ -21,8 +21,8 @@ from llmprof.core.report.kernel_timeline import (
 )
 from llmprof.core.report.kernels import gemm_table, kernel_tables, top_kernels
 from llmprof.core.report.registry import BUILDERS
+from llmprof.core.report.steadiness import steadiness
 from llmprof.core.report.table import Cell, Figure, Table
-from llmprof.core.report.timing import steadiness
 from llmprof.core.results import RunView
 from llmprof.core.spec import Experiment, SpecError, Variant
 from tests.unit.handmade import measured, opening, write
