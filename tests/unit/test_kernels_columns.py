@@ -104,7 +104,7 @@ KINDS = [
     Kind.KERNEL,
     Kind.MEMCPY,
     Kind.MEMSET,
-    Kind.OP,
+    Kind.RANGE,
     Kind.OTHER,
     Kind.OP,
     Kind.OP,

@@ -191,7 +191,7 @@ def test_source_lines_get_a_column_of_their_own(view: RunView) -> None:
     state = view.cases[1]
     assert state.kernels is not None
     row = state.kernels.rows[0]
-    lines = {(row.phase, row.full_name): "model.py:70 in scores"}
+    lines = {(row.phase, row.full_name, row.op, row.module): "model.py:70 in scores"}
     rows = with_sources(state.kernels.rows, lines)
     table = top_kernels(state, msgspec.structs.replace(state.kernels, rows=rows), row.phase)
     assert column(table, "Source")[0] == "model.py:70 in scores"
