@@ -10,9 +10,11 @@ from llmprof.core.report.ceilings import ceilings
 from llmprof.core.report.checks import checks
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.devices import card_memory_table, devices
-from llmprof.core.report.kernel_timeline import launch_table, overhead_table, timeline_table
-from llmprof.core.report.kernels import gemm_table, kernel_tables
+from llmprof.core.report.gemms import gemm_table
+from llmprof.core.report.kernel_timeline import launch_table, timeline_table
+from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.memory_timeline import memory_tables
+from llmprof.core.report.overhead import overhead_table
 from llmprof.core.report.precision import precision
 from llmprof.core.report.predicted import out_of_memory_advice, prediction_against
 from llmprof.core.report.scaling import scaling, throughput_table

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmprof.core.kernels import lens, marks, stages
+from llmprof.core.kernels import strip as strip_file
 from llmprof.core.kernels.columns import Kind
+from llmprof.core.kernels.files import Limits
 from llmprof.core.kernels.rows import PhaseTimeline
 from llmprof.core.kernels.strip import (
     Strip,
@@ -268,3 +270,60 @@ def test_a_strip_is_opened_from_the_runs_artifacts_only(tmp_path: Path) -> None:
     for name in ("../artifacts/timeline-0.npz", str(folder / "timeline-0.npz"), "..", ""):
         with pytest.raises((ValueError, OSError)):
             open_strip(folder, msgspec.structs.replace(info, file=name))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("start", 2**63 - 1, "beyond all bounds"),
+        ("start", -(2**63), "beyond all bounds"),
+        ("duration", 2**62, "beyond all bounds"),
+        ("duration", -5, "below 0"),
+        ("launch_duration", -7, "below 0"),
+        ("launch_start", 2**62 + 1, "beyond all bounds"),
+    ],
+)
+def test_a_strip_of_impossible_times_is_refused(
+    tmp_path: Path, column: str, value: int, words: str
+) -> None:
+    activities = recorded()
+    built = build_strip(activities, class_ids(activities))
+    assert built is not None
+    broken = getattr(built[1], column).copy()
+    broken[3] = value
+    replace(built[1], **{column: broken}).save(tmp_path / "strip.npz")
+    with pytest.raises(ValueError, match=rf"strip\.npz: .*{words}"):
+        Strip.load(tmp_path / "strip.npz")
+
+
+def test_a_strip_of_a_thousand_phases_is_refused(tmp_path: Path) -> None:
+    activities = recorded()
+    built = build_strip(activities, class_ids(activities))
+    assert built is not None
+    strip = built[1]
+    names = tuple(f"phase {number}" for number in range(1_000))
+    many = (np.arange(len(strip)) % 1_000).astype(np.int32)
+    changed = replace(strip, names=(*strip.names, *names), phase=many)
+    changed.save(tmp_path / "strip.npz")
+    with pytest.raises(ValueError, match=r"strip\.npz: more than 64 phases"):
+        Strip.load(tmp_path / "strip.npz")
+
+
+def test_a_strip_of_too_many_names_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strip_file, "LIMITS", Limits(rows=10_000, names=1_000))
+    activities = recorded()
+    built = build_strip(activities, class_ids(activities))
+    assert built is not None
+    replace(built[1], names=(*built[1].names, *([""] * 5_000))).save(tmp_path / "strip.npz")
+    with pytest.raises(ValueError, match="more than 1,000 names"):
+        Strip.load(tmp_path / "strip.npz")
+
+
+def test_a_strip_of_another_length_than_the_journal_says_is_refused(tmp_path: Path) -> None:
+    activities = recorded()
+    info = save_strip(activities, class_ids(activities), tmp_path, "timeline-0.npz")
+    assert info is not None
+    with pytest.raises(ValueError, match=r"timeline-0\.npz: \d+ activities, not 5"):
+        open_strip(tmp_path, msgspec.structs.replace(info, activities=5))
