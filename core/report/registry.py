@@ -70,11 +70,16 @@ BUILDERS: dict[str, Builder] = {
 }
 
 
-def tables(view: RunView) -> list[Table]:
-    """The tables that the run's experiment names, or all that its cases give."""
+# What a case has beside its record: tables of their own in every format.
+KERNEL_TABLES = ("timeline", "launches", "kernels", "gemms", "lens", "overhead")
+
+
+def tables(view: RunView, among: Iterable[str] = BUILDERS) -> list[Table]:
+    """The tables that the run's experiment names, or all that its cases give, among some."""
     named = () if view.experiment is None else view.experiment.tables
+    allowed = frozenset(among)
     found: list[Table] = []
-    for name in named or BUILDERS:
+    for name in filter(allowed.__contains__, named or BUILDERS):
         built = BUILDERS[name](view) if name in BUILDERS else None
         if built is not None:
             found += [built] if isinstance(built, Table) else built

@@ -173,7 +173,8 @@ def test_a_user_annotation_is_a_range_and_no_op() -> None:
     made.op("aten::add_", 100, 200)
     activities = made.activities(TWO, "cpu")
     rows = kernel_rows(activities, class_ids(activities))
-    assert [(row.name, row.total_ms) for row in rows] == [("aten::add_", pytest.approx(200e-6))]
+    assert [row.name for row in rows] == ["aten::add_"]
+    assert rows[0].total_ms == pytest.approx(200e-6)
     assert activities.tree.crossings == 0
 
 

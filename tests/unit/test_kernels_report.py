@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
 
 import msgspec
@@ -13,6 +15,7 @@ from llmprof.core.journal import replay
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
 from llmprof.core.kernels.rows import Launches
 from llmprof.core.kernels.tables import class_ids, with_sources
+from llmprof.core.report import export, render
 from llmprof.core.report.attention_lens import lens_tables
 from llmprof.core.report.gemms import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table, uneven
@@ -326,3 +329,41 @@ def test_figures_that_cannot_be_divided_by_are_damage(
     assert again.damaged_lines >= 1
     assert timeline_table(again) is None or again.cases[1].kernels is None
     kernel_tables(again)
+
+
+def test_the_csv_beside_a_csv_holds_the_kernel_tables_of_the_json(
+    view: RunView, tmp_path: Path
+) -> None:
+    target = tmp_path / "r.csv"
+    assert export(view, target) == (target, tmp_path / "r-kernels.csv")
+    tables = {table["key"]: table for table in json.loads(render(view, "json"))["tables"]}
+    read: dict[str, dict[tuple[str, str], str]] = {}
+    notes: dict[str, list[str]] = {}
+    with (tmp_path / "r-kernels.csv").open(encoding="utf-8", newline="") as file:
+        for line in csv.DictReader(file):
+            assert line["title"] == tables[line["table"]]["title"]
+            if line["column"] == "note":
+                notes.setdefault(line["table"], []).append(line["value"])
+            else:
+                place = (line["row"], f"{line['column']}|{line['unit']}")
+                read.setdefault(line["table"], {})[place] = line["value"]
+    wanted = {"M21", "M24", "classes-1", "M23-forward-1", "M25-backward-1", "gemms", "M26-1", "M19"}
+    assert wanted <= set(read)
+    for key, found in read.items():
+        columns = [f"{column['name']}|{column['unit']}" for column in tables[key]["columns"]]
+        assert len(set(columns)) == len(columns)  # else cells would fall on each other
+        assert notes.get(key, []) == tables[key]["notes"]
+        assert len(found) == len(columns) * len(tables[key]["rows"])
+        for number, row in enumerate(tables[key]["rows"], 1):
+            for column, value in zip(columns, row, strict=True):
+                text = found[str(number), column]
+                assert text == ("" if value is None else str(value))
+
+
+def test_a_run_without_profiles_has_no_second_csv(tmp_path: Path) -> None:
+    experiment = Experiment(name="plain", models=(TINY.model,))
+    events = [*opening(experiment), *measured(0, experiment.cases()[0], [1.0, 2.0])]
+    timed = replay(write(tmp_path / "journal.jsonl", events))
+    assert export(timed, tmp_path / "r.csv") == (tmp_path / "r.csv",)
+    assert export(timed, tmp_path / "r.md") == (tmp_path / "r.md",)
+    assert {path.name for path in tmp_path.iterdir()} == {"journal.jsonl", "r.csv", "r.md"}
