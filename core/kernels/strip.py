@@ -45,6 +45,11 @@ class Strip:
     def __len__(self) -> int:
         return len(self.start)
 
+    @property
+    def has_launches(self) -> bool:
+        """Whether the CPU launched any of it: not where the CPU's own ops are the activities."""
+        return bool((self.launch_start >= 0).any())
+
     def text(self, position: int) -> str | None:
         """The name at a position of a column, None for -1."""
         return self.names[position] if position >= 0 else None

@@ -1,39 +1,10 @@
-"""What a kernel's time may be a share of, and how each is called."""
+"""Columns, cells and notes of the shares of a kernel's time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llmprof.core import events as ev
+from llmprof.core.profiled import Wholes, work_word
 from llmprof.core.report.table import Cell, Column, Figure
-from llmprof.core.results import CaseState
-
-
-@dataclass(frozen=True)
-class Wholes:
-    """Milliseconds of all profiled steps together; None where the run does not say.
-
-    work is the sum over all activities, of which shares add up to 100 %. busy is the time in
-    which at least one ran: of it they add up to more where activities overlapped. On the CPU
-    there is no busy: self times of ops are parts of work.
-    """
-
-    work: float
-    busy: float | None
-    wall: float | None
-
-    @classmethod
-    def of(cls, state: CaseState, table: ev.KernelTable) -> Wholes:
-        """Those of a profiled case."""
-        work = sum(row.total_ms for row in table.rows)
-        step = state.timeline.parts[0] if state.timeline is not None else None
-        busy = None if step is None or table.source == "cpu" else step.busy_ms * table.steps
-        return cls(work, busy, None if step is None else step.wall_ms * table.steps)
-
-
-def work_word(source: str) -> str:
-    """What the sum over all activities is called."""
-    return "GPU time" if source == "cuda" else "op time"
 
 
 def share_columns(source: str) -> tuple[Column, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from llmprof.core.kernels.rows import WHOLE_STEP, Launches, PhaseTimeline
-from llmprof.core.report.kernel_shares import percent, work_word
+from llmprof.core.profiled import mean_phase, mean_wall, twin, work_word
+from llmprof.core.report.kernel_shares import percent
 from llmprof.core.report.table import Cell, Column, Figure, Table
-from llmprof.core.report.twins import mean_phase, mean_wall, twin
 from llmprof.core.results import CaseState, RunView
 
 WALLS = (

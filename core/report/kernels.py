@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 from llmprof.core import events as ev
 from llmprof.core.kernels.rows import CLASSES, UNATTRIBUTED, KernelRow, ShareRow
+from llmprof.core.profiled import Wholes, mean_wall, twin, work_word
 from llmprof.core.report.kernel_shares import (
-    Wholes,
     calls_cell,
     percent,
     share_cells,
     share_columns,
     shares_note,
-    work_word,
 )
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
-from llmprof.core.report.twins import mean_wall, twin
 from llmprof.core.results import CaseState, RunView
 
 TOP = 15

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from llmprof.core.profiled import twin
 from llmprof.core.ratio import ratio
 from llmprof.core.report.table import Cell, Column, Figure, Table
-from llmprof.core.report.twins import twin
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.stats import Summary
 

@@ -15,6 +15,7 @@ from llmprof.core.journal import replay
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
 from llmprof.core.kernels.rows import Launches
 from llmprof.core.kernels.tables import class_ids, with_sources
+from llmprof.core.profiled import twin
 from llmprof.core.report import export, render
 from llmprof.core.report.attention_lens import lens_tables
 from llmprof.core.report.gemms import gemm_table
@@ -24,7 +25,6 @@ from llmprof.core.report.overhead import overhead_table
 from llmprof.core.report.registry import BUILDERS
 from llmprof.core.report.table import Cell, Figure, Table
 from llmprof.core.report.timing import steadiness
-from llmprof.core.report.twins import twin
 from llmprof.core.results import RunView
 from llmprof.core.spec import Experiment, SpecError, Variant
 from tests.unit.handmade import measured, opening, write

@@ -17,8 +17,8 @@ from llmprof.cli.output import deliver, dry_run_table
 from llmprof.core.events import Log
 from llmprof.core.experiments import DEFAULT
 from llmprof.core.launch import ENGINE_ENDINGS, Engine, Plan
+from llmprof.core.profiled import twin
 from llmprof.core.report import ExportError, check_writable
-from llmprof.core.report.twins import twin
 from llmprof.core.results import RunView
 from llmprof.core.runs import Run, RunStore, wait_started
 from llmprof.core.spec import Experiment
