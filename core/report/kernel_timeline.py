@@ -70,7 +70,7 @@ def _share_columns(on_card: bool) -> tuple[Column, ...]:
         Column("Plain wall", "ms"),
         Column("Profiled wall", "ms"),
         Column("GPU-busy" if on_card else "Within ops", "ms"),
-        Column("Of profiled wall", "%"),
+        Column(f"{'Busy' if on_card else 'Ops'} of profiled wall", "%"),
         *((Column(f"Compute of {work}", "%"),) if on_card else ()),
         *(Column(f"{name} of {work}", "%") for name in copies),
         Column("GEMM of GPU-busy" if on_card else f"GEMM of {work}", "%"),

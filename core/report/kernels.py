@@ -86,7 +86,14 @@ def class_table(state: CaseState, table: ev.KernelTable, plain_ms: float | None 
         *share_columns(table.source),
     )
     walls = _walls_note(table, wholes, plain_ms)
-    notes = (*_coverage_notes(table), shares_note(table, wholes), walls, *table.notes)
+    trace = (f"Chrome trace for Perfetto: artifacts/{table.trace} of the run.",)
+    notes = (
+        *_coverage_notes(table),
+        shares_note(table, wholes),
+        walls,
+        *table.notes,
+        *(trace if table.trace else ()),
+    )
     title = f"Time by class, one profiled step (mean of {table.steps}): {state.case.label}"
     return Table(f"classes-{state.index}", title, columns, tuple(rows), notes)
 

@@ -177,19 +177,19 @@ def _notes(job: Job, activities: Activities) -> tuple[str, ...]:
     case, notes = job.case, []
     if activities.tree.crossings:
         notes.append(
-            f"{activities.tree.crossings} ranges or ops outlast what they began in: what ran in"
-            f" them is {UNATTRIBUTED} by module"
+            f"Ranges or ops that outlast what they began in: {activities.tree.crossings};"
+            f" what ran in them is {UNATTRIBUTED} by module."
         )
     if activities.barren:
-        notes.append(f"{activities.barren} kernel launches left no kernel in the profile")
+        notes.append(f"{activities.barren} kernel launches left no kernel in the profile.")
     if case.compile is not None:
-        notes.append("a compiled model has no module ranges: kernels are known by phase and op")
+        notes.append("A compiled model has no module ranges: kernels are known by phase and op.")
     if case.compile == "reduce-overhead":
-        notes.append("kernels of a CUDA graph are tied to the graph's launch, not to an op")
+        notes.append("Kernels of a CUDA graph are tied to the graph's launch, not to an op.")
     if case.stacks and case.compile is not None:
-        notes.append("source lines are not read of a compiled model (--stacks)")
+        notes.append("--stacks: source lines are not read of a compiled model.")
     if case.nvtx and job.device.type != "cuda":
-        notes.append("no NVTX ranges were made: they are for a card (--nvtx)")
+        notes.append("--nvtx: no ranges were made, since they are for a card.")
     return tuple(notes)
 
 

@@ -23,6 +23,7 @@ from llmprof.core.report.overhead import overhead_table
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.runs import Run, RunStore
 from llmprof.core.spec import Case, ModelShape
+from tests.unit.kernel_events import Made
 
 torch = pytest.importorskip("torch")
 SHAPE = ModelShape(
@@ -240,6 +241,36 @@ def test_a_card_that_shows_no_kernels_is_never_an_empty_table(job: Any) -> None:
     assert kernels.read(session, job.case, "cpu").windows.steps == 1
     with pytest.raises(failures.Unsupported, match="recorded nothing from the card"):
         kernels.read(session, job.case, "cuda")
+
+
+def test_phases_that_do_not_nest_are_one_line(job: Any) -> None:
+    from llmprof.core.worker import failures, kernels
+
+    made = Made()
+    phases = job.case.phases
+    made.step(0, [10, 500, 400, 700, 800], 1_000, phases)  # the loss ends before it began
+    session = kernels.Session(made.columns(), [None], [None])  # type: ignore[list-item]
+    with pytest.raises(failures.Unsupported) as caught:
+        kernels.read(session, job.case, "cpu")
+    failure = failures.describe(caught.value, "tables")
+    assert failure.message == (
+        "the profile cannot be read: loss of profiled step 1 is not inside it and in order"
+    )
+
+
+def test_ranges_that_do_not_nest_are_noted(job: Any) -> None:
+    import msgspec
+
+    from llmprof.core.worker import kernels
+
+    made = Made()
+    made.step(0, [10, 900], 1_000, ("forward",))
+    made.op("llmprof module a", 20, 100)
+    made.op("llmprof module b", 80, 100)
+    (note,) = kernels._notes(job, made.activities(("forward",), "cpu"))
+    assert note.startswith("Ranges or ops that outlast what they began in: 1; what ran in them")
+    job.case = msgspec.structs.replace(job.case, nvtx=True)
+    assert kernels._notes(job, made.activities(("forward",), "cpu"))[1].startswith("--nvtx: no")
 
 
 def test_grouped_and_fused_attention_have_a_lens(job: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import numpy as np
@@ -327,3 +328,40 @@ def test_a_strip_of_another_length_than_the_journal_says_is_refused(tmp_path: Pa
     assert info is not None
     with pytest.raises(ValueError, match=r"timeline-0\.npz: \d+ activities, not 5"):
         open_strip(tmp_path, msgspec.structs.replace(info, activities=5))
+
+
+EXTREMES = (-(2**63), -(2**40), -2, -1, 0, 1, 2**31 - 1, 2**40, 2**61, 2**61 + 1, 2**63 - 1)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(sorted(strip_file.DTYPES)),
+            st.integers(0, 400),
+            st.sampled_from(EXTREMES),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_any_strip_is_refused_or_drawn(changes: list[tuple[str, int, int]]) -> None:
+    """Whatever the columns hold, there is one kind of error or lanes of shares."""
+    activities = recorded()
+    built = build_strip(activities, class_ids(activities))
+    assert built is not None
+    columns = {name: getattr(built[1], name).copy() for name in strip_file.DTYPES}
+    for column, at, value in changes:
+        bounds = np.iinfo(columns[column].dtype)
+        columns[column][at] = min(max(value, bounds.min), bounds.max)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "strip.npz"
+        replace(built[1], **columns).save(path)
+        try:
+            strip, refusal = Strip.load(path), ""
+        except ValueError as error:
+            strip, refusal = built[1], str(error)
+    assert not refusal or refusal.startswith("strip.npz: ")
+    for lane in (device_lane(strip, 0.0, 3e7, 50), launch_lane(strip, 1e7, 2e7, 7)):
+        assert all(0 <= share <= 1 for share in lane.shares)
+        assert all(strip.text(label) is None or label >= 0 for label in lane.labels)
