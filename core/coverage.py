@@ -7,7 +7,9 @@ from typing import Literal
 
 from llmprof.core.results import CaseState, RunView
 
-Cell = Literal["done", "OOM", "OOM (predicted)", "unsupported", "left out", "failed", "missing"]
+Cell = Literal[
+    "done", "OOM", "OOM (predicted)", "unsupported", "left out", "failed", "killed", "missing"
+]
 
 # A process that dies of one of these died of what it did itself.
 _OWN_FAULT = {
@@ -27,7 +29,7 @@ def cell(state: CaseState) -> Cell:
         case "unsupported":
             return "unsupported"
     if outside_cause(state):
-        return "missing"
+        return "killed" if _by_a_signal(state) else "missing"
     return "left out" if state.status == "skipped" else "failed"
 
 
@@ -45,6 +47,17 @@ def outside_cause(state: CaseState) -> bool:
             code = None if state.failure is None else state.failure.exit_code
             return code not in _OWN_FAULT
     return False
+
+
+def _by_a_signal(state: CaseState) -> bool:
+    """Whether the process itself was killed, not the run stopped around it."""
+    failure = state.failure
+    return (
+        state.status == "killed"
+        and failure is not None
+        and not failure.outside
+        and (failure.exit_code or 0) < 0
+    )
 
 
 def to_resume(view: RunView, *, failed: bool = False) -> tuple[int, ...]:

@@ -35,6 +35,7 @@ ATTENTION_PHASES: tuple[Phase, ...] = ("forward", "backward")
 MOST_WARMUP_STEPS = 300  # of --warmup-steps auto
 MOST_MEASURE_STEPS = 1000  # of --measure-steps auto
 TARGET_PERCENT = 1.0  # of --measure-steps auto without --target
+MOST_PROFILE_STEPS = 100  # a step of a large model is 40,000 events, which are kept in memory
 TURN_STEPS = 2  # measured steps of one turn of an interleaved case
 
 
@@ -298,8 +299,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         """A case of the kernels probe with the options that only this probe has."""
         if case.probe != "kernels":
             return case
-        if self.profile_steps < 1:
-            raise SpecError("--profile-steps must be at least 1")
+        if not 1 <= self.profile_steps <= MOST_PROFILE_STEPS:
+            raise SpecError(f"--profile-steps must be between 1 and {MOST_PROFILE_STEPS}")
         return msgspec.structs.replace(
             case,
             measure_steps=self.profile_steps,

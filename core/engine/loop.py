@@ -312,7 +312,9 @@ class EngineRun:
                 kind="timeout", message=f"nothing heard for {seconds:g} s, ended", exit_code=code
             )
         if self._stopping != "no":
-            return ev.Failure(kind="killed", message="the run was stopped", exit_code=code)
+            return ev.Failure(
+                kind="killed", message="the run was stopped", exit_code=code, outside=True
+            )
         if code == -signal.SIGKILL and memory_kill:
             message = "the kernel ended the process: the machine was out of memory"
             return ev.Failure(kind="oom", message=message, exit_code=code)

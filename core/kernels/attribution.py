@@ -85,8 +85,9 @@ class Activities:
 
     @cached_property
     def op_name(self) -> Int32:
-        """Position of the launching op's name in the columns' names, -1 for none."""
+        """Position of the launching op's name in the columns' names, -1 for none or a range."""
         known = self.op >= 0
+        known[known] = ~self.tree.is_mark[self.op[known]]
         names = np.full(len(self), NONE, np.int32)
         names[known] = self.columns.name[self.tree.rows[self.op[known]]]
         return names

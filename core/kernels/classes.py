@@ -39,7 +39,8 @@ def classify(
 ) -> KernelClass:
     """The class of an activity, from its own name, its op, its phase and its module.
 
-    The kernel's own name counts before the op's, the op's before the module's. The optimizer is
+    The kernel's own name counts before the op's, the op's before the module's. Of CPU ops only
+    the leaves that multiply are GEMMs: aten::matmul calls one and is none. The optimizer is
     a class by phase, since its kernels do nothing else. A composite norm (a module called
     ...norm) is a norm although elementwise kernels and reductions do it.
     """
@@ -49,10 +50,13 @@ def classify(
         return "memset"
     if phase == "optimizer":
         return "optimizer"
-    return _by_name(name, op or "") or _by_module(place or "") or _by_form(name, op or "")
+    op = op or ""
+    product = kind != Kind.OP and _GEMM.search(name) is not None
+    named = _by_name(name, op, product=product)
+    return named or _by_module(place or "") or _by_form(name, op)
 
 
-def _by_name(name: str, op: str) -> KernelClass | None:
+def _by_name(name: str, op: str, *, product: bool) -> KernelClass | None:
     if op in GEMM_OPS:
         return "GEMM"
     for text in (name, op):
@@ -62,7 +66,7 @@ def _by_name(name: str, op: str) -> KernelClass | None:
             return "softmax"
         if _NORM.search(text):
             return "norm"
-    if _GEMM.search(name):
+    if product:
         return "GEMM"
     return "copy" if _COPY.search(name) or _COPY_OPS.match(op) else None
 

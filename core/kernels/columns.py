@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprof.core.kernels.files import Limits, load_arrays, save_arrays
+from llmprof.core.kernels.files import Limits, check_times, load_arrays, save_arrays
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -19,18 +19,20 @@ UInt8 = NDArray[np.uint8]
 Bool = NDArray[np.bool_]
 
 LIMITS = Limits(rows=20_000_000, names=1_000_000)
+MOST_THREADS = 4_096
 NO_SEQUENCE = -1
 
 
 class Kind(IntEnum):
     """What an event is."""
 
-    OP = 0  # an operator or a range on the CPU
+    OP = 0  # an operator or a range of ours on the CPU
     RUNTIME = 1  # a call of the CUDA runtime or driver
     KERNEL = 2
     MEMCPY = 3
     MEMSET = 4
     OTHER = 5  # annotations on the GPU, synchronisation, the profiler's own overhead
+    RANGE = 6  # a user annotation on the CPU, such as torch's Optimizer.step: it does no work
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,11 @@ class EventColumns:
         columns = cls(names=names, **arrays)
         if len(columns) and not 0 <= columns.name.min() <= columns.name.max() < len(names):
             raise ValueError(f"{path.name}: an event's name is missing")
+        if len(columns) and int(columns.kind.max()) not in set(Kind):
+            raise ValueError(f"{path.name}: an event is of no known kind")
+        check_times(path, columns.start, columns.duration)
+        if len(np.unique(columns.place)) > MOST_THREADS:
+            raise ValueError(f"{path.name}: events of more than {MOST_THREADS:,} threads")
         return columns
 
 

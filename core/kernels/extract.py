@@ -125,7 +125,8 @@ def _chunk(events: Sequence[Any], methods: Any, names: Names) -> dict[str, NDArr
     kind = names.kinds(name, on_gpu)
     ranges = np.fromiter(map(methods.is_user_annotation, open_events), np.bool_, len(open_events))
     shadows = open_rows[ranges]
-    kind[shadows[on_gpu[shadows]]] = Kind.OTHER  # a range on the card counts its kernels twice
+    # A range is no work: on the card its shadow would count its kernels twice.
+    kind[shadows] = np.where(on_gpu[shadows], Kind.OTHER, Kind.RANGE)
     ops, card = np.flatnonzero(kind == Kind.OP), np.flatnonzero(on_gpu)
     op_events, card_events = _some(events, ops), _some(events, card)
     sequence = _spread(n, ops, methods.sequence_nr, op_events, NO_SEQUENCE)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from llmprof.core.text import clean
 
 NAME_LENGTH = 4_000
+LONGEST = 2**61  # nanoseconds: the sum of two such times is still an int64
 DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -69,7 +70,19 @@ def load_arrays(
         names = msgspec.json.decode(text, type=tuple[str, ...])
     except msgspec.DecodeError as error:
         raise ValueError(f"{path.name}: {error}") from error
+    if len(names) > limits.names:
+        raise ValueError(f"{path.name}: more than {limits.names:,} names")
     return columns, tuple(clean(name, NAME_LENGTH) for name in names)
+
+
+def check_times(path: Path, start: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+    """Raises ValueError unless durations are 0 or more and no time is beyond reckoning."""
+    if not len(start):
+        return
+    if int(duration.min()) < 0:
+        raise ValueError(f"{path.name}: a duration is below 0")
+    if max(-int(start.min()), int(start.max()), int(duration.max())) > LONGEST:
+        raise ValueError(f"{path.name}: a time is beyond all bounds")
 
 
 def _column(

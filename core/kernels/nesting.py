@@ -12,7 +12,8 @@ NONE = -1
 def parents(start: Int64, end: Int64, thread: Int64) -> tuple[Int64, Int64]:
     """Position of each event's innermost encloser on its thread (-1: none), and its depth.
 
-    Events of one thread nest: an event lies within any other that is open when it starts.
+    Events of one thread nest: an event lies within any other that is open when it starts;
+    crossing() finds those for which that does not hold.
     """
     parent = np.full(len(start), NONE, np.int64)
     depth = np.zeros(len(start), np.int64)
@@ -20,6 +21,12 @@ def parents(start: Int64, end: Int64, thread: Int64) -> tuple[Int64, Int64]:
         rows = np.flatnonzero(thread == each)
         _parents_of_thread(start, np.maximum(end, start + 1), rows, parent, depth)
     return parent, depth
+
+
+def crossing(parent: Int64, end: Int64) -> Bool:
+    """Events that end after their encloser does, so that what encloses them is not known."""
+    found: Bool = (parent >= 0) & (end > end[np.maximum(parent, 0)])
+    return found
 
 
 def nearest(parent: Int64, depth: Int64, wanted: Bool, *, itself: bool) -> Int64:

@@ -8,7 +8,7 @@ import numpy as np
 
 from llmprof.core.kernels import marks
 from llmprof.core.kernels.columns import Bool, EventColumns, Int32, Int64, Kind
-from llmprof.core.kernels.nesting import NONE, nearest, parents
+from llmprof.core.kernels.nesting import NONE, crossing, nearest, parents
 from llmprof.core.kernels.windows import Windows
 
 ACCUMULATE = "(gradient accumulation)"
@@ -23,6 +23,7 @@ GEMM_OPS = frozenset(
         "aten::_addmm_activation",
         "aten::mv",
         "aten::addmv",
+        "mkldnn::_linear_pointwise",
     }
 )
 
@@ -32,7 +33,9 @@ class OpTree:
     """Ops and ranges of the CPU: events, their enclosers and where in the model they belong.
 
     rows are positions in the columns; every other array is indexed like rows and holds
-    positions in rows (-1: none). place is the module's label, lens the attention step's.
+    positions in rows (-1: none). place is the module's label, lens the attention step's. is_mark
+    tells ranges from ops. What lies in a range that does not nest has neither place, lens nor
+    source: crossings is the number of such ranges and ops.
     """
 
     rows: Int64
@@ -48,6 +51,7 @@ class OpTree:
     sources: tuple[str, ...]
     gemm: Int64
     is_mark: Bool
+    crossings: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +66,7 @@ class Nest:
     @classmethod
     def of(cls, columns: EventColumns) -> Nest:
         """All ops and ranges of a profile."""
-        rows = columns.of_kind(Kind.OP)
+        rows = columns.of_kind(Kind.OP, Kind.RANGE)
         return cls(
             columns, rows, *parents(columns.start[rows], columns.end[rows], columns.place[rows])
         )
@@ -71,8 +75,8 @@ class Nest:
         """The event itself or its nearest encloser that is wanted, -1 for none."""
         return nearest(self.parent, self.depth, wanted, itself=True)
 
-    def labels(self, prefix: str) -> tuple[Int32, tuple[str, ...]]:
-        """The innermost range with this prefix around each event, as a label without it."""
+    def labels(self, prefix: str, origin: Int64) -> tuple[Int32, tuple[str, ...]]:
+        """The innermost range with this prefix around each origin, as a label without it."""
         encloser = self.nearest(self.columns.named(prefix)[self.rows])
         labels: dict[str, int] = {}
         of_name = np.full(len(self.columns.names), NONE, np.int32)
@@ -84,7 +88,7 @@ class Nest:
         found = np.full(len(self.rows), NONE, np.int32)
         inside = encloser >= 0
         found[inside] = of_name[self.columns.name[self.rows[encloser[inside]]]]
-        return found, tuple(labels)
+        return found[origin], tuple(labels)
 
 
 def build_tree(columns: EventColumns, windows: Windows) -> OpTree:
@@ -96,8 +100,13 @@ def build_tree(columns: EventColumns, windows: Windows) -> OpTree:
     forward_op = _forward_ops(columns, rows, autograd, node)
     origin = np.where(forward_op >= 0, forward_op, np.arange(len(rows)))
     place, places = _places(nest, windows, node, origin)
-    lens, lenses = nest.labels(marks.LENS)
-    source, sources = nest.labels(marks.SOURCE)
+    lens, lenses = nest.labels(marks.LENS, origin)
+    source, sources = nest.labels(marks.SOURCE, origin)
+    crosses = _crosses(nest, windows)
+    if crosses.any():
+        lost = (nest.nearest(crosses) >= 0)[origin]
+        for labels in (place, lens, source):
+            labels[lost] = NONE
     return OpTree(
         rows=rows,
         parent=nest.parent,
@@ -105,13 +114,14 @@ def build_tree(columns: EventColumns, windows: Windows) -> OpTree:
         node=node,
         forward_op=forward_op,
         place=place,
-        lens=lens[origin],
-        source=source[origin],
+        lens=lens,
+        source=source,
         places=places,
         lenses=lenses,
         sources=sources,
         gemm=nest.nearest(named_in(columns, rows, GEMM_OPS)),
-        is_mark=columns.named(marks.PREFIX)[rows],
+        is_mark=columns.named(marks.PREFIX)[rows] | (columns.kind[rows] == Kind.RANGE),
+        crossings=int(crosses.sum()),
     )
 
 
@@ -119,6 +129,18 @@ def named_in(columns: EventColumns, rows: Int64, wanted: frozenset[str]) -> Bool
     """Which of these events have one of the names."""
     chosen = np.array([name in wanted for name in columns.names], np.bool_)
     return np.asarray(chosen[columns.name[rows]])
+
+
+def _crosses(nest: Nest, windows: Windows) -> Bool:
+    """Events that outlast what they began in: an op or range, or a module its phase."""
+    columns, rows = nest.columns, nest.rows
+    found = crossing(nest.parent, columns.end[rows])
+    modules = np.flatnonzero(columns.named(marks.MODULE)[rows])
+    first, last = columns.start[rows[modules]], columns.end[rows[modules]] - 1
+    _, begun = windows.place(first)
+    _, ended = windows.place(np.maximum(first, last))
+    found[modules[(begun >= 0) & (begun != ended)]] = True
+    return found
 
 
 def _autograd(columns: EventColumns, rows: Int64) -> Bool:
@@ -156,11 +178,11 @@ def _places(
 ) -> tuple[Int32, tuple[str, ...]]:
     """The module of each op, or the part of the step where it has none."""
     columns, rows = nest.columns, nest.rows
-    own, modules = nest.labels(marks.MODULE)
+    own, modules = nest.labels(marks.MODULE, origin)
     labels = (*modules, *(f"({phase})" for phase in windows.phases), ACCUMULATE)
     _, phase = windows.place(columns.start[rows])
-    within = np.where(phase >= 0, phase + len(modules), NONE)
-    place = np.where(own >= 0, own, within)[origin]
+    within = np.where(phase >= 0, phase + len(modules), NONE)[origin]
+    place = np.where(own >= 0, own, within)
     if len(rows):
         accumulate = np.array(["AccumulateGrad" in name for name in columns.names], np.bool_)
         sums = (node >= 0) & accumulate[columns.name[rows[np.maximum(node, 0)]]]

@@ -58,7 +58,7 @@ def kernel_table(
     *,
     index: int,
     case: Case,
-    sources: dict[tuple[str, str], str] | None = None,
+    sources: tables.Sources | None = None,
     trace: str | None = None,
     notes: tuple[str, ...] = (),
 ) -> ev.KernelTable:
@@ -122,7 +122,7 @@ def coverage(activities: Activities) -> Coverage:
         launches=len(activities.launches),
         launches_without_kernel=activities.barren,
         to_phase=_share(activities, activities.phase >= 0),
-        to_op=_share(activities, activities.op >= 0),
+        to_op=_share(activities, activities.op_name >= 0),
         to_module=_share(activities, placed),
         backward_to_module=_share(activities, placed, backward),
         outside_steps=activities.outside,

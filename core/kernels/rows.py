@@ -30,10 +30,11 @@ UNATTRIBUTED = "unattributed"
 
 
 class KernelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One kernel (or memory operation, or CPU op) in one phase.
+    """One kernel (or memory operation, or CPU op) of one class in one phase.
 
-    place is the CUDA stream or the CPU thread of most calls, op and module those with most of
-    the time; None where nothing is known.
+    op and module are the pair with most of the row's time, origin_share the percent of the time
+    that this pair has; place is the CUDA stream or the CPU thread with most of the pair's time,
+    source the line that launched most of it. None where nothing is known.
     """
 
     phase: str
@@ -42,12 +43,13 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     group: str
     calls: Count
     total_ms: float
-    std_ms: float | None = None  # of one call, ddof 1
+    std_ms: float | None = None  # over the calls, which may differ in shape; ddof 1
     min_ms: float
     max_ms: float
     place: int | None = None
     op: str | None = None
     module: str | None = None
+    origin_share: float | None = None
     source: str | None = None  # file:line in function of the Python code that launched it
     merged: Count = 1  # kernels in this row: more than 1 only in the row of the rest
 
@@ -121,6 +123,7 @@ class PhaseTimeline(msgspec.Struct, frozen=True, kw_only=True):
     this one, of the step from one synchronisation to the next. busy_ms is the union of all
     activities, work_ms their sum, which is larger where they overlap. Idle time is waiting for
     a launch where the activity after the gap had not been launched when the gap began.
+    kernels_ms to gemm_ms are parts of work_ms.
     """
 
     phase: str
@@ -132,6 +135,7 @@ class PhaseTimeline(msgspec.Struct, frozen=True, kw_only=True):
     to_device_ms: float
     to_host_ms: float
     gemm_ms: float
+    gemm_busy_ms: float | None = None  # union of the GEMMs; None in journals of before
     waiting_ms: float
     gaps: float  # number in one step
     gap_median_us: float | None = None
@@ -163,5 +167,5 @@ class StripInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str  # in the run's artifacts
     step: int
-    wall_ms: Annotated[float, msgspec.Meta(gt=0)]
+    wall_ms: Annotated[float, msgspec.Meta(gt=0, le=1e12)]
     activities: int

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.columns import Int32, Int64
-from llmprof.core.kernels.files import Limits, load_arrays, save_arrays
+from llmprof.core.kernels.files import Limits, check_times, load_arrays, save_arrays
 from llmprof.core.kernels.nesting import union
 from llmprof.core.kernels.rows import CLASSES, StripInfo
 
 LIMITS = Limits(rows=5_000_000, names=200_000)
+MOST_PHASES = 64
 _MS = 1e-6
 
 
@@ -44,6 +45,11 @@ class Strip:
     def __len__(self) -> int:
         return len(self.start)
 
+    @property
+    def has_launches(self) -> bool:
+        """Whether the CPU launched any of it: not where the CPU's own ops are the activities."""
+        return bool((self.launch_start >= 0).any())
+
     def text(self, position: int) -> str | None:
         """The name at a position of a column, None for -1."""
         return self.names[position] if position >= 0 else None
@@ -60,6 +66,11 @@ class Strip:
         for column in ("name", "op", "module", "phase"):
             _check(path, column, arrays[column], len(names), allow_none=column != "name")
         _check(path, "group", arrays["group"], len(CLASSES), allow_none=False)
+        check_times(path, arrays["start"], arrays["duration"])
+        launched = arrays["launch_start"] >= 0
+        check_times(path, arrays["launch_start"], np.where(launched, arrays["launch_duration"], 0))
+        if len(np.unique(arrays["phase"])) > MOST_PHASES:
+            raise ValueError(f"{path.name}: more than {MOST_PHASES} phases")
         return cls(names=names, **arrays)
 
 
@@ -131,11 +142,15 @@ def _covered_until(start: Int64, duration: Int64, times: NDArray[np.float64]) ->
 def open_strip(folder: Path, info: StripInfo) -> Strip:
     """The strip that a journal names, from the run's artifacts and nowhere else.
 
-    Raises OSError, ValueError for a name that is a path or a file of another form.
+    Raises OSError, ValueError for a name that is a path, a file of another form or one of
+    another number of activities than the journal says.
     """
     if Path(info.file).name != info.file:
         raise ValueError(f"not a file of the run: {info.file}")
-    return Strip.load(folder / info.file)
+    strip = Strip.load(folder / info.file)
+    if len(strip) != info.activities:
+        raise ValueError(f"{info.file}: {len(strip):,} activities, not {info.activities:,}")
+    return strip
 
 
 def build_strip(activities: Activities, classes: Int64) -> tuple[int, Strip] | None:

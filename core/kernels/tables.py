@@ -15,9 +15,11 @@ from llmprof.core.kernels.columns import Int64, Kind
 from llmprof.core.kernels.names import short_names
 from llmprof.core.kernels.rows import CLASSES, UNATTRIBUTED, KernelRow, ShareRow
 
-MOST_ROWS = 250  # kernels of one phase; what is beyond stands in one row
+MOST_ROWS = 250  # kernels of one phase; what is beyond stands in one row a class
 _MS = 1e-6
 Float64 = NDArray[np.float64]
+Sources = dict[tuple[str, str, str | None, str | None], str]
+"""(phase, kernel's full name, op, module) -> file:line in function."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,60 +106,85 @@ def class_ids(activities: Activities) -> Int64:
 
 
 def kernel_rows(activities: Activities, classes: Int64) -> tuple[KernelRow, ...]:
-    """One row a kernel and phase, phases in order, the longest first.
+    """One row a kernel, class and phase; phases in order, the longest first.
 
-    Class, op, module and stream are those with most of the row's time.
+    The class is part of the key, so that a class's time is the sum of its rows.
     """
-    busy, place = activities.busy, activities.columns.place[activities.event]
-    by = Groups.by(activities.phase, activities.name)
+    busy = activities.busy
+    by = Groups.by(activities.phase, classes, activities.name)
     calls, total, std = by.count(), by.total(busy), by.std(busy)
     low, high = by.extremes(busy)
-    streams, stream_of = np.unique(place, return_inverse=True)
-    where = by.leading(stream_of.reshape(-1), busy + 1)
-    group = by.leading(classes, busy + 1)
-    op = by.leading(activities.op_name, busy + 1)
-    module = by.leading(activities.of_op(activities.tree.place), busy + 1)
-    names = activities.columns.names
-    used = sorted({int(name) for name in by.keys[:, 1]})
+    origin = _origins(activities, by)
+    names, places = activities.columns.names, activities.tree.places
+    used = sorted({int(name) for name in by.keys[:, 2]})
     short = dict(zip(used, short_names([names[name] for name in used]), strict=True))
     rows = [
         KernelRow(
-            phase=phase_name(activities, int(phase)),
-            name=short[int(name)],
+            phase=phase_name(activities, phase),
+            name=short[name],
             full_name=names[name],
-            group=CLASSES[group[at]],
+            group=CLASSES[group],
             calls=int(calls[at]),
             total_ms=float(total[at]) * _MS,
             std_ms=None if np.isnan(std[at]) else float(std[at]) * _MS,
             min_ms=float(low[at]) * _MS,
             max_ms=float(high[at]) * _MS,
-            place=int(streams[where[at]]),
-            op=_at(names, int(op[at])),
-            module=_at(activities.tree.places, int(module[at])),
+            place=int(origin.place[at]),
+            op=_at(names, int(origin.op[at])),
+            module=_at(places, int(origin.module[at])),
+            origin_share=100 * int(origin.busy[at]) / int(total[at]) if total[at] else None,
         )
-        for at, (phase, name) in enumerate(by.keys.tolist())
+        for at, (phase, group, name) in enumerate(by.keys.tolist())
     ]
     return _ordered(rows, activities)
 
 
-def launch_sources(activities: Activities) -> dict[tuple[str, str], str]:
-    """(phase, kernel's full name) -> the line of Python that launched most of its time."""
-    by = Groups.by(activities.phase, activities.name)
+@dataclass(frozen=True, eq=False)
+class Origins:
+    """Of each group the pair of op and module with most of its time, and that time."""
+
+    op: Int64
+    module: Int64
+    busy: Int64
+    place: Int64  # the stream or thread with most of it
+
+
+def _origins(activities: Activities, by: Groups) -> Origins:
+    busy, place = activities.busy, activities.columns.place[activities.event]
+    pairs = Groups.by(activities.op_name, activities.of_op(activities.tree.place))
+    leading = by.leading(pairs.of, busy + 1)  # + 1: of what took no time most calls lead
+    mine = pairs.of == leading[by.of]
+    streams, stream_of = np.unique(place, return_inverse=True)
+    stream = by.leading(stream_of.reshape(-1), np.where(mine, busy + 1, 0))
+    op, module = pairs.keys[leading].T
+    return Origins(op, module, by.total(np.where(mine, busy, 0)), streams[stream])
+
+
+def launch_sources(activities: Activities) -> Sources:
+    """The line of Python that launched most of the time of each kernel, by its origin."""
+    places, names = activities.tree.places, activities.columns.names
+    place = activities.of_op(activities.tree.place)
+    by = Groups.by(activities.phase, activities.name, activities.op_name, place)
     source = by.leading(activities.of_op(activities.tree.source), activities.busy + 1)
-    names = activities.columns.names
     return {
-        (phase_name(activities, phase), names[name]): activities.tree.sources[source[at]]
-        for at, (phase, name) in enumerate(by.keys.tolist())
+        (
+            phase_name(activities, phase),
+            names[name],
+            _at(names, op),
+            _at(places, module),
+        ): activities.tree.sources[source[at]]
+        for at, (phase, name, op, module) in enumerate(by.keys.tolist())
         if source[at] >= 0
     }
 
 
-def with_sources(
-    rows: tuple[KernelRow, ...], sources: dict[tuple[str, str], str]
-) -> tuple[KernelRow, ...]:
-    """The rows with the Python line that launched them, where it is known."""
+def with_sources(rows: tuple[KernelRow, ...], sources: Sources) -> tuple[KernelRow, ...]:
+    """The rows with the Python line that launched their op in their module, where it is known."""
     return tuple(
-        msgspec.structs.replace(row, source=sources.get((row.phase, row.full_name))) for row in rows
+        msgspec.structs.replace(
+            row, source=sources.get((row.phase, row.full_name, row.op, row.module))
+        )
+        for row in rows
     )
 
 
@@ -192,18 +219,19 @@ def _ordered(rows: list[KernelRow], activities: Activities) -> tuple[KernelRow, 
             (row for row in rows if row.phase == phase), key=lambda row: (-row.total_ms, row.name)
         )
         kept.extend(mine[:MOST_ROWS])
-        if rest := mine[MOST_ROWS:]:
-            kept.append(_merged(phase, rest))
+        rest = mine[MOST_ROWS:]
+        for group in dict.fromkeys(row.group for row in rest):
+            kept.append(_merged(phase, group, [row for row in rest if row.group == group]))
     return tuple(kept)
 
 
-def _merged(phase: str, rest: list[KernelRow]) -> KernelRow:
-    label = f"({len(rest)} other kernels)"
+def _merged(phase: str, group: str, rest: list[KernelRow]) -> KernelRow:
+    label = f"({len(rest)} other of class {group})"
     return KernelRow(
         phase=phase,
         name=label,
         full_name=label,
-        group="other",
+        group=group,
         calls=sum(row.calls for row in rest),
         total_ms=sum(row.total_ms for row in rest),
         min_ms=min(row.min_ms for row in rest),

@@ -115,6 +115,7 @@ def _span(
     wall = sum(end - begin for _, begin, end in spans)
     kind, busy = activities.kind, activities.busy
     copies = _copies(activities)
+    gemm = mine & (classes == CLASSES.index("GEMM"))
     return PhaseTimeline(
         phase=name,
         wall_ms=wall / n * _MS,
@@ -124,7 +125,8 @@ def _span(
         memory_ops_ms=_sum(busy, mine & ((kind == Kind.MEMSET) | copies["device"])) / n * _MS,
         to_device_ms=_sum(busy, mine & copies["to device"]) / n * _MS,
         to_host_ms=_sum(busy, mine & copies["to host"]) / n * _MS,
-        gemm_ms=_sum(busy, mine & (classes == CLASSES.index("GEMM"))) / n * _MS,
+        gemm_ms=_sum(busy, gemm) / n * _MS,
+        gemm_busy_ms=_covered(activities, gemm) / n * _MS,
         waiting_ms=waiting / n * _MS,
         gaps=len(lengths) / n,
         gap_median_us=float(np.median(lengths)) * _US if len(lengths) else None,
@@ -170,6 +172,14 @@ def _compute(activities: Activities) -> Bool:
     computing = Kind.OP if activities.source == "cpu" else Kind.KERNEL
     found: Bool = activities.kind == computing
     return found
+
+
+def _covered(activities: Activities, where: Bool) -> int:
+    """Time in which at least one of these ran; of CPU ops their self time."""
+    if activities.source == "cpu":
+        return _sum(activities.busy, where)
+    starts, ends = union(activities.start[where], activities.end[where])
+    return int((ends - starts).sum())
 
 
 def _sum(values: Int64, where: Bool) -> int:

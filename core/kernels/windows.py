@@ -51,7 +51,8 @@ class Windows:
 def from_marks(columns: EventColumns, phases: Sequence[str]) -> Windows:
     """Windows from the ranges that the worker put around steps and phases.
 
-    Raises ValueError when a step lacks a phase: its figures would be another's.
+    Raises ValueError when a step lacks a phase, or one is not inside its step and after the
+    phase before: its figures would be another's.
     """
     steps = _spans(columns, marks.STEP)
     spans = np.zeros((len(steps), len(phases), 2), np.int64)
@@ -60,6 +61,7 @@ def from_marks(columns: EventColumns, phases: Sequence[str]) -> Windows:
         if len(found) != len(steps):
             raise ValueError(f"{len(steps)} steps were profiled but {len(found)} times {phase}")
         spans[:, position] = found
+    _check_order(phases, steps, spans)
     return Windows(tuple(phases), steps, spans)
 
 
@@ -67,6 +69,19 @@ def from_edges(phases: Sequence[str], steps: Int64, edges: Int64) -> Windows:
     """Windows from host times: steps (n, 2), phase edges (n, P + 1), epoch nanoseconds."""
     spans = np.stack([edges[:, :-1], edges[:, 1:]], axis=-1)
     return Windows(tuple(phases), steps, spans)
+
+
+def _check_order(phases: Sequence[str], steps: Int64, spans: Int64) -> None:
+    """Raises ValueError unless every edge comes after the one before."""
+    edges = spans.reshape(len(steps), 2 * len(phases))
+    edges = np.concatenate([steps[:, :1], edges, steps[:, 1:]], axis=1)
+    wrong = np.argwhere(np.diff(edges, axis=1) < 0)
+    if len(wrong):
+        step, at = wrong[0].tolist()
+        phase = phases[min(at // 2, len(phases) - 1)] if phases else "the step"
+        raise ValueError(f"{phase} of profiled step {step + 1} is not inside it and in order")
+    if len(steps) > 1 and (steps[1:, 0] < steps[:-1, 1]).any():
+        raise ValueError("a profiled step began before the one before it ended")
 
 
 def _spans(columns: EventColumns, name: str) -> Int64:

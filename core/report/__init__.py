@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from llmprof.core.report import markdown, records
+from llmprof.core.report.cells import to_cells
 from llmprof.core.report.groups import settled
+from llmprof.core.report.registry import KERNEL_TABLES, tables
 from llmprof.core.results import RunView
 
 Format = Literal["md", "csv", "json"]
@@ -25,6 +27,20 @@ def render(view: RunView, fmt: Format) -> str:
     if fmt == "md":
         return markdown.render(view)
     return records.to_csv(view) if fmt == "csv" else records.to_json(view)
+
+
+def beside(view: RunView, path: Path, fmt: Format) -> dict[Path, str]:
+    """Files that belong to an export of a format and lie beside it, with their text.
+
+    A CSV has one row a case. What its kernel profiles found has rows and columns of its own and
+    is in NAME-kernels.csv.
+    """
+    if fmt != "csv":
+        return {}
+    found = tables(settled(view), KERNEL_TABLES)
+    if not found:
+        return {}
+    return {path.with_name(f"{path.stem}-kernels.csv"): to_cells(found)}
 
 
 def format_of(path: Path) -> Format:
@@ -53,9 +69,20 @@ def check_writable(path: Path) -> None:
         raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def export(view: RunView, path: Path) -> None:
-    """Write the run to a path, whole or not at all. Raises ExportError."""
-    text = render(view, format_of(path))
+def export(view: RunView, path: Path) -> tuple[Path, ...]:
+    """Write the run to a path and what belongs beside it, each file whole or not at all.
+
+    Returns the paths written, the given one first. Raises ExportError.
+    """
+    fmt = format_of(path)
+    files = {path: render(view, fmt), **beside(view, path, fmt)}
+    for each, text in files.items():
+        write(each, text)
+    return tuple(files)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a text to a path, whole or not at all. Raises ExportError."""
     try:
         fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         temporary = Path(name)

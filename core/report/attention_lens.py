@@ -37,7 +37,7 @@ def lens_table(state: CaseState, lens: ev.AttentionLens, card: Card | None) -> T
         Column("Of bandwidth", "%"),
     )
     rows = tuple(_cells(state, row, card) for row in lens.rows)
-    title = f"Attention of layer {lens.layer}: {state.case.label}"
+    title = f"Attention of layer {lens.layer} in one profiled step: {state.case.label}"
     return Table(f"M26-{state.index}", title, columns, rows, _notes(state, lens, card))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from llmprof.core.coverage import cell
+from llmprof.core.coverage import cell, to_resume
 from llmprof.core.report.alike import axes_of
 from llmprof.core.report.groups import axis_value
 from llmprof.core.report.table import Cell, Column, Table
@@ -45,8 +45,8 @@ def summary(view: RunView) -> str:
     counts = Counter(cell(state) for state in view.cases)
     parts = ", ".join(f"{count} {word}" for word, count in counts.items())
     text = f"{len(view.cases)} cells: {parts}. Numbers in brackets are the cases' numbers."
-    if counts["missing"]:
-        text += f" llmprof resume {view.run_id} measures what is missing."
+    if to_resume(view):
+        text += f" llmprof resume {view.run_id} measures what is missing or was killed."
     return text
 
 

@@ -1,38 +1,35 @@
-"""The device over a profiled step, and what the profiler itself cost."""
+"""The device over a profiled step, beside the plain one."""
 
 from __future__ import annotations
 
-import msgspec
-
-from llmprof.core.kernels.rows import PhaseTimeline
+from llmprof.core.kernels.rows import WHOLE_STEP, Launches, PhaseTimeline
+from llmprof.core.profiled import mean_phase, mean_wall, twin, work_word
+from llmprof.core.report.kernel_shares import percent
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import CaseState, RunView
-from llmprof.core.spec import Case, Phase
+
+WALLS = (
+    "Plain wall is the mean of the timing of the same case, which ran without a profiler;"
+    " every share is of the profiled step."
+)
+GPU_SHARES = (
+    "GPU time is the sum over kernels and copies, GPU-busy the time in which at least one ran."
+)
 
 
 def timeline_table(view: RunView) -> Table | None:
-    """M21, M22: what the GPU did, as shares of its busy time and of wall time."""
+    """M21, M22: what the device did in a profiled step, beside the plain step's wall time."""
+    profiled = [state for state in view.cases if state.timeline is not None]
+    on_card = any(state.timeline and state.timeline.source == "cuda" for state in profiled)
     rows: list[tuple[Cell, ...]] = []
-    notes = []
-    for state in view.cases:
-        if state.timeline is None:
-            continue
-        rows += [_share_cells(state, part) for part in state.timeline.parts]
-        notes += _notes(state, twin(view, state))
-    columns = (
-        Column("Case", numeric=False),
-        Column("Part", numeric=False),
-        Column("Wall", "ms"),
-        Column("Busy", "ms"),
-        Column("Busy of wall", "%"),
-        Column("Compute of busy", "%"),
-        Column("Memory ops of busy", "%"),
-        Column("Host to device of busy", "%"),
-        Column("Device to host of busy", "%"),
-        Column("GEMM of busy", "%"),
-        Column("GEMM of wall", "%"),
-    )
-    title = "Timeline of one step"
+    notes = [WALLS, GPU_SHARES] if on_card else [WALLS]
+    for state in profiled:
+        assert state.timeline is not None
+        plain = twin(view, state)
+        rows += [_share_cells(state, plain, p, on_card=on_card) for p in state.timeline.parts]
+        notes += _notes(state, plain)
+    title = "Timeline of one profiled step"
+    columns = _share_columns(on_card)
     return Table("M21", title, columns, tuple(rows), tuple(notes)) if rows else None
 
 
@@ -60,74 +57,43 @@ def launch_table(view: RunView) -> Table | None:
         "Idle waits for a launch where the next kernel had not been launched when the gap began."
         " Launch call and the time between two of them are medians on the CPU.",
     )
-    return Table("M24", "Gaps and launches", columns, tuple(rows), notes) if rows else None
+    title = "Gaps and launches of one profiled step"
+    return Table("M24", title, columns, tuple(rows), notes) if rows else None
 
 
-def overhead_table(view: RunView) -> Table | None:
-    """M19: each phase with and without the kernel profiler, in processes of their own."""
-    rows: list[tuple[Cell, ...]] = []
-    for state in view.cases:
-        plain = twin(view, state) if state.case.probe == "kernels" else None
-        if plain is None or not len(state.measured) or not len(plain.measured):
-            continue
-        rows += [
-            _overhead(state.case.label, phase, _mean(plain, phase), _mean(state, phase))
-            for phase in state.case.phases
-        ]
-        walls = [None if s.wall is None else s.wall.mean for s in (plain, state)]
-        rows.append(_overhead(state.case.label, "wall", *walls))
-    columns = (
+def _share_columns(on_card: bool) -> tuple[Column, ...]:
+    work = work_word("cuda" if on_card else "cpu")
+    copies = ("Memory ops", "Host to device", "Device to host") if on_card else ()
+    return (
         Column("Case", numeric=False),
-        Column("Phase", numeric=False),
-        Column("Plain", "ms"),
-        Column("Profiled", "ms"),
-        Column("Overhead", "%"),
-    )
-    notes = ("Means; the plain steps ran in a process that never had a profiler on.",)
-    title = "Overhead of the kernel profiler"
-    return Table("M19", title, columns, tuple(rows), notes) if rows else None
-
-
-def twin(view: RunView, state: CaseState) -> CaseState | None:
-    """The timing case of the same configuration, None when the run has none."""
-    wanted = _configuration(state.case)
-    return next(
-        (
-            other
-            for other in view.cases
-            if other.case.probe == "timing" and _configuration(other.case) == wanted
-        ),
-        None,
+        Column("Part", numeric=False),
+        Column("Plain wall", "ms"),
+        Column("Profiled wall", "ms"),
+        Column("GPU-busy" if on_card else "Within ops", "ms"),
+        Column(f"{'Busy' if on_card else 'Ops'} of profiled wall", "%"),
+        *((Column(f"Compute of {work}", "%"),) if on_card else ()),
+        *(Column(f"{name} of {work}", "%") for name in copies),
+        Column("GEMM of GPU-busy" if on_card else f"GEMM of {work}", "%"),
+        Column("GEMM of profiled wall", "%"),
     )
 
 
-def _configuration(case: Case) -> Case:
-    return msgspec.structs.replace(
-        case,
-        probe="timing",
-        measure_steps=1,
-        target_percent=None,
-        interleaved=False,
-        stacks=False,
-        trace=False,
-        nvtx=False,
-    )
-
-
-def _share_cells(state: CaseState, part: PhaseTimeline) -> tuple[Cell, ...]:
-    work, wall = part.work_ms, part.wall_ms
+def _share_cells(
+    state: CaseState, plain: CaseState | None, part: PhaseTimeline, *, on_card: bool
+) -> tuple[Cell, ...]:
+    work, wall, gemm = part.work_ms, part.wall_ms, _gemm_busy(part)
+    whole = part.phase == WHOLE_STEP
+    parts = (part.kernels_ms, part.memory_ops_ms, part.to_device_ms, part.to_host_ms)
     return (
         state.case.label,
         part.phase,
+        mean_wall(plain) if whole else mean_phase(plain, part.phase),
         part.wall_ms,
         part.busy_ms,
-        _percent(part.busy_ms, wall),
-        _percent(part.kernels_ms, work),
-        _percent(part.memory_ops_ms, work),
-        _percent(part.to_device_ms, work),
-        _percent(part.to_host_ms, work),
-        _percent(part.gemm_ms, work),
-        _percent(part.gemm_ms, wall),
+        percent(part.busy_ms, wall),
+        *((percent(each, work) for each in parts) if on_card else ()),
+        percent(gemm, part.busy_ms if on_card else work),
+        percent(gemm, wall),
     )
 
 
@@ -150,39 +116,44 @@ def _notes(state: CaseState, plain: CaseState | None) -> list[str]:
     assert state.timeline is not None
     facts, label = state.timeline, state.case.label
     if facts.source == "cpu":
-        return [f"{label}: no card; busy is the time within CPU ops, idle is Python between them."]
+        return [f"{label}: no card; outside of ops is Python, with the profiler's own work."]
     step = facts.parts[0]
     share = 100 * step.waiting_ms / step.wall_ms if step.wall_ms else 0.0
     notes = [
-        f"{label}: {facts.verdict}: the GPU waited for launches {share:.0f} % of the profiled"
-        " step, which the profiler makes longer."
+        f"{label}: {facts.verdict} by the profiled wall: the GPU waited for launches {share:.0f} %"
+        f" of the profiled step's {step.wall_ms:.2f} ms, which the profiler makes longer."
     ]
-    if plain is not None and plain.wall is not None and plain.wall.mean > 0:
-        busy = 100 * step.busy_ms / plain.wall.mean
-        gemm = 100 * step.gemm_ms / plain.wall.mean
-        notes.append(
-            f"{label}: against the plain step of {plain.wall.mean:.2f} ms the GPU is busy"
-            f" {busy:.0f} % of wall time, with GEMMs {gemm:.0f} %."
-        )
+    wall = mean_wall(plain)
+    if wall:
+        notes.append(_against_plain(label, step, wall))
     for launches in state.kernels.launches if state.kernels else ():
-        if not launches.steady:
-            counts = ", ".join(map(str, launches.launches))
-            notes.append(f"{label}: {launches.phase} launched unequally over the steps: {counts}.")
+        if differing := uneven(launches):
+            notes.append(f"{label}: {launches.phase} is not alike in every step: {differing}.")
     return notes
 
 
-def _overhead(
-    label: str, phase: str, plain: float | None, profiled: float | None
-) -> tuple[Cell, ...]:
-    known = plain is not None and profiled is not None and plain > 0
-    more = 100 * (profiled / plain - 1) if known and plain and profiled is not None else None
-    return (label, phase, plain, profiled, Figure(more, 1.0))
+def _against_plain(label: str, step: PhaseTimeline, wall: float) -> str:
+    if step.busy_ms > wall:
+        return (
+            f"{label}: the plain step of {wall:.2f} ms is shorter than the time in which the GPU"
+            f" was busy under the profiler, {step.busy_ms:.2f} ms: no idle time can be told of it."
+        )
+    return (
+        f"{label}: against the plain step of {wall:.2f} ms the GPU is busy"
+        f" {100 * step.busy_ms / wall:.0f} % of wall time, with GEMMs"
+        f" {100 * _gemm_busy(step) / wall:.0f} %."
+    )
 
 
-def _mean(state: CaseState, phase: Phase) -> float | None:
-    summary = state.summaries.get(phase)
-    return None if summary is None else summary.mean
+def uneven(launches: Launches) -> str:
+    """The counts that differ over the steps, as least to most; empty when none does."""
+    counts = {"launches": launches.launches, "kernels": launches.kernels}
+    return ", ".join(
+        f"{min(each):,} to {max(each):,} {name}"
+        for name, each in counts.items()
+        if len(set(each)) > 1
+    )
 
 
-def _percent(part: float, whole: float) -> Figure:
-    return Figure(100 * part / whole if whole > 0 else None, 0.1)
+def _gemm_busy(part: PhaseTimeline) -> float:
+    return part.gemm_ms if part.gemm_busy_ms is None else part.gemm_busy_ms

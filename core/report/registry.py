@@ -10,9 +10,11 @@ from llmprof.core.report.ceilings import ceilings
 from llmprof.core.report.checks import checks
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.devices import card_memory_table, devices
-from llmprof.core.report.kernel_timeline import launch_table, overhead_table, timeline_table
-from llmprof.core.report.kernels import gemm_table, kernel_tables
+from llmprof.core.report.gemms import gemm_table
+from llmprof.core.report.kernel_timeline import launch_table, timeline_table
+from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.memory_timeline import memory_tables
+from llmprof.core.report.overhead import overhead_table
 from llmprof.core.report.precision import precision
 from llmprof.core.report.predicted import out_of_memory_advice, prediction_against
 from llmprof.core.report.ratios import ratios
@@ -62,11 +64,16 @@ BUILDERS: dict[str, Builder] = {
 }
 
 
-def tables(view: RunView) -> list[Table]:
-    """The tables that the run's experiment names, or all that its cases give."""
+# What a case has beside its record: tables of their own in every format.
+KERNEL_TABLES = ("timeline", "launches", "kernels", "gemms", "lens", "overhead")
+
+
+def tables(view: RunView, among: Iterable[str] = BUILDERS) -> list[Table]:
+    """The tables that the run's experiment names, or all that its cases give, among some."""
     named = () if view.experiment is None else view.experiment.tables
+    allowed = frozenset(among)
     found: list[Table] = []
-    for name in named or BUILDERS:
+    for name in filter(allowed.__contains__, named or BUILDERS):
         built = BUILDERS[name](view) if name in BUILDERS else None
         if built is not None:
             found += [built] if isinstance(built, Table) else built

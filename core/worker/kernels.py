@@ -15,10 +15,10 @@ from torch.profiler import ProfilerActivity, profile
 
 from llmprof.core import events as ev
 from llmprof.core.kernels import profile as summary
-from llmprof.core.kernels.attribution import Activities, Source, attribute
+from llmprof.core.kernels.attribution import UNATTRIBUTED, Activities, Source, attribute
 from llmprof.core.kernels.columns import EventColumns, Kind
 from llmprof.core.kernels.extract import extract
-from llmprof.core.kernels.tables import class_ids, launch_sources
+from llmprof.core.kernels.tables import Sources, class_ids, launch_sources
 from llmprof.core.kernels.windows import from_marks
 from llmprof.core.spec import Case
 from llmprof.core.worker.clock import PhaseClock, StepTimes, build_clock
@@ -116,7 +116,10 @@ class Profiler:
 def read(session: Session, case: Case, source: Source) -> Activities:
     """The session's activities in its measured steps. Raises Unsupported."""
     columns = session.columns
-    windows = from_marks(columns, case.phases).last(len(session.times))
+    try:
+        windows = from_marks(columns, case.phases).last(len(session.times))
+    except ValueError as error:
+        raise Unsupported(f"the profile cannot be read: {error}", INSTEAD) from error
     activities = attribute(columns, windows, source)
     launches = len(columns.of_kind(Kind.RUNTIME))
     on_card = len(columns.of_kind(Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET))
@@ -127,9 +130,7 @@ def read(session: Session, case: Case, source: Source) -> Activities:
     return activities
 
 
-def _events(
-    job: Job, session: Session, layer: int | None, sources: dict[tuple[str, str], str]
-) -> list[ev.Event]:
+def _events(job: Job, session: Session, layer: int | None, sources: Sources) -> list[ev.Event]:
     activities = read(session, job.case, _source(job))
     classes = class_ids(activities)
     trace = _trace_path(job)
@@ -141,7 +142,7 @@ def _events(
             case=job.case,
             sources=sources,
             trace=None if trace is None else trace.name,
-            notes=_notes(job.case, activities),
+            notes=_notes(job, activities),
         ),
         summary.timeline_facts(activities, classes, index=job.index, folder=job.artifacts),
     ]
@@ -162,7 +163,7 @@ def _mark(trainer: Trainer, case: Case) -> int | None:
     return layer
 
 
-def _sources(probe: Profiler, case: Case) -> dict[tuple[str, str], str]:
+def _sources(probe: Profiler, case: Case) -> Sources:
     """Python lines of the launches, from a session of their own, which they slow down."""
     if not case.stacks or case.compile is not None:
         return {}
@@ -172,16 +173,23 @@ def _sources(probe: Profiler, case: Case) -> dict[tuple[str, str], str]:
     return launch_sources(read(session, case, source))
 
 
-def _notes(case: Case, activities: Activities) -> tuple[str, ...]:
-    notes = []
+def _notes(job: Job, activities: Activities) -> tuple[str, ...]:
+    case, notes = job.case, []
+    if activities.tree.crossings:
+        notes.append(
+            f"Ranges or ops that outlast what they began in: {activities.tree.crossings};"
+            f" what ran in them is {UNATTRIBUTED} by module."
+        )
     if activities.barren:
-        notes.append(f"{activities.barren} kernel launches left no kernel in the profile")
+        notes.append(f"{activities.barren} kernel launches left no kernel in the profile.")
     if case.compile is not None:
-        notes.append("a compiled model has no module ranges: kernels are known by phase and op")
+        notes.append("A compiled model has no module ranges: kernels are known by phase and op.")
     if case.compile == "reduce-overhead":
-        notes.append("kernels of a CUDA graph are tied to the graph's launch, not to an op")
+        notes.append("Kernels of a CUDA graph are tied to the graph's launch, not to an op.")
     if case.stacks and case.compile is not None:
-        notes.append("source lines are not read of a compiled model")
+        notes.append("--stacks: source lines are not read of a compiled model.")
+    if case.nvtx and job.device.type != "cuda":
+        notes.append("--nvtx: no ranges were made, since they are for a card.")
     return tuple(notes)
 
 

@@ -48,6 +48,33 @@ def test_a_killed_worker_is_a_row_and_the_next_case_is_measured(tmp_path: Path) 
         assert process.wait(20) == 130
 
 
+def test_a_killed_profiler_is_the_kernels_part_of_its_case(tmp_path: Path) -> None:
+    target = tmp_path / "r.md"
+    profile = [
+        "run",
+        "kernels",
+        *SMALL,
+        "--mode=train",
+        "--profile-steps=100",
+        "--warmup-steps=300",
+    ]
+    with started(tmp_path, *profile, f"--export={target}") as process:
+        wait_view(tmp_path, lambda v: len(v.cases) == 2 and len(v.cases[1].warmup) > 0)
+        os.kill(worker_pid(newest(tmp_path)), signal.SIGKILL)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    view = wait_view(tmp_path, lambda v: v.outcome is not None)
+    assert [state.status for state in view.cases] == ["ok", "killed"]
+    (line,) = [each for each in errors.splitlines() if each.startswith("llmprof: ")]
+    assert "kernels · tiny" in line
+    assert "killed by SIGKILL" in line
+    assert line.endswith("; the timing of the same case (case 1) is kept")
+    report = target.read_text("utf-8")
+    assert "| done (1) " in report
+    assert "| killed (2) " in report
+    assert "missing (2)" not in report
+
+
 @pytest.mark.parametrize("asleep", [False, True], ids=["working", "stopped"])
 def test_a_killed_engine_leaves_nothing_alive_and_a_run_that_exports(
     tmp_path: Path, asleep: bool

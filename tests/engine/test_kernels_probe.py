@@ -17,11 +17,13 @@ from llmprof.core.journal import replay
 from llmprof.core.kernels.strip import Strip
 from llmprof.core.launch import Engine, Plan
 from llmprof.core.report.attention_lens import lens_tables
-from llmprof.core.report.kernel_timeline import overhead_table, timeline_table
+from llmprof.core.report.kernel_timeline import timeline_table
 from llmprof.core.report.kernels import kernel_tables
+from llmprof.core.report.overhead import overhead_table
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.runs import Run, RunStore
 from llmprof.core.spec import Case, ModelShape
+from tests.unit.kernel_events import Made
 
 torch = pytest.importorskip("torch")
 SHAPE = ModelShape(
@@ -69,6 +71,35 @@ def test_gemm_ops_are_counted_exactly(state: CaseState) -> None:
     assert counts["backward"] == 18 * 2 + 2
     assert counts["optimizer"] == counts["loss"] == 0
     assert all(count.as_expected for count in state.kernels.gemms)
+
+
+def test_classes_of_ops_are_the_sums_of_their_rows_and_only_leaves_are_gemms(
+    state: CaseState,
+) -> None:
+    table = state.kernels
+    assert table is not None
+    for share in table.classes:
+        mine = [r for r in table.rows if (r.phase, r.group) == (share.phase, share.label)]
+        assert sum(row.calls for row in mine) == share.calls
+        assert sum(row.total_ms for row in mine) == pytest.approx(share.total_ms)
+    gemms = {row.phase: row.calls for row in table.classes if row.label == "GEMM"}
+    assert gemms == {"forward": 2 * (9 * 2 + 1), "backward": 2 * (18 * 2 + 2)}
+    assert {row.name for row in table.rows if row.group == "GEMM"} == {"aten::mm", "aten::bmm"}
+
+
+def test_torchs_own_annotations_are_no_ops(state: CaseState, run: Run) -> None:
+    assert state.kernels is not None
+    assert state.kernels.trace is not None
+    trace = gzip.decompress((run.artifacts / state.kernels.trace).read_bytes()).decode()
+    assert "Optimizer.step#AdamW.step" in trace  # torch made one
+    labels = {row.name for row in state.kernels.rows} | {row.label for row in state.kernels.ops}
+    assert not [label for label in labels if "#" in label]
+    assert any(label.startswith("aten::_foreach") for label in labels)
+
+
+def test_real_ranges_nest(state: CaseState) -> None:
+    assert state.kernels is not None
+    assert not [note for note in state.kernels.notes if "outlast" in note]
 
 
 def test_ops_by_self_time_are_labelled_and_add_up(state: CaseState) -> None:
@@ -135,9 +166,19 @@ def test_tables_say_that_there_was_no_card(view: RunView) -> None:
     tops = [table for table in kernel_tables(view) if table.title.startswith("Top CPU ops")]
     assert len(tops) >= 4
     assert all("No card" in table.notes[0] for table in tops)
+    assert all("of one profiled step" in table.title for table in tops)
+    headings = {column.heading for table in tops for column in table.columns}
+    assert not [heading for heading in headings if "GPU" in heading]
+    sourced = [table for table in tops if "Source" in {each.header for each in table.columns}]
+    assert sourced
+    assert all(any("session of their own" in n for n in table.notes) for table in sourced)
     timeline, overhead = timeline_table(view), overhead_table(view)
     assert timeline is not None
     assert any("no card" in note for note in timeline.notes)
+    plain = view.cases[0].wall
+    assert plain is not None
+    at = [column.header for column in timeline.columns].index("Plain wall")
+    assert timeline.rows[0][at] == plain.mean
     assert overhead is not None
     assert [row[1] for row in overhead.rows] == [*view.cases[1].case.phases, "wall"]
     assert len(lens_tables(view)) == 1
@@ -200,6 +241,36 @@ def test_a_card_that_shows_no_kernels_is_never_an_empty_table(job: Any) -> None:
     assert kernels.read(session, job.case, "cpu").windows.steps == 1
     with pytest.raises(failures.Unsupported, match="recorded nothing from the card"):
         kernels.read(session, job.case, "cuda")
+
+
+def test_phases_that_do_not_nest_are_one_line(job: Any) -> None:
+    from llmprof.core.worker import failures, kernels
+
+    made = Made()
+    phases = job.case.phases
+    made.step(0, [10, 500, 400, 700, 800], 1_000, phases)  # the loss ends before it began
+    session = kernels.Session(made.columns(), [None], [None])  # type: ignore[list-item]
+    with pytest.raises(failures.Unsupported) as caught:
+        kernels.read(session, job.case, "cpu")
+    failure = failures.describe(caught.value, "tables")
+    assert failure.message == (
+        "the profile cannot be read: loss of profiled step 1 is not inside it and in order"
+    )
+
+
+def test_ranges_that_do_not_nest_are_noted(job: Any) -> None:
+    import msgspec
+
+    from llmprof.core.worker import kernels
+
+    made = Made()
+    made.step(0, [10, 900], 1_000, ("forward",))
+    made.op("llmprof module a", 20, 100)
+    made.op("llmprof module b", 80, 100)
+    (note,) = kernels._notes(job, made.activities(("forward",), "cpu"))
+    assert note.startswith("Ranges or ops that outlast what they began in: 1; what ran in them")
+    job.case = msgspec.structs.replace(job.case, nvtx=True)
+    assert kernels._notes(job, made.activities(("forward",), "cpu"))[1].startswith("--nvtx: no")
 
 
 def test_grouped_and_fused_attention_have_a_lens(job: Any) -> None:

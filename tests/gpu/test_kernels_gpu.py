@@ -80,6 +80,19 @@ def test_shares_make_up_the_whole(state: CaseState) -> None:
     assert step.waiting_ms <= step.idle_ms
 
 
+def test_classes_are_the_sums_of_their_rows_and_gemms_those_of_gemm_ops(state: CaseState) -> None:
+    table = state.kernels
+    assert table is not None
+    for share in table.classes:
+        mine = [r for r in table.rows if (r.phase, r.group) == (share.phase, share.label)]
+        assert sum(row.calls for row in mine) == share.calls
+        assert sum(row.total_ms for row in mine) == pytest.approx(share.total_ms)
+    gemms = {row.phase: row.calls for row in table.classes if row.label == "GEMM"}
+    assert gemms == {count.phase: count.kernels for count in table.gemms if count.kernels}
+    assert all(row.origin_share for row in table.rows if row.merged == 1)
+    assert not [note for note in table.notes if "outlast" in note]
+
+
 def test_phase_times_are_those_of_device_events(state: CaseState) -> None:
     assert state.timeline is not None
     for part in state.timeline.parts[1:4]:

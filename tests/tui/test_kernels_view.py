@@ -12,19 +12,21 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from llmprof.core import events as ev
+from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
 from llmprof.core.kernels.tables import class_ids
 from llmprof.core.runs import Run, RunStore
 from llmprof.core.spec import Experiment, Variant
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.look import ASCII
+from llmprof.tui.screens.export import ExportDialog
 from llmprof.tui.screens.kernels import EMPTY, KernelsView
 from llmprof.tui.widgets.table import Table
 from llmprof.tui.widgets.timeline_strip import DEEPEST, TimelineStrip
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
 from tests.tui.journals import Writer, finished
-from tests.unit.kernel_events import TINY, recorded
+from tests.unit.kernel_events import PHASES, TINY, Made, recorded
 
 SIZES = ((80, 24), (120, 30), (200, 50))
 sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
@@ -35,7 +37,24 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLMPROF_HOME", str(tmp_path / "home"))
 
 
-def profiled_run(root: Path, name: str | None = None, strip: str | None = None) -> Run:
+def on_the_cpu() -> Activities:
+    """Two steps of ops of the CPU, one of which runs in two classes."""
+    made = Made()
+    for start in (0, 2_000_000):
+        edges = [start + at * 100_000 for at in (1, 5, 6, 12, 16, 18)]
+        made.step(start, edges, start + 1_900_000, PHASES)
+        for at, name in ((1, "aten::matmul"), (6, "aten::mm"), (12, "aten::mul"), (17, "aten::x")):
+            made.op(name, start + at * 100_000 + 5_000, 80_000)
+        made.op("aten::mm", start + 110_000, 60_000)
+    return made.activities(PHASES, "cpu")
+
+
+def profiled_run(
+    root: Path,
+    name: str | None = None,
+    strip: str | None = None,
+    activities: Activities | None = None,
+) -> Run:
     """A plain case and a profiled one; with `name` its first kernel is called so."""
     variants = (Variant(), Variant(probe="kernels"))
     plan = Experiment(name="kernels", models=(TINY.model,), variants=variants, profile_steps=2)
@@ -45,7 +64,7 @@ def profiled_run(root: Path, name: str | None = None, strip: str | None = None) 
     plain, profiled = plan.cases()
     writer.case(0, plain, 8.0)
     writer.case(1, profiled, 12.0, finish=False)
-    activities = recorded()
+    activities = activities or recorded()
     classes = class_ids(activities)
     table = kernel_table(activities, classes, index=1, case=TINY)
     facts = timeline_facts(activities, classes, index=1, folder=run.artifacts)
@@ -57,8 +76,7 @@ def profiled_run(root: Path, name: str | None = None, strip: str | None = None) 
             facts, strip=msgspec.structs.replace(facts.strip, file=strip)
         )
     lens = attention_lens(activities, index=1, case=TINY, layer=2)
-    assert lens is not None
-    for event in (table, facts, lens, ev.CaseDone(t=writer.t, case=1)):
+    for event in (table, facts, *((lens,) if lens else ()), ev.CaseDone(t=writer.t, case=1)):
         writer.put(event)
     writer.end()
     return run
@@ -91,8 +109,11 @@ async def test_a_recorded_profile_fills_the_view(tmp_path: Path, size: tuple[int
     app = opened(tmp_path, profiled_run(tmp_path))
     async with app.run_test(size=size) as pilot:
         await ready(pilot, app)
-        for text in ("Kernels", "launch-bound", "gemm", "% busy", "stream 7", "device", "launches"):
+        for text in ("Kernels", "launch-bound by profiled wall", "gemm", "% busy", "Phase"):
             assert contains(app, text), text
+        for text in ("stream 7", "class GEMM", "device", "launches"):
+            assert contains(app, text), text
+        assert contains(app, "of one profiled step of 30.15 ms; plain 8.")
         assert any(block in text_of(app) for block in "▂▃▄▅▆▇█")
         if size[0] >= 100:
             assert contains(app, "Classes")
@@ -120,6 +141,72 @@ async def test_phases_are_tabs(tmp_path: Path) -> None:
         assert view_of(app).phase == "optimizer"
         await pilot.click("#phase-tabs", offset=(1, 0))
         await settle(pilot, lambda: view_of(app).phase == "all")
+
+
+@sizes
+async def test_rows_of_several_phases_say_theirs(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=size) as pilot:
+        await ready(pilot, app)
+        lines = [line for line in text_of(app).splitlines() if "multi_tensor" in line]
+        assert lines
+        assert all("optimizer" in line for line in lines)
+        await pilot.press("left_square_bracket")  # on a phase's own tab it would be said twice
+        await settle(pilot, lambda: view_of(app).phase == "optimizer")
+        if size[0] < 100:
+            titles = [line for line in text_of(app).splitlines() if "Total ms" in line]
+            assert titles
+            assert "Phase" not in titles[0]
+
+
+async def test_classes_have_a_key_where_there_is_room_for_one(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot, app)
+        await settle(pilot, lambda: contains(app, "l Classes"))
+        assert not contains(app, "of GPU time")
+        await pilot.press("l")
+        await settle(pilot, lambda: contains(app, "Classes all, of GPU time"))
+        assert contains(app, "GEMM")
+        assert not contains(app, "Total ms")
+        await pilot.press("l")
+        await settle(pilot, lambda: contains(app, "Total ms"))
+        await pilot.resize_terminal(120, 30)
+        await settle(pilot, lambda: contains(app, "of GPU time") and contains(app, "Total ms"))
+        await settle(pilot, lambda: not contains(app, "l Classes"))
+
+
+@sizes
+async def test_without_a_card_the_launch_lane_says_why_it_is_empty(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path, activities=on_the_cpu()))
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, lambda: contains(app, "none: without a card an op runs where"))
+        for text in ("no card: CPU ops by self time", "CPU op", "% ops", "thread 1", "plain 8."):
+            assert contains(app, text), text
+        for text in ("GPU", "launched by", "device", "stream"):
+            assert not contains(app, text), text
+
+
+async def test_the_csv_is_written_with_the_kernel_tables_beside_it(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    target = tmp_path / "out.csv"
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        await pilot.press("e")
+        dialog = app.screen
+        assert isinstance(dialog, ExportDialog)
+        await settle(pilot, lambda: bool(dialog.text))
+        await pilot.press("shift+tab", "right", "space")
+        await settle(pilot, lambda: dialog.format == "csv" and bool(dialog.text))
+        dialog.query_one("#path", Input).value = str(target)
+        await pilot.press("ctrl+s")
+        await settle(pilot, lambda: app.screen is not dialog)
+    assert target.read_text("utf-8").startswith("case,")
+    beside = (tmp_path / "out-kernels.csv").read_text("utf-8")
+    assert beside.startswith("table,title,row,column,unit,value")
+    assert "Top kernels of one profiled step" in beside
 
 
 async def test_any_column_sorts(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmprof.core.kernels import marks
+from llmprof.core.kernels import marks, tables
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.columns import Kind
 from llmprof.core.kernels.gemm import gemm_counts
 from llmprof.core.kernels.profile import ProfileError, check, coverage
+from llmprof.core.kernels.rows import CLASSES
 from llmprof.core.kernels.tables import class_ids, kernel_rows, launch_sources, share_rows
 from llmprof.core.kernels.timeline import launch_counts
 from tests.unit.kernel_events import PHASES, TINY, Made, recorded, two_phases
@@ -146,7 +147,8 @@ def test_the_line_that_launched_most_of_a_kernel() -> None:
         made.op(marks.SOURCE + line, start, 40)
         op = made.op("aten::mm", start + 5, 10)
         made.launch("gemm", start + 6, start + 20, duration, op=op)
-    assert launch_sources(made.activities(TWO)) == {("forward", "gemm"): "b.py:2 in g"}
+    found = launch_sources(made.activities(TWO))
+    assert found == {("forward", "gemm", "aten::mm", "(forward)"): "b.py:2 in g"}
 
 
 def test_without_a_card_ops_count_by_self_time() -> None:
@@ -162,6 +164,113 @@ def test_without_a_card_ops_count_by_self_time() -> None:
     assert rows["aten::mm"].total_ms == pytest.approx(200e-6)
     assert rows["aten::mm"].module == "mlp"
     assert launch_counts(activities)[0].launches == (0,)
+
+
+def test_a_user_annotation_is_a_range_and_no_op() -> None:
+    made = Made()
+    made.step(0, [10, 500, 900], 1_000, TWO)
+    made.add("Optimizer.step#AdamW.step", Kind.RANGE, 20, 400)
+    made.op("aten::add_", 100, 200)
+    activities = made.activities(TWO, "cpu")
+    rows = kernel_rows(activities, class_ids(activities))
+    assert [row.name for row in rows] == ["aten::add_"]
+    assert rows[0].total_ms == pytest.approx(200e-6)
+    assert activities.tree.crossings == 0
+
+
+def test_a_kernel_launched_by_a_range_alone_has_no_op() -> None:
+    made = Made()
+    made.step(0, [10, 500, 900], 1_000, TWO)
+    annotation = made.add("Optimizer.step#AdamW.step", Kind.RANGE, 20, 400)
+    made.launch("loose", 30, 50, 10, op=annotation)
+    activities = made.activities(TWO)
+    (row,) = kernel_rows(activities, class_ids(activities))
+    assert (row.op, row.module) == (None, "(forward)")
+    assert coverage(activities).to_op == 0.0
+
+
+def test_only_the_leaf_of_a_product_is_a_gemm_on_the_cpu() -> None:
+    made = Made()
+    made.step(0, [10, 500, 900], 1_000, TWO)
+    made.op("aten::matmul", 30, 300)
+    made.op("aten::mm", 50, 200)
+    activities = made.activities(TWO, "cpu")
+    groups = {row.name: row.group for row in kernel_rows(activities, class_ids(activities))}
+    assert groups == {"aten::mm": "GEMM", "aten::matmul": "other"}
+
+
+def test_a_rows_origin_is_one_pair_with_its_share() -> None:
+    made = Made()
+    made.step(0, [10, 500, 900], 1_000, TWO)
+    at = 20
+    # By time alone "add" and "b" lead, but no kernel of "add" ran in "b".
+    for op, module, duration in (("add", "a", 40), ("mul", "b", 35), ("div", "b", 15)):
+        made.op(marks.MODULE + module, at, 50)
+        made.launch("k", at + 12, 600 + at, duration, op=made.op(f"aten::{op}", at + 10, 20))
+        at += 100
+    activities = made.activities(TWO)
+    (row,) = kernel_rows(activities, class_ids(activities))
+    assert (row.op, row.module) == ("aten::add", "a")
+    assert row.origin_share == pytest.approx(100 * 40 / 90)
+
+
+def test_a_kernel_of_two_classes_is_two_rows() -> None:
+    made = Made()
+    made.step(0, [10, 500, 900], 1_000, TWO)
+    for at, module in ((20, "ffn"), (120, "ffn_norm")):
+        made.op(marks.MODULE + module, at, 50)
+        op = made.op("aten::mul", at + 10, 20)
+        made.launch("void elementwise_kernel<1>(int)", at + 12, 600 + at, 30, op=op)
+    activities = made.activities(TWO)
+    rows = kernel_rows(activities, class_ids(activities))
+    assert {(row.group, row.module) for row in rows} == {
+        ("elementwise", "ffn"),
+        ("norm", "ffn_norm"),
+    }
+    assert len({row.name for row in rows}) == 1
+
+
+def test_a_range_that_outlasts_its_encloser_places_nothing() -> None:
+    made = Made()
+    made.step(0, [10, 500, 900], 1_000, TWO)
+    made.op(marks.MODULE + "early", 20, 100)
+    made.op(marks.MODULE + "late", 80, 100)  # begins in early, ends after it
+    for at in (30, 90, 150):
+        made.launch("k", at + 2, 500 + at, 10, op=made.op("aten::add", at, 10))
+    activities = made.activities(TWO)
+    assert activities.tree.crossings >= 1
+    assert places(activities) == ["early", None, None]
+    assert coverage(activities).to_module == pytest.approx(100 / 3)
+
+
+def test_a_module_that_outlasts_its_phase_places_nothing() -> None:
+    made = Made()
+    made.op(marks.STEP, 0, 1_000)
+    for phase, start in (("forward", 10), ("backward", 500)):
+        made.add(marks.PHASE + phase, Kind.OP, start, 400, place=3)  # marked on another thread
+    made.op(marks.MODULE + "long", 300, 300)
+    made.launch("k", 322, 700, 10, op=made.op("aten::add", 320, 10))
+    assert places(made.activities(TWO)) == [None]
+
+
+@pytest.mark.parametrize(
+    ("edges", "words"),
+    [([10, 500, 1_200], "backward"), ([10, 5, 900], "forward")],
+    ids=["after its step", "backwards"],
+)
+def test_phases_that_do_not_lie_in_their_step_are_an_error(edges: list[int], words: str) -> None:
+    made = Made()
+    made.step(0, edges, 1_000, TWO)
+    with pytest.raises(ValueError, match=f"{words} of profiled step 1 is not inside"):
+        made.activities(TWO)
+
+
+def test_steps_that_overlap_are_an_error() -> None:
+    made = Made()
+    made.step(0, [10, 400, 900], 1_000, TWO)
+    made.step(950, [960, 1_400, 1_800], 1_900, TWO)
+    with pytest.raises(ValueError, match="before the one before it ended"):
+        made.activities(TWO)
 
 
 # The recorded profile of a card: what must hold whatever the machine.
@@ -195,6 +304,28 @@ def test_recorded_kernels_are_as_many_as_launches_in_every_step() -> None:
         assert counts.kernels == counts.launches
     rows = kernel_rows(activities, class_ids(activities))
     assert sum(row.calls for row in rows) == len(activities)
+
+
+def test_recorded_classes_are_the_sums_of_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    activities = recorded()
+    classes = class_ids(activities)
+    shares = share_rows(activities, classes, CLASSES)
+    for most in (250, 5):  # with 5 most kernels stand in the rows of the rest
+        monkeypatch.setattr(tables, "MOST_ROWS", most)
+        rows = kernel_rows(activities, classes)
+        for share in shares:
+            mine = [r for r in rows if (r.phase, r.group) == (share.phase, share.label)]
+            assert sum(row.calls for row in mine) == share.calls
+            assert sum(row.total_ms for row in mine) == pytest.approx(share.total_ms, rel=1e-12)
+        assert {(r.phase, r.group) for r in rows} == {(s.phase, s.label) for s in shares}
+
+
+def test_recorded_origins_have_their_share_and_everything_nests() -> None:
+    activities = recorded()
+    assert activities.tree.crossings == 0
+    shares = [row.origin_share for row in kernel_rows(activities, class_ids(activities))]
+    assert all(share is not None and 0 < share <= 100 for share in shares)
+    assert 100.0 in shares
 
 
 def test_recorded_modules_are_the_models() -> None:

@@ -104,7 +104,7 @@ KINDS = [
     Kind.KERNEL,
     Kind.MEMCPY,
     Kind.MEMSET,
-    Kind.OP,
+    Kind.RANGE,
     Kind.OTHER,
     Kind.OP,
     Kind.OP,
@@ -236,3 +236,23 @@ def test_a_column_that_says_too_much_is_refused(tmp_path: Path, shape: str) -> N
             archive.writestr(name, member)
     with pytest.raises(ValueError, match=r"column|header|big\.npz"):
         EventColumns.load(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("start", 2**63 - 1, "beyond all bounds"),
+        ("duration", -1, "below 0"),
+        ("kind", 200, "no known kind"),
+        ("name", -1, "name is missing"),
+        ("name", 10_000, "name is missing"),
+    ],
+)
+def test_a_file_that_is_well_formed_and_impossible_is_refused(
+    tmp_path: Path, column: str, value: int, words: str
+) -> None:
+    made = two_phases().columns()
+    getattr(made, column)[2] = value
+    made.save(tmp_path / "made.npz")
+    with pytest.raises(ValueError, match=rf"made\.npz: .*{words}"):
+        EventColumns.load(tmp_path / "made.npz")

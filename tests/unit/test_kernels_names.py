@@ -113,6 +113,8 @@ def test_real_kernels_have_a_class() -> None:
         ((Kind.KERNEL, "triton_per_fused_add_mean_mul_pow_rsqrt_5", None, None, None), "norm"),
         ((Kind.KERNEL, "mystery", None, None, None), "other"),
         ((Kind.OP, "aten::mm", "aten::mm", "forward", None), "GEMM"),
+        ((Kind.OP, "aten::matmul", "aten::matmul", "forward", None), "other"),
+        ((Kind.KERNEL, "ampere_sgemm_matmul", None, "forward", None), "GEMM"),
     ],
 )
 def test_classes(

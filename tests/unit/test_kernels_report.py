@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
 
 import msgspec
@@ -11,22 +13,22 @@ from llmprof.core import events as ev
 from llmprof.core.experiments import build_experiment
 from llmprof.core.journal import replay
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
+from llmprof.core.kernels.rows import Launches
 from llmprof.core.kernels.tables import class_ids, with_sources
+from llmprof.core.profiled import twin
+from llmprof.core.report import export, render
 from llmprof.core.report.attention_lens import lens_tables
-from llmprof.core.report.kernel_timeline import (
-    launch_table,
-    overhead_table,
-    timeline_table,
-    twin,
-)
-from llmprof.core.report.kernels import gemm_table, kernel_tables, top_kernels
+from llmprof.core.report.gemms import gemm_table
+from llmprof.core.report.kernel_timeline import launch_table, timeline_table, uneven
+from llmprof.core.report.kernels import kernel_tables, top_kernels
+from llmprof.core.report.overhead import overhead_table
 from llmprof.core.report.registry import BUILDERS
 from llmprof.core.report.steadiness import steadiness
 from llmprof.core.report.table import Cell, Figure, Table
 from llmprof.core.results import RunView
 from llmprof.core.spec import Experiment, SpecError, Variant
 from tests.unit.handmade import measured, opening, write
-from tests.unit.kernel_events import PHASES, TINY, recorded
+from tests.unit.kernel_events import PHASES, TINY, Made, recorded
 
 
 def plan() -> Experiment:
@@ -95,9 +97,10 @@ def test_shares_of_all_top_tables_sum_to_a_hundred(view: RunView) -> None:
     state = view.cases[1]
     assert state.kernels is not None
     tables = [top_kernels(state, state.kernels, phase) for phase in PHASES[:4]]
-    busy = sum(number(cell) for table in tables for cell in column(table, "Of GPU-busy"))
-    assert busy == pytest.approx(100)
-    wall = sum(number(cell) for table in tables for cell in column(table, "Of wall"))
+    for whole in ("Of GPU time", "Of GPU-busy"):  # one stream: the sum is the union
+        shares = sum(number(cell) for table in tables for cell in column(table, whole))
+        assert shares == pytest.approx(100)
+    wall = sum(number(cell) for table in tables for cell in column(table, "Of profiled wall"))
     assert 0 < wall < 100
 
 
@@ -131,7 +134,7 @@ def test_class_and_module_tables_have_the_same_total(view: RunView) -> None:
     tables = {table.key: table for table in kernel_tables(view)}
     classes, modules = tables["classes-1"], tables["modules-1"]
     for table in (classes, modules):
-        assert sum(map(number, column(table, "Of GPU-busy"))) == pytest.approx(100)
+        assert sum(map(number, column(table, "Of GPU time"))) == pytest.approx(100)
     assert sum(map(number, column(classes, "Total"))) == pytest.approx(
         sum(map(number, column(modules, "Total")))
     )
@@ -150,12 +153,16 @@ def test_timeline_names_both_gemm_shares_and_the_verdict(view: RunView) -> None:
     table = timeline_table(view)
     assert table is not None
     assert column(table, "Part") == ["step", *PHASES]
-    busy, wall = (number(column(table, f"GEMM of {of}")[0]) for of in ("busy", "wall"))
+    busy, wall = (number(column(table, f"GEMM of {of}")[0]) for of in ("GPU-busy", "profiled wall"))
     assert busy > wall > 0
-    parts = ("Compute of busy", "Memory ops of busy", "Host to device of busy")
-    shares = [number(column(table, name)[0]) for name in (*parts, "Device to host of busy")]
+    parts = ("Compute", "Memory ops", "Host to device", "Device to host")
+    shares = [number(column(table, f"{name} of GPU time")[0]) for name in parts]
     assert sum(shares) == pytest.approx(100)
-    assert any("launch-bound" in note for note in table.notes)
+    assert "profiled step" in table.title
+    assert number(column(table, "Plain wall")[0]) == pytest.approx(50.6)
+    assert number(column(table, "Plain wall")[1]) == pytest.approx(10.1)  # forward
+    assert number(column(table, "Profiled wall")[0]) == pytest.approx(30.15, abs=0.01)
+    assert any("launch-bound by the profiled wall" in note for note in table.notes)
     assert any("against the plain step of 50.60 ms" in note for note in table.notes)
     launches = launch_table(view)
     assert launches is not None
@@ -169,6 +176,85 @@ def test_overhead_is_per_phase(view: RunView) -> None:
     assert table is not None
     assert column(table, "Phase") == [*PHASES, "wall"]
     assert number(column(table, "Overhead")[0]) == pytest.approx(100)
+    assert column(table, "Verdict")[0] == "slower"
+    assert 0 < number(column(table, "95 % interval")[0]) < 100
+
+
+@pytest.mark.parametrize(
+    ("plain", "profiled", "verdict"),
+    [
+        ([10.0, 12.0, 11.0], [11.0, 12.5, 10.5], "not resolved"),
+        ([10.0, 10.1, 10.2], [8.0, 8.1, 8.2], "faster"),
+        ([10.0, 10.1], [20.0], "n/a: one step"),
+    ],
+)
+def test_an_overhead_is_only_called_one_beyond_its_interval(
+    tmp_path: Path, plain: list[float], profiled: list[float], verdict: str
+) -> None:
+    experiment = plan()
+    cases = experiment.cases()
+    events = [*opening(experiment), *measured(0, cases[0], plain), *measured(1, cases[1], profiled)]
+    table = overhead_table(replay(write(tmp_path / "journal.jsonl", events)))
+    assert table is not None
+    assert column(table, "Verdict")[0] == verdict
+    half, more = (column(table, name)[0] for name in ("95 % interval", "Overhead"))
+    assert isinstance(half, Figure)
+    assert (half.value is None) == (verdict == "n/a: one step")
+    if verdict == "not resolved":
+        assert abs(number(more)) <= number(half)
+
+
+@pytest.mark.parametrize(
+    ("launches", "kernels", "said"),
+    [
+        ((4, 4), (4, 4), ""),
+        ((4, 4), (4, 5), "4 to 5 kernels"),  # the launches are equal: they are not named
+        ((9, 7, 8), (9, 9, 9), "7 to 9 launches"),
+        ((1, 2), (3, 4), "1 to 2 launches, 3 to 4 kernels"),
+    ],
+)
+def test_only_counts_that_differ_are_called_uneven(
+    launches: tuple[int, ...], kernels: tuple[int, ...], said: str
+) -> None:
+    counts = Launches(phase="forward", launches=launches, kernels=kernels)
+    assert uneven(counts) == said
+    assert (said == "") == counts.steady
+
+
+def test_walls_with_and_without_the_profiler_stand_side_by_side(view: RunView) -> None:
+    (table,) = [each for each in kernel_tables(view) if each.key == "classes-1"]
+    assert "profiled step" in table.title
+    (note,) = [each for each in table.notes if each.startswith("Wall time of a step")]
+    assert note.endswith(" under the profiler, 50.60 ms without.")
+
+
+def test_overlapping_streams_are_told_from_busy_time(tmp_path: Path) -> None:
+    made = Made()
+    made.step(0, [10, 900], 1_000, ("forward",))
+    for stream, start in ((7, 100), (9, 150)):
+        made.launch("gemm", start, start + 100, 200, op=made.op("aten::mm", start - 5, 20))
+        made.rows[-1]["place"] = stream
+    experiment = plan()
+    events = [*opening(experiment), *measured(1, experiment.cases()[1], [1.0, 1.0])]
+    activities = made.activities(("forward",))
+    classes = class_ids(activities)
+    events[-1:-1] = [
+        kernel_table(activities, classes, index=1, case=TINY),
+        timeline_facts(activities, classes, index=1, folder=tmp_path),
+    ]
+    again = replay(write(tmp_path / "journal.jsonl", events))
+    state = again.cases[1]
+    assert state.kernels is not None
+    table = top_kernels(state, state.kernels, "forward")
+    (of_time,), (of_busy,) = (column(table, f"Of GPU{word}") for word in (" time", "-busy"))
+    assert number(of_time) == pytest.approx(100)
+    assert number(of_busy) == pytest.approx(100 * 400 / 250)
+    (classes_table,) = [each for each in kernel_tables(again) if each.key == "classes-1"]
+    assert any("add up to 160.0 %" in note for note in classes_table.notes)
+    whole = timeline_table(again)
+    assert whole is not None
+    assert number(column(whole, "GEMM of GPU-busy")[0]) == pytest.approx(100)
+    assert number(column(whole, "GEMM of profiled wall")[0]) == pytest.approx(25)
 
 
 def test_lens_is_held_against_the_card(view: RunView) -> None:
@@ -191,11 +277,14 @@ def test_source_lines_get_a_column_of_their_own(view: RunView) -> None:
     state = view.cases[1]
     assert state.kernels is not None
     row = state.kernels.rows[0]
-    lines = {(row.phase, row.full_name): "model.py:70 in scores"}
+    lines = {(row.phase, row.full_name, row.op, row.module): "model.py:70 in scores"}
     rows = with_sources(state.kernels.rows, lines)
     table = top_kernels(state, msgspec.structs.replace(state.kernels, rows=rows), row.phase)
     assert column(table, "Source")[0] == "model.py:70 in scores"
     assert set(column(table, "Source")[1:]) == {""}
+    assert any("session of their own" in note for note in table.notes)
+    plain = top_kernels(state, state.kernels, row.phase)
+    assert not any("session of their own" in note for note in plain.notes)
 
 
 def test_steps_under_the_profiler_are_in_no_timing_table(view: RunView) -> None:
@@ -212,9 +301,10 @@ def test_the_experiments_name_tables_that_exist() -> None:
         assert [case.probe for case in experiment.cases()][:2] == ["timing", "kernels"]
 
 
-def test_profile_steps_must_be_positive() -> None:
-    with pytest.raises(SpecError, match="--profile-steps must be at least 1"):
-        build_experiment("kernels", {"profile_steps": 0})
+@pytest.mark.parametrize("steps", [0, 101, 10**9])
+def test_profile_steps_are_bounded(steps: int) -> None:
+    with pytest.raises(SpecError, match=r"^--profile-steps must be between 1 and 100$"):
+        build_experiment("kernels", {"profile_steps": steps})
 
 
 @pytest.mark.parametrize(
@@ -239,3 +329,41 @@ def test_figures_that_cannot_be_divided_by_are_damage(
     assert again.damaged_lines >= 1
     assert timeline_table(again) is None or again.cases[1].kernels is None
     kernel_tables(again)
+
+
+def test_the_csv_beside_a_csv_holds_the_kernel_tables_of_the_json(
+    view: RunView, tmp_path: Path
+) -> None:
+    target = tmp_path / "r.csv"
+    assert export(view, target) == (target, tmp_path / "r-kernels.csv")
+    tables = {table["key"]: table for table in json.loads(render(view, "json"))["tables"]}
+    read: dict[str, dict[tuple[str, str], str]] = {}
+    notes: dict[str, list[str]] = {}
+    with (tmp_path / "r-kernels.csv").open(encoding="utf-8", newline="") as file:
+        for line in csv.DictReader(file):
+            assert line["title"] == tables[line["table"]]["title"]
+            if line["column"] == "note":
+                notes.setdefault(line["table"], []).append(line["value"])
+            else:
+                place = (line["row"], f"{line['column']}|{line['unit']}")
+                read.setdefault(line["table"], {})[place] = line["value"]
+    wanted = {"M21", "M24", "classes-1", "M23-forward-1", "M25-backward-1", "gemms", "M26-1", "M19"}
+    assert wanted <= set(read)
+    for key, found in read.items():
+        columns = [f"{column['name']}|{column['unit']}" for column in tables[key]["columns"]]
+        assert len(set(columns)) == len(columns)  # else cells would fall on each other
+        assert notes.get(key, []) == tables[key]["notes"]
+        assert len(found) == len(columns) * len(tables[key]["rows"])
+        for number, row in enumerate(tables[key]["rows"], 1):
+            for column, value in zip(columns, row, strict=True):
+                text = found[str(number), column]
+                assert text == ("" if value is None else str(value))
+
+
+def test_a_run_without_profiles_has_no_second_csv(tmp_path: Path) -> None:
+    experiment = Experiment(name="plain", models=(TINY.model,))
+    events = [*opening(experiment), *measured(0, experiment.cases()[0], [1.0, 2.0])]
+    timed = replay(write(tmp_path / "journal.jsonl", events))
+    assert export(timed, tmp_path / "r.csv") == (tmp_path / "r.csv",)
+    assert export(timed, tmp_path / "r.md") == (tmp_path / "r.md",)
+    assert {path.name for path in tmp_path.iterdir()} == {"journal.jsonl", "r.csv", "r.md"}

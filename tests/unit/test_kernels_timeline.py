@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import numpy as np
@@ -12,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmprof.core.kernels import lens, marks, stages
+from llmprof.core.kernels import strip as strip_file
 from llmprof.core.kernels.columns import Kind
+from llmprof.core.kernels.files import Limits
 from llmprof.core.kernels.rows import PhaseTimeline
 from llmprof.core.kernels.strip import (
     Strip,
@@ -268,3 +271,97 @@ def test_a_strip_is_opened_from_the_runs_artifacts_only(tmp_path: Path) -> None:
     for name in ("../artifacts/timeline-0.npz", str(folder / "timeline-0.npz"), "..", ""):
         with pytest.raises((ValueError, OSError)):
             open_strip(folder, msgspec.structs.replace(info, file=name))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("start", 2**63 - 1, "beyond all bounds"),
+        ("start", -(2**63), "beyond all bounds"),
+        ("duration", 2**62, "beyond all bounds"),
+        ("duration", -5, "below 0"),
+        ("launch_duration", -7, "below 0"),
+        ("launch_start", 2**62 + 1, "beyond all bounds"),
+    ],
+)
+def test_a_strip_of_impossible_times_is_refused(
+    tmp_path: Path, column: str, value: int, words: str
+) -> None:
+    activities = recorded()
+    built = build_strip(activities, class_ids(activities))
+    assert built is not None
+    broken = getattr(built[1], column).copy()
+    broken[3] = value
+    replace(built[1], **{column: broken}).save(tmp_path / "strip.npz")
+    with pytest.raises(ValueError, match=rf"strip\.npz: .*{words}"):
+        Strip.load(tmp_path / "strip.npz")
+
+
+def test_a_strip_of_a_thousand_phases_is_refused(tmp_path: Path) -> None:
+    activities = recorded()
+    built = build_strip(activities, class_ids(activities))
+    assert built is not None
+    strip = built[1]
+    names = tuple(f"phase {number}" for number in range(1_000))
+    many = (np.arange(len(strip)) % 1_000).astype(np.int32)
+    changed = replace(strip, names=(*strip.names, *names), phase=many)
+    changed.save(tmp_path / "strip.npz")
+    with pytest.raises(ValueError, match=r"strip\.npz: more than 64 phases"):
+        Strip.load(tmp_path / "strip.npz")
+
+
+def test_a_strip_of_too_many_names_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strip_file, "LIMITS", Limits(rows=10_000, names=1_000))
+    activities = recorded()
+    built = build_strip(activities, class_ids(activities))
+    assert built is not None
+    replace(built[1], names=(*built[1].names, *([""] * 5_000))).save(tmp_path / "strip.npz")
+    with pytest.raises(ValueError, match="more than 1,000 names"):
+        Strip.load(tmp_path / "strip.npz")
+
+
+def test_a_strip_of_another_length_than_the_journal_says_is_refused(tmp_path: Path) -> None:
+    activities = recorded()
+    info = save_strip(activities, class_ids(activities), tmp_path, "timeline-0.npz")
+    assert info is not None
+    with pytest.raises(ValueError, match=r"timeline-0\.npz: \d+ activities, not 5"):
+        open_strip(tmp_path, msgspec.structs.replace(info, activities=5))
+
+
+EXTREMES = (-(2**63), -(2**40), -2, -1, 0, 1, 2**31 - 1, 2**40, 2**61, 2**61 + 1, 2**63 - 1)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(sorted(strip_file.DTYPES)),
+            st.integers(0, 400),
+            st.sampled_from(EXTREMES),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_any_strip_is_refused_or_drawn(changes: list[tuple[str, int, int]]) -> None:
+    """Whatever the columns hold, there is one kind of error or lanes of shares."""
+    activities = recorded()
+    built = build_strip(activities, class_ids(activities))
+    assert built is not None
+    columns = {name: getattr(built[1], name).copy() for name in strip_file.DTYPES}
+    for column, at, value in changes:
+        bounds = np.iinfo(columns[column].dtype)
+        columns[column][at] = min(max(value, bounds.min), bounds.max)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "strip.npz"
+        replace(built[1], **columns).save(path)
+        try:
+            strip, refusal = Strip.load(path), ""
+        except ValueError as error:
+            strip, refusal = built[1], str(error)
+    assert not refusal or refusal.startswith("strip.npz: ")
+    for lane in (device_lane(strip, 0.0, 3e7, 50), launch_lane(strip, 1e7, 2e7, 7)):
+        assert all(0 <= share <= 1 for share in lane.shares)
+        assert all(strip.text(label) is None or label >= 0 for label in lane.labels)

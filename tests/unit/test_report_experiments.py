@@ -407,7 +407,7 @@ def test_coverage_tells_every_kind_of_cell() -> None:
     assert table is not None
     words = [[format_cell(cell) for cell in row] for row in table.rows]
     assert words == [
-        ["medium", "128", "done (1)", "OOM (2)", "failed (3)", "missing (4)"],
+        ["medium", "128", "done (1)", "OOM (2)", "failed (3)", "killed (4)"],
         ["medium", "64", "failed (5)", "", "", "missing (6)"],
     ]
     assert to_resume(state) == (3, 5)

@@ -143,6 +143,8 @@ class ExportDialog(Dialog[str]):
                 self._problem(f"{path} exists; once more overwrites it")
                 return
             path.write_text(self.text, "utf-8")
+            for other, text in self._beside(path).items():
+                other.write_text(text, "utf-8")
         except (OSError, ValueError) as error:
             self._problem(clean(str(error), 200))
             return
@@ -176,6 +178,11 @@ class ExportDialog(Dialog[str]):
         from llmprof.core import report  # not needed for the first frame
 
         return report.render(self._view, self.format)
+
+    def _beside(self, path: Path) -> dict[Path, str]:
+        from llmprof.core import report
+
+        return {} if self._view is None else report.beside(self._view, path, self.format)
 
     def _default_path(self) -> Path:
         return Path.cwd() / f"{self._run.id}.{self.format}"

@@ -12,9 +12,11 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
 from llmprof.core.kernels.rows import StripInfo
-from llmprof.core.results import CaseState
+from llmprof.core.profiled import mean_wall, twin
+from llmprof.core.results import CaseState, RunView
 from llmprof.tui.feed import Snapshot
-from llmprof.tui.screens.view import View
+from llmprof.tui.format import milliseconds
+from llmprof.tui.screens.cases import CaseView
 from llmprof.tui.widgets.field import FormInput
 from llmprof.tui.widgets.kernel_panels import ClassBars, KernelDetail, KernelStatus, PhaseTabs
 from llmprof.tui.widgets.kernel_rows import ALL, columns, kernel_rows, phase_names, profiled
@@ -29,7 +31,7 @@ WITHOUT = "what the device did and when the CPU launched it, over one step"
 Wanted = tuple[Path, StripInfo]
 
 
-class KernelsView(View):
+class KernelsView(CaseView):
     """Its own state: case and phase in sight, order and filter, stretch of the timeline."""
 
     VIEW = "kernels"
@@ -42,6 +44,8 @@ class KernelsView(View):
         #kernels-table { width: 1fr; }
         #class-bars { margin-left: 2; }
         &.-narrow #class-bars { display: none; }
+        &.-narrow.-classes #class-bars { display: block; width: 1fr; margin-left: 0; }
+        &.-narrow.-classes #kernels-table { display: none; }
         &.-short #kernel-detail { height: 3; }
         &.-short #timeline-strip { height: 4; }
         #kernel-filter { display: none; background: $panel; }
@@ -53,6 +57,8 @@ class KernelsView(View):
                 id="kernels.phase_before", tooltip="the phase before"),
         Binding("right_square_bracket", "phase(1)", "Phase", key_display="]",
                 id="kernels.next_phase", tooltip="the next phase"),
+        Binding("l", "list", "Classes", id="kernels.classes",
+                tooltip="kernels or their classes, where there is room for one"),
         Binding("c", "case", "Case", id="kernels.next_case", tooltip="the next profiled case"),
         Binding("slash", "filter", "Filter", key_display="/", id="kernels.filter",
                 tooltip="show only kernels that contain a text"),
@@ -74,9 +80,7 @@ class KernelsView(View):
     def __init__(self) -> None:
         super().__init__()
         self.phase = ALL
-        self.case: int | None = None  # index of the case in sight; None: the last profiled
-        self._cases: list[CaseState] = []
-        self._run: str | None = None
+        self._view = RunView()
         self._shown: tuple[CaseState | None, str] | None = None
         self._wanted: Wanted | None = None
         self._strip: Strip | None = None
@@ -96,23 +100,11 @@ class KernelsView(View):
             field.cursor_blink = False
             yield field
 
-    def on_mount(self) -> None:
-        """The table has the keys."""
-        self.query_one(Table).focus()
-
-    @property
-    def state(self) -> CaseState | None:
-        """The case in sight."""
-        found = next((state for state in self._cases if state.index == self.case), None)
-        return found or (self._cases[-1] if self._cases else None)
-
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
-        run = self.llmprof.session.run
-        watched = run.id if run else None
-        if watched != self._run:
-            self._run, self.case, self.phase = watched, None, ALL
-        self._cases = profiled(snapshot.view) if run else []
+        self._view = snapshot.view
+        if self.gather(profiled(snapshot.view)):
+            self.phase = ALL
         if (self.state, self.phase) != self._shown:
             self.show_case()
 
@@ -128,13 +120,21 @@ class KernelsView(View):
         self.query_one(ClassBars).show(state, self.phase)
         listing = self.query_one(Table)
         listing.title = "CPU ops" if table is not None and table.source == "cpu" else "Kernels"
-        listing.note = f"of one step, {table.steps} profiled" if table is not None else ""
+        listing.note = self._walls(state) if state is not None else ""
         if state is None or table is None:
             listing.show((), ())
         else:
-            listing.show(columns(table.source), kernel_rows(state, self.phase))
+            listing.show(columns(table.source, self.phase), kernel_rows(state, self.phase))
         self._show_detail()
         self._show_strip(state)
+        self.refresh_bindings()
+
+    def _walls(self, state: CaseState) -> str:
+        """What the table is of: the wall time of the step with and without the profiler."""
+        parts = state.timeline.parts if state.timeline is not None else ()
+        profiled = milliseconds(parts[0].wall_ms if parts else None)
+        plain = milliseconds(mean_wall(twin(self._view, state)))
+        return f"of one profiled step of {profiled} ms; plain {plain} ms"
 
     def _show_detail(self) -> None:
         state, key = self.state, self.query_one(Table).cursor
@@ -177,6 +177,10 @@ class KernelsView(View):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be done now is offered."""
+        if action == "list":
+            return self.has_class("-narrow") and bool(self._cases)
+        if action == "case":
+            return len(self._cases) > 1
         return self.llmprof.session.run is not None if action == "export" else True
 
     def on_table_moved(self, message: Table.Moved) -> None:
@@ -205,13 +209,9 @@ class KernelsView(View):
             self.phase = names[(names.index(self.phase) + by) % len(names)]
             self.show_case()
 
-    def action_case(self) -> None:
-        """The next profiled case."""
-        state = self.state
-        if state is not None:
-            at = self._cases.index(state)
-            self.case = self._cases[(at + 1) % len(self._cases)].index
-            self.show_case()
+    def action_list(self) -> None:
+        """Swap kernels and classes."""
+        self.toggle_class("-classes")
 
     def action_filter(self) -> None:
         """Show the filter."""
@@ -235,7 +235,3 @@ class KernelsView(View):
     def action_whole(self) -> None:
         """The whole step."""
         self.query_one(TimelineStrip).whole()
-
-    def action_export(self) -> None:
-        """Open the export dialog for the run in sight."""
-        self.llmprof.export(self.llmprof.session.run)

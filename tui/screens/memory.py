@@ -16,7 +16,7 @@ from llmprof.tui.chart.scale import scale_for
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.memory_plan import memory_plan
 from llmprof.tui.memory_track import Track, read_track
-from llmprof.tui.screens.view import View
+from llmprof.tui.screens.cases import CaseView
 from llmprof.tui.widgets.memory_chart import MemoryChart
 from llmprof.tui.widgets.memory_cursor import AtCursor
 from llmprof.tui.widgets.memory_empty import EMPTY, MemoryEmpty
@@ -28,7 +28,7 @@ from llmprof.tui.widgets.table import Table
 Wanted = tuple[Path, str, int]
 
 
-class MemoryView(View):
+class MemoryView(CaseView):
     """Its own state: case in sight, axis, and which pane is shown where there is room for one."""
 
     VIEW = "memory"
@@ -82,10 +82,7 @@ class MemoryView(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self.case: int | None = None  # index of the case in sight; None: the last recorded
         self.by_time = True
-        self._cases: list[CaseState] = []
-        self._run: str | None = None
         self._shown: CaseState | None = None
         self._wanted: Wanted | None = None
         self._track: Track | None = None
@@ -105,16 +102,6 @@ class MemoryView(View):
                 yield MemoryPhases()
             yield MemoryEmpty()
 
-    def on_mount(self) -> None:
-        """The table has the keys."""
-        self.query_one(Table).focus()
-
-    @property
-    def state(self) -> CaseState | None:
-        """The case in sight."""
-        found = next((state for state in self._cases if state.index == self.case), None)
-        return found or (self._cases[-1] if self._cases else None)
-
     @property
     def event(self) -> MemoryTimeline | None:
         """The recording in sight."""
@@ -122,17 +109,13 @@ class MemoryView(View):
 
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
-        run = self.llmprof.session.run
-        watched = run.id if run else None
-        if watched != self._run:
-            self._run, self.case = watched, None
-        self._cases = recorded(snapshot.view) if run else []
+        self.gather(recorded(snapshot.view))
         self.set_class(not self._cases, "-empty")
         if not self._cases:
             self._shown = None
             app = self.llmprof
             note = "recording; a case is shown when it ends" if _records(snapshot) else EMPTY
-            note = note if run else "nothing recorded yet"
+            note = note if app.session.run else "nothing recorded yet"
             self.query_one(MemoryEmpty).show(memory_plan(app.choices, app.models), note)
         elif self.state != self._shown:
             self.show_case()
@@ -226,14 +209,6 @@ class MemoryView(View):
         if self._track is not None:
             self.query_one(MemoryChart).put(self._track.peak_x)
 
-    def action_case(self) -> None:
-        """The next recorded case."""
-        state = self.state
-        if state is not None:
-            at = self._cases.index(state)
-            self.case = self._cases[(at + 1) % len(self._cases)].index
-            self.show_case()
-
     def action_zoom(self, closer: bool) -> None:
         """A shorter or longer stretch."""
         self.query_one(MemoryChart).zoom(closer)
@@ -260,10 +235,6 @@ class MemoryView(View):
             self.notify(plan.problem, severity="error", markup=False)
         else:
             self.llmprof.start_run(plan.experiment, plan.command)
-
-    def action_export(self) -> None:
-        """Open the export dialog for the run in sight."""
-        self.llmprof.export(self.llmprof.session.run)
 
 
 def recorded(view: RunView) -> list[CaseState]:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
+from llmprof.core import events as ev
 from llmprof.core.kernels.rows import KernelRow
+from llmprof.core.profiled import work_word
 from llmprof.core.results import CaseState
 from llmprof.core.text import clean
 from llmprof.tui.chart.plot import Row
@@ -36,27 +38,35 @@ class KernelStatus(Canvas):
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        """One line; what does not fit is left off from the right."""
-        state = self._state
-        if state is None or state.kernels is None:
+        """One line: the first fact stays, the others are left off from the right."""
+        if self._state is None or self._state.kernels is None:
             return [[]]
-        parts: list[Row] = [[(clean(state.case.label, 120), "title")]]
-        if state.kernels.source == "cpu":
-            parts.append([("no card: CPU ops by self time", "warn")])
-        elif state.timeline is not None and state.timeline.parts:
-            step, verdict = state.timeline.parts[0], state.timeline.verdict
-            busy = 100 * step.busy_ms / step.wall_ms if step.wall_ms else None
-            parts.append([(verdict, _VERDICT_ROLES.get(verdict, "muted"))])
-            parts.append([(f"GPU busy {percent(busy, 0)} of the profiled step", "muted")])
-        share = state.kernels.coverage.to_module
-        if share is not None:
-            parts.append([(f"{percent(share, 2)} tied to modules", "muted")])
-        row: Row = []
-        for part in parts:
-            gap: Row = [("  ", "")] if row else []
-            if row_length([*row, *gap, *part]) <= width:
-                row += [*gap, *part]
+        first, *others = self._facts(self._state, self._state.kernels)
+        label = self.look.text(clean(self._state.case.label, 120).removeprefix("kernels · "))
+        room = max(8, width - row_length(first) - 2)
+        if len(label) > room:
+            label = label[: room - len(self.look.ellipsis)] + self.look.ellipsis
+        row: Row = [(label, "title"), ("  ", ""), *first]
+        for part in others:
+            if row_length(row) + 2 + row_length(part) > width:
+                break
+            row += [("  ", ""), *part]
         return [row]
+
+    def _facts(self, state: CaseState, table: ev.KernelTable) -> list[Row]:
+        share = table.coverage.to_module
+        known: Row = [(f"{percent(share, 2)} tied to modules", "muted")]
+        if table.source == "cpu":
+            return [[("no card: CPU ops by self time", "warn")], known]
+        if state.timeline is None:
+            return [known]
+        step, verdict = state.timeline.parts[0], state.timeline.verdict
+        busy = 100 * step.busy_ms / step.wall_ms if step.wall_ms else None
+        return [
+            [(f"{verdict} by profiled wall", _VERDICT_ROLES.get(verdict, "muted"))],
+            [(f"GPU busy {percent(busy, 0)} of it", "muted")],
+            known,
+        ]
 
 
 class PhaseTabs(Canvas):
@@ -129,7 +139,8 @@ class ClassBars(Canvas):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Class, bar, share, milliseconds of one step."""
         look, table = self.look, self._state.kernels if self._state else None
-        rows: list[Row] = [heading(look, width, "Classes", self._phase)]
+        word = "" if table is None else f", of {work_word(table.source)}"
+        rows: list[Row] = [heading(look, width, "Classes", f"{self._phase}{word}")]
         if table is None:
             return [*rows, [("time by kind of work", "muted")]]
         times: dict[str, float] = {}
@@ -178,14 +189,16 @@ class KernelDetail(Canvas):
             return [*rows, [("the row under the cursor, in full", "muted")]]
         place = "stream" if self._on_card else "thread"
         facts = [
+            ("class", row.group),
             (place, "unknown" if row.place is None else str(row.place)),
-            ("launched by", row.op or "unattributed"),
+            *((("launched by", row.op or "unattributed"),) if self._on_card else ()),
             ("module", row.module or "unattributed"),
+            ("for", f"{percent(row.origin_share, 0)} of its time"),
             ("shortest", f"{milliseconds(1e3 * row.min_ms)} µs"),
             ("longest", f"{milliseconds(1e3 * row.max_ms)} µs"),
         ]
         if row.source:
-            facts.insert(3, ("source", row.source))
+            facts.insert(-2, ("source", row.source))
         line: Row = []
         for label, value in facts:
             part: Row = [(f"{label} ", "muted"), (clean(value, 200), "text"), ("  ", "")]

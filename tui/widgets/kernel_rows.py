@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmprof.core import events as ev
 from llmprof.core.kernels.rows import KernelRow
+from llmprof.core.profiled import Wholes
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.text import clean
 from llmprof.tui.format import milliseconds, number
@@ -12,15 +13,18 @@ from llmprof.tui.widgets.table import Cell, TableColumn, TableRow
 ALL = "all"
 
 
-def columns(source: str) -> tuple[TableColumn, ...]:
-    """Columns for kernels, or for CPU ops where there was no card."""
+def columns(source: str, phase: str) -> tuple[TableColumn, ...]:
+    """Columns for kernels, or for CPU ops where there was no card.
+
+    Which phase a row is of is said wherever rows of several stand together.
+    """
     on_card = source == "cuda"
     return (
         TableColumn("Kernel" if on_card else "CPU op", 38, flexible=True),
         TableColumn("Class", 11, priority=2),
-        TableColumn("Phase", 9, priority=5),
+        TableColumn("Phase", 9, priority=0 if phase == ALL else 7),
         TableColumn("Calls", 6, "right"),
-        TableColumn("Avg µs", 8, "right"),
+        TableColumn("Avg µs", 8, "right", priority=1 if phase == ALL else 0),
         TableColumn("Std µs", 8, "right", priority=3),
         TableColumn("Total ms", 9, "right"),
         TableColumn("% busy" if on_card else "% ops", 6, "right"),
@@ -50,16 +54,15 @@ def kernel_rows(state: CaseState, phase: str) -> list[TableRow]:
     table = state.kernels
     if table is None:
         return []
-    busy = sum(row.total_ms for row in table.rows)
-    parts = state.timeline.parts if state.timeline else ()
-    wall = parts[0].wall_ms * table.steps if parts else None
+    wholes = Wholes.of(state, table)
+    whole = wholes.busy if table.source == "cuda" else wholes.work
     rows = [(at, row) for at, row in enumerate(table.rows) if phase in (ALL, row.phase)]
     if phase == ALL:
         rows.sort(key=lambda pair: -pair[1].total_ms)
-    return [TableRow(str(at), _cells(row, table.steps, busy, wall)) for at, row in rows]
+    return [TableRow(str(at), _cells(row, table.steps, whole, wholes.wall)) for at, row in rows]
 
 
-def _cells(row: KernelRow, steps: int, busy: float, wall: float | None) -> tuple[Cell, ...]:
+def _cells(row: KernelRow, steps: int, whole: float | None, wall: float | None) -> tuple[Cell, ...]:
     calls = row.calls / steps
     return (
         Cell(clean(row.name, 200)),
@@ -69,7 +72,7 @@ def _cells(row: KernelRow, steps: int, busy: float, wall: float | None) -> tuple
         _figure(1e3 * row.avg_ms, milliseconds(1e3 * row.avg_ms)),
         _figure(_us(row.std_ms), milliseconds(_us(row.std_ms)), "muted"),
         _figure(row.total_ms / steps, milliseconds(row.total_ms / steps), "title"),
-        _percent(row.total_ms, busy),
+        _percent(row.total_ms, whole),
         _percent(row.total_ms, wall),
         Cell(clean(row.op or "unattributed", 80), "muted"),
         Cell(clean(row.module or "unattributed", 80), "muted"),

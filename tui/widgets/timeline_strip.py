@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # numpy is loaded with the first strip, not with the screen
 LABEL = 9
 DEEPEST = 2_000.0  # nanoseconds: the shortest stretch shown
 STEP = 2.0  # of a zoom
+NO_LAUNCHES = "none: without a card an op runs where it is called"
 _MS = 1e-6
 
 
@@ -70,8 +71,13 @@ class TimelineStrip(Canvas):
         span = f"{milliseconds(self.begin * _MS)} to {milliseconds(self.end * _MS)} ms"
         note = f"{self._note}, {span} of {milliseconds(self._wall * _MS)}"
         deep = max(1, height - 3)
-        device = self._bars("device", device_lane(strip, self.begin, self.end, columns), deep)
-        launch = self._bars("launches", launch_lane(strip, self.begin, self.end, columns), 1)
+        lane = device_lane(strip, self.begin, self.end, columns)
+        device = self._bars("device" if strip.has_launches else "ops", lane, deep)
+        if strip.has_launches:
+            launch = self._bars("launches", launch_lane(strip, self.begin, self.end, columns), 1)
+        else:
+            why = look.text(NO_LAUNCHES[:columns])
+            launch = [[(f"{'launches':<{LABEL}}", "muted"), (why, "muted")]]
         return [heading(look, width, "Timeline", note), *device, *launch, self._axis(columns)]
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:

@@ -18,6 +18,7 @@ from llmprof.core.runs import Run
 
 POLL_S = 0.1
 KILL_GRACE_S = 2.0
+CRASHES = frozenset({"error", "killed", "timeout"})
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -81,7 +82,7 @@ class Follow:
 def verdict(view: RunView) -> int:
     """Exit code of a run that was not interrupted: see exits.py."""
     states = {state.status for state in view.cases}
-    if states & {"error", "killed", "timeout"}:
+    if states & CRASHES:
         return CRASHED
     return OK if states & {"ok", "oom", "unsupported"} else NOTHING
 

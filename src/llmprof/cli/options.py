@@ -28,6 +28,7 @@ from llmprof.core.spec import (
     COMPILE_MODES,
     MODES,
     MOST_MEASURE_STEPS,
+    MOST_PROFILE_STEPS,
     MOST_WARMUP_STEPS,
     OPTIMIZERS,
     PRECISIONS,
@@ -131,7 +132,10 @@ def _add_how_long(parser: argparse.ArgumentParser) -> None:
 def _add_profile(parser: argparse.ArgumentParser) -> None:
     profile = parser.add_argument_group("kernel profiles")
     profile.add_argument(
-        "--profile-steps", type=whole, metavar="N", help="steps under the profiler (3)"
+        "--profile-steps",
+        type=whole,
+        metavar="N",
+        help=f"steps under the profiler (3, at most {MOST_PROFILE_STEPS})",
     )
     profile.add_argument(
         "--stacks", action="store_true", help="name the line of Python that launches each kernel"
@@ -188,9 +192,32 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
         if chosen:
             # Sizes that were asked for are measured, however long they take.
             overrides |= chosen | {"cpu_budget_s": None}
-        return build_experiment(name, overrides, smoke=args.smoke)
+        experiment = build_experiment(name, overrides, smoke=args.smoke)
     except SpecError as error:
         raise UserError(str(error)) from error
+    _refuse_without_effect(args, experiment)
+    return experiment
+
+
+def _refuse_without_effect(args: argparse.Namespace, experiment: Experiment) -> None:
+    """Raise UserError for an option of kernel profiles that would change nothing."""
+    options = {
+        "--profile-steps": args.profile_steps is not None,
+        "--stacks": experiment.stacks,
+        "--chrome-trace": experiment.trace,
+        "--nvtx": experiment.nvtx,
+    }
+    given = [option for option, is_given in options.items() if is_given]
+    profiled = [case for case in experiment.cases() if case.probe == "kernels"]
+    if given and not profiled:
+        raise UserError(
+            f"{given[0]} has no effect here: {experiment.name} profiles no kernels with these"
+            f" options; `llmprof run kernels {given[0]}` does"
+        )
+    if experiment.nvtx and experiment.device == "cpu":
+        raise UserError("--nvtx has no effect with --device cpu: its ranges are for a card")
+    if experiment.stacks and all(case.compile is not None for case in profiled):
+        raise UserError("--stacks has no effect on compiled models: their source is not followed")
 
 
 def add_export_option(parser: argparse.ArgumentParser) -> None:

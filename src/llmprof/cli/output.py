@@ -25,10 +25,11 @@ def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None
         return
     for path in exports:
         try:
-            export(view, path)
+            written = export(view, path)
         except ExportError as error:
             raise UserError(str(error), CRASHED) from error
-        print(f"wrote {path}", file=sys.stderr)
+        for each in written:
+            print(f"wrote {each}", file=sys.stderr)
         if run is not None and path.suffix.lower() == ".md":
             _add_pictures(view, run, path)
 

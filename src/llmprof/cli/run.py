@@ -11,12 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, NOTHING, OK, USAGE, UserError
-from llmprof.cli.follow import Follow, verdict
+from llmprof.cli.follow import CRASHES, Follow, verdict
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
 from llmprof.cli.output import deliver, dry_run_table
 from llmprof.core.events import Log
 from llmprof.core.experiments import DEFAULT
 from llmprof.core.launch import ENGINE_ENDINGS, Engine, Plan
+from llmprof.core.profiled import twin
 from llmprof.core.report import ExportError, check_writable
 from llmprof.core.results import RunView
 from llmprof.core.runs import Run, RunStore, wait_started
@@ -109,7 +110,23 @@ def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run)
     if code == NOTHING:
         why = next((s.failure.message for s in view.cases if s.failure is not None), "no cases")
         print(f"llmprof: nothing was measured: {why}", file=sys.stderr)
+    if code == CRASHED:
+        print(f"llmprof: {crashes(view)}", file=sys.stderr)
     return code
+
+
+def crashes(view: RunView) -> str:
+    """One line about the cases that crashed, were killed or fell silent: the first, how many."""
+    crashed = [state for state in view.cases if state.status in CRASHES]
+    first = crashed[0]
+    message = "" if first.failure is None else f": {first.failure.message}"
+    text = f"{first.case.label} (case {first.index + 1}) {first.status}{message}"
+    if len(crashed) > 1:
+        text += f"; and {len(crashed) - 1} more of {len(view.cases)} cases"
+    plain = twin(view, first) if first.case.probe == "kernels" else None
+    if plain is not None and plain.status == "ok":
+        text += f"; the timing of the same case (case {plain.index + 1}) is kept"
+    return text
 
 
 def detach(the_run: Run, plan: Plan) -> int:

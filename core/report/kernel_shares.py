@@ -1,0 +1,44 @@
+"""Columns, cells and notes of the shares of a kernel's time."""
+
+from __future__ import annotations
+
+from llmprof.core import events as ev
+from llmprof.core.profiled import Wholes, work_word
+from llmprof.core.report.table import Cell, Column, Figure
+
+
+def share_columns(source: str) -> tuple[Column, ...]:
+    """Headings of share_cells()."""
+    busy = (Column("Of GPU-busy", "%"),) if source == "cuda" else ()
+    return (Column(f"Of {work_word(source)}", "%"), *busy, Column("Of profiled wall", "%"))
+
+
+def share_cells(total: float, wholes: Wholes, source: str) -> tuple[Cell, ...]:
+    """Percent of each whole that there is for this source."""
+    busy = (percent(total, wholes.busy),) if source == "cuda" else ()
+    return (percent(total, wholes.work), *busy, percent(total, wholes.wall))
+
+
+def shares_note(table: ev.KernelTable, wholes: Wholes) -> str:
+    """What the shares are of, with the numbers."""
+    steps = table.steps
+    if table.source == "cpu":
+        return f"Op time is the sum of the ops' self times, {wholes.work / steps:.4g} ms a step."
+    text = f"GPU time is the sum over all kernels and copies, {wholes.work / steps:.4g} ms a step"
+    if wholes.busy is None:
+        return f"{text}."
+    busy = f"GPU-busy, {wholes.busy / steps:.4g} ms, is the time in which at least one ran"
+    over = percent(wholes.work, wholes.busy).value
+    if over is None or over < 100.05:
+        return f"{text}; {busy}."
+    return f"{text}; {busy}: they overlapped, so that shares of it add up to {over:.1f} %."
+
+
+def calls_cell(calls: int, steps: int) -> Cell:
+    """Calls of one step: whole unless the steps differed."""
+    return calls // steps if calls % steps == 0 else Figure(calls / steps, 0.1)
+
+
+def percent(part: float, whole: float | None) -> Figure:
+    """A share to a tenth of a percent; n/a of an unknown or empty whole."""
+    return Figure(None if not whole else 100 * part / whole, 0.1)

@@ -1,0 +1,72 @@
+"""What the kernel profiler itself cost: the same steps with and without it."""
+
+from __future__ import annotations
+
+from llmprof.core.profiled import twin
+from llmprof.core.ratio import ratio
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.results import CaseState, RunView
+from llmprof.core.stats import Summary
+
+NOTES = (
+    "Means; the plain steps ran in a process that never had a profiler on.",
+    "The interval is that of the ratio of the two means (delta method, Welch's degrees of"
+    " freedom). Not resolved: it contains zero, so these steps do not tell whether there is any.",
+)
+
+
+def overhead_table(view: RunView) -> Table | None:
+    """M19: each phase with and without the kernel profiler, in processes of their own."""
+    rows: list[tuple[Cell, ...]] = []
+    for state in view.cases:
+        plain = twin(view, state) if state.case.probe == "kernels" else None
+        if plain is not None and len(state.measured) and len(plain.measured):
+            rows += _rows(state, plain)
+    columns = (
+        Column("Case", numeric=False),
+        Column("Phase", numeric=False),
+        Column("Plain", "ms"),
+        Column("Profiled", "ms"),
+        Column("Overhead", "%"),
+        Column("95 % interval", "± %"),
+        Column("Verdict", numeric=False),
+    )
+    title = "Overhead of the kernel profiler"
+    return Table("M19", title, columns, tuple(rows), NOTES) if rows else None
+
+
+def _rows(state: CaseState, plain: CaseState) -> list[tuple[Cell, ...]]:
+    label = state.case.label
+    phases = [
+        _row(label, phase, plain.summaries.get(phase), state.summaries.get(phase))
+        for phase in state.case.phases
+    ]
+    return [*phases, _row(label, "wall", plain.wall, state.wall)]
+
+
+def _row(
+    label: str, phase: str, plain: Summary | None, profiled: Summary | None
+) -> tuple[Cell, ...]:
+    found = ratio(profiled, plain)
+    more = None if found is None else 100 * (found.value - 1)
+    half = None if found is None or found.half is None else 100 * found.half
+    return (
+        label,
+        phase,
+        None if plain is None else plain.mean,
+        None if profiled is None else profiled.mean,
+        Figure(more, half or 1.0),
+        Figure(half, half or 1.0),
+        _verdict(more, half),
+    )
+
+
+def _verdict(more: float | None, half: float | None) -> str:
+    """What may be said of an overhead with this half-width, both percent."""
+    if more is None:
+        return "n/a"
+    if half is None:
+        return "n/a: one step"
+    if abs(more) <= half:
+        return "not resolved"
+    return "slower" if more > 0 else "faster"
