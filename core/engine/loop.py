@@ -96,6 +96,9 @@ class EngineRun:
     def _all(self) -> ev.Outcome:
         if not self._look():
             return "stopped" if self._stopping != "no" else "failed"
+        assert self._environment is not None
+        for line in planning.warnings(self._plan.experiment, self._environment):
+            self._say(line, "warning")
         wanted = self._wanted()
         if self._plan.only_plan:
             for index in wanted:
@@ -104,7 +107,6 @@ class EngineRun:
                     self._fail(index, refused)
             return "complete"
         self._start_sampler()
-        assert self._environment is not None
         for group in batches(wanted, self._cases, self._environment.memory_free_bytes):
             if self._stopping != "no":
                 return "stopped"

@@ -87,6 +87,16 @@ def left_out(
     return skipped
 
 
+def warnings(experiment: Experiment, environment: Environment) -> list[str]:
+    """What an experiment asks for and this device cannot give, though its cases can run."""
+    if experiment.snapshot and not environment.device.startswith("cuda"):
+        return [
+            "no snapshot: only CUDA's allocator keeps the history that memory_viz shows, and "
+            f"this run is on {environment.device}"
+        ]
+    return []
+
+
 def refusal(
     case: Case, experiment: Experiment, environment: Environment, free_bytes: int | None
 ) -> Failure | None:

@@ -55,6 +55,8 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (["--export", "/no/such/folder/r.md"], "no folder"),
         (["run", "--detach", "--export", "r.md"], "--detach"),
         (["run", "--unknown-option"], "unrecognized arguments"),
+        (["run", "--snapshot"], "--snapshot belongs to `llmprof run memory`"),
+        (["run", "memory", "--chrome-trace"], "--chrome-trace belongs to `llmprof run kernels`"),
         (["show", "nope"], "no runs in"),
         (["show", "/no/such/file"], "no such file"),
         (["pack", "nope"], "no runs in"),

@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from llmprof.core.engine.plan import estimate_s, left_out, prediction, refusal
+from llmprof.core.engine.plan import estimate_s, left_out, prediction, refusal, warnings
 from llmprof.core.eta import remaining
 from llmprof.core.events import Environment
 from llmprof.core.experiments import build_experiment
@@ -123,3 +123,14 @@ def test_on_a_card_the_closed_form_refuses_and_compiled_models_are_tried() -> No
     compiled = msgspec.structs.replace(long, compile="default")
     assert refusal(compiled, experiment, card, said.allocated_low - 1) is None
     assert prediction(0, long, CPU) is None
+
+
+def test_a_snapshot_that_cannot_be_had_is_one_line() -> None:
+    wanted = build_experiment("memory", {"snapshot": True})
+    assert [case.trace for case in wanted.cases()] == [True] * len(wanted.cases())
+    (line,) = warnings(wanted, CPU)
+    assert "cpu" in line
+    assert "\n" not in line
+    card = msgspec.structs.replace(CPU, device="cuda:0")
+    assert warnings(wanted, card) == []
+    assert warnings(build_experiment("memory", {}), CPU) == []

@@ -34,11 +34,20 @@ from llmprof.core.spec import (
     TARGET_PERCENT,
     Experiment,
     ModelShape,
+    Probe,
     SpecError,
 )
 
 EAGER = "none"  # of --compile
 DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
+
+_PROBE_OPTIONS: dict[str, Probe] = {
+    "profile_steps": "kernels",
+    "stacks": "kernels",
+    "chrome_trace": "kernels",
+    "nvtx": "kernels",
+    "snapshot": "memory",
+}
 
 
 def add_case_options(parser: argparse.ArgumentParser) -> None:
@@ -129,7 +138,7 @@ def _add_how_long(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:
-    profile = parser.add_argument_group("kernel profiles")
+    profile = parser.add_argument_group("kernel and memory profiles")
     profile.add_argument(
         "--profile-steps", type=whole, metavar="N", help="steps under the profiler (3)"
     )
@@ -140,6 +149,11 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
         "--chrome-trace", action="store_true", help="keep a trace for Perfetto in the run's folder"
     )
     profile.add_argument("--nvtx", action="store_true", help="NVTX ranges, to run under Nsight")
+    profile.add_argument(
+        "--snapshot",
+        action="store_true",
+        help="with `llmprof run memory` on a card: keep what pytorch.org/memory_viz shows",
+    )
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
@@ -176,6 +190,7 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
         "stacks": args.stacks or None,
         "trace": args.chrome_trace or None,
         "nvtx": args.nvtx or None,
+        "snapshot": args.snapshot or None,
         "peak_tflops": args.peak_tflops,
         "device": args.device,
         "seed": args.seed,
@@ -188,9 +203,21 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
         if chosen:
             # Sizes that were asked for are measured, however long they take.
             overrides |= chosen | {"cpu_budget_s": None}
-        return build_experiment(name, overrides, smoke=args.smoke)
+        experiment = build_experiment(name, overrides, smoke=args.smoke)
     except SpecError as error:
         raise UserError(str(error)) from error
+    _check_used(args, {case.probe for case in experiment.cases()})
+    return experiment
+
+
+def _check_used(args: argparse.Namespace, probes: set[Probe]) -> None:
+    """Raise UserError for an option of a probe that the experiment doesn't have."""
+    for name, probe in _PROBE_OPTIONS.items():
+        if getattr(args, name) and probe not in probes:
+            raise UserError(
+                f"--{name.replace('_', '-')} belongs to `llmprof run {probe}`; here it would do "
+                "nothing"
+            )
 
 
 def add_export_option(parser: argparse.ArgumentParser) -> None:
