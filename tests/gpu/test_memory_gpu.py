@@ -126,7 +126,7 @@ def test_parts_of_the_card_sum_to_what_the_driver_says(tmp_path: Path) -> None:
         pytest.skip(parts.reason)
     assert parts.context is not None
     assert parts.others is not None
-    assert parts.driver is not None
-    total = parts.context + parts.allocated + parts.cached + parts.others + parts.driver
+    assert parts.rest is not None
+    total = parts.context + parts.allocated + parts.cached + parts.others + parts.rest
     assert total == parts.used
     assert 100 << 20 <= parts.context <= 2 << 30
