@@ -6,6 +6,7 @@ import gzip
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,8 @@ async def test_cases_are_walked(tmp_path: Path, timeline: Timeline) -> None:
         view = app.base_view
         assert isinstance(view, MemoryView)
         for at in (1, 0, 1):
-            await settle(pilot, lambda at=at: contains(app, f"recorded case {at + 1} of 2"))
+            place = f"recorded case {at + 1} of 2"
+            await settle(pilot, partial(contains, app, place))
             await ready(pilot, app)
             assert view.state is not None
             assert view.state.index == at

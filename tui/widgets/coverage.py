@@ -73,10 +73,12 @@ class CoverageGrid(Canvas):
             note += f", rows {first + 1} to {first + len(rows)} of {len(labels)}"
         if shown < len(grid.heads):
             note += f", {shown} of {len(grid.heads)} columns"
+        space: list[Row] = [[]] if len(rows) < room else []
         return [
             heading(self.look, width, "Coverage", note),
             self._heads(grid.heads[:shown], left, column),
             *rows,
+            *space,
             *legend,
         ]
 
