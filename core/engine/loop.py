@@ -160,7 +160,8 @@ class EngineRun:
         on_cpu = self._environment.device == "cpu"
         resumed = self._plan.resume is not None  # what is wanted has been chosen before
         budget = self._plan.experiment.cpu_budget_s if on_cpu and not resumed else None
-        skipped = planning.left_out(self._cases, estimates, budget)
+        name = self._plan.experiment.name
+        skipped = planning.left_out(self._cases, estimates, budget, name)
         wanted = []
         for index in range(len(self._cases)):
             if self._plan.resume is not None and index not in self._plan.resume:
