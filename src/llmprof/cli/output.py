@@ -7,12 +7,21 @@ from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, UserError
 from llmprof.core.memory.export import links, write_pictures
-from llmprof.core.report import ExportError, export, render
+from llmprof.core.report import ExportError, check_writable, export, render
 from llmprof.core.report.groups import status_word
 from llmprof.core.report.markdown import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.results import RunView
 from llmprof.core.text import clean, duration
+
+
+def check_exports(paths: list[Path]) -> None:
+    """Raise UserError for a path that could not be written, before anything is measured."""
+    try:
+        for path in paths:
+            check_writable(path)
+    except ExportError as error:
+        raise UserError(str(error)) from error
 
 
 def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None:
