@@ -37,6 +37,8 @@ MOST_MEASURE_STEPS = 1000  # of --measure-steps auto
 TARGET_PERCENT = 1.0  # of --measure-steps auto without --target
 MOST_PROFILE_STEPS = 100  # a step of a large model is 40,000 events, which are kept in memory
 TURN_STEPS = 2  # measured steps of one turn of an interleaved case
+RECORDING_WARMUP = 2  # of the memory probe: optimizer state and cuBLAS's workspaces are there then
+RECORDED_STEPS = 2
 
 
 MOST = 10_000_000  # of any dimension or number of steps
@@ -137,7 +139,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     target_percent: float | None = None  # measure until the 95 % interval is within ± this
     interleaved: bool = False  # its steps alternate with those of the cases it is compared to
     stacks: bool = False  # kernels: find the Python line of each launch
-    trace: bool = False  # kernels: keep a Chrome trace
+    trace: bool = False  # kernels: keep a Chrome trace; memory: keep a snapshot for memory_viz
     nvtx: bool = False  # kernels: NVTX ranges for Nsight
 
     def __post_init__(self) -> None:
@@ -184,7 +186,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             parts.append(f"batch {self.batch_size}")
         if self.warmup_auto:
             parts.append("warm-up auto")
-        elif self.warmup_steps != 5:
+        elif self.warmup_steps != 5 and self.probe != "memory":
             parts.append(f"warm-up {self.warmup_steps}")
         return " · ".join(parts)
 
@@ -237,6 +239,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     stacks: bool = False
     trace: bool = False
     nvtx: bool = False
+    snapshot: bool = False
     tables: tuple[str, ...] = ()  # which a report shows, in order; none: all that apply
     peak_tflops: float | None = None  # dense peak to divide by, in place of the card's
     force: bool = False  # try what is predicted not to fit
@@ -296,7 +299,17 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
                 yield self._profiled(variant.apply(case))
 
     def _profiled(self, case: Case) -> Case:
-        """A case of the kernels probe with the options that only this probe has."""
+        """A case of a probe that does not time, with the options that only this probe has."""
+        if case.probe == "memory":
+            return msgspec.structs.replace(
+                case,
+                warmup_steps=RECORDING_WARMUP,
+                measure_steps=RECORDED_STEPS,
+                warmup_auto=False,
+                target_percent=None,
+                interleaved=False,
+                trace=self.snapshot,
+            )
         if case.probe != "kernels":
             return case
         if not 1 <= self.profile_steps <= MOST_PROFILE_STEPS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ import msgspec
 from llmprof.core import events as ev
 from llmprof.core.devices.process import SamplerProcess
 from llmprof.core.engine import plan as planning
+from llmprof.core.engine.endings import failure_of
 from llmprof.core.engine.request import Request
 from llmprof.core.engine.signals import KILL, Signals
 from llmprof.core.engine.turns import Live, alternate, batches
@@ -34,7 +34,6 @@ POLL_S = 0.5
 STOP_GRACE_S = 2.0
 MEMORY_SHARE = 0.95  # of what the host has available, for a worker on the CPU
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
 Stopping = Literal["no", "stop", "kill"]
 
 
@@ -97,6 +96,9 @@ class EngineRun:
     def _all(self) -> ev.Outcome:
         if not self._look():
             return "stopped" if self._stopping != "no" else "failed"
+        assert self._environment is not None
+        for line in planning.warnings(self._plan.experiment, self._environment):
+            self._say(line, "warning")
         wanted = self._wanted()
         if self._plan.only_plan:
             for index in wanted:
@@ -105,7 +107,6 @@ class EngineRun:
                     self._fail(index, refused)
             return "complete"
         self._start_sampler()
-        assert self._environment is not None
         for group in batches(wanted, self._cases, self._environment.memory_free_bytes):
             if self._stopping != "no":
                 return "stopped"
@@ -159,7 +160,8 @@ class EngineRun:
         on_cpu = self._environment.device == "cpu"
         resumed = self._plan.resume is not None  # what is wanted has been chosen before
         budget = self._plan.experiment.cpu_budget_s if on_cpu and not resumed else None
-        skipped = planning.left_out(self._cases, estimates, budget)
+        name = self._plan.experiment.name
+        skipped = planning.left_out(self._cases, estimates, budget, name)
         wanted = []
         for index in range(len(self._cases)):
             if self._plan.resume is not None and index not in self._plan.resume:
@@ -218,8 +220,17 @@ class EngineRun:
         code = live.worker.close()
         live.scratch.cleanup()
         if not live.worker.finished:
-            killed = oom_kills() > live.memory_kills
-            self._fail(live.index, self._ending(code, overdue, killed))
+            silence = self._plan.experiment.silence_s if overdue else None
+            self._fail(
+                live.index,
+                failure_of(
+                    code,
+                    silence_s=silence,
+                    stopped=self._stopping != "no",
+                    out_of_memory=oom_kills().since(live.memory_kills),
+                    log=self._run.log.name,
+                ),
+            )
         return False
 
     def _start(
@@ -304,27 +315,6 @@ class EngineRun:
     def _start_sampler(self) -> None:
         self._sampler = SamplerProcess()
         self._poll.register(self._sampler.fd, select.POLLIN)
-
-    def _ending(self, code: int, overdue: bool, memory_kill: bool) -> ev.Failure:
-        if overdue:
-            seconds = self._plan.experiment.silence_s
-            return ev.Failure(
-                kind="timeout", message=f"nothing heard for {seconds:g} s, ended", exit_code=code
-            )
-        if self._stopping != "no":
-            return ev.Failure(
-                kind="killed", message="the run was stopped", exit_code=code, outside=True
-            )
-        if code == -signal.SIGKILL and memory_kill:
-            message = "the kernel ended the process: the machine was out of memory"
-            return ev.Failure(kind="oom", message=message, exit_code=code)
-        if code < 0:
-            name = signal.Signals(-code).name
-            return ev.Failure(
-                kind="killed", message=f"the process was killed by {name}", exit_code=code
-            )
-        message = f"the process ended with exit code {code} and no word; see {self._run.log.name}"
-        return ev.Failure(kind="error", message=message, exit_code=code)
 
     def _fail(self, index: int, failure: ev.Failure) -> None:
         self._journal.append(ev.CaseFailed(case=index, failure=failure))

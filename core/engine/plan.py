@@ -8,6 +8,7 @@ import msgspec
 
 from llmprof.core.adaptive import MEASURE_BUDGET_S, WARMUP_BUDGET_S, WINDOW
 from llmprof.core.events import Environment, Failure, Predicted
+from llmprof.core.experiments import DEFAULT
 from llmprof.core.predict.advice import command_of
 from llmprof.core.predict.event import predicted
 from llmprof.core.predict.fits import CONTEXT_LOW
@@ -60,31 +61,86 @@ def _steps_s(case: Case, step_s: float) -> float:
 
 
 def left_out(
-    cases: Sequence[Case], estimates: Sequence[float | None], budget_s: float | None
+    cases: Sequence[Case],
+    estimates: Sequence[float | None],
+    budget_s: float | None,
+    experiment: str = DEFAULT,
 ) -> dict[int, Failure]:
-    """Cases of models, taken whole and in order, whose estimates would exceed the budget."""
+    """Cases whose estimates would exceed the budget, by what is measured or left out as a whole.
+
+    The first is measured in any case, or the run would be empty; one without an estimate, too.
+    """
     if budget_s is None:
         return {}
+    run = "llmprof run" if experiment == DEFAULT else f"llmprof run {experiment}"
     spent = 0.0
     skipped: dict[int, Failure] = {}
-    for name in dict.fromkeys(case.model.name for case in cases):
-        own = [i for i, case in enumerate(cases) if case.model.name == name]
-        known = [estimate for i in own if (estimate := estimates[i]) is not None]
-        if len(known) < len(own):
+    for own in _wholes(cases, estimates, budget_s):
+        need = _sum(own, estimates)
+        if need is None:
             continue
-        need = sum(known)
-        first = not spent  # measured in any case, or the run would be empty
-        if first or spent + need <= budget_s:
+        if not spent or spent + need <= budget_s:
             spent += need
             continue
-        message = (
-            f"would take about {duration(need)} here; without --model-size the sizes share "
-            f"{budget_s:.0f} s"
-        )
-        instead = f"llmprof run --model-size {name}"
-        for i in own:
-            skipped[i] = Failure(kind="skipped", message=message, instead=instead)
+        whole = all(i in own for i in range(len(cases)) if cases[i].model == cases[own[0]].model)
+        skipped |= {i: _over_budget(cases[i], need, budget_s, run, whole) for i in own}
     return skipped
+
+
+def _wholes(
+    cases: Sequence[Case], estimates: Sequence[float | None], budget_s: float
+) -> list[list[int]]:
+    """Cases that are taken together: those of a model, in order.
+
+    Where the first model's are too many, and in attention's grid, whose lengths differ far more
+    than its widths, those of a cell, which differ in switches alone; cheapest first.
+    """
+    models: dict[str, list[int]] = {}
+    for index, case in enumerate(cases):
+        models.setdefault(case.model.name, []).append(index)
+    first, *others = models.values()
+    attention = all(case.probe == "attention" for case in cases)
+    if not attention and (_sum(first, estimates) or 0.0) <= budget_s:
+        return [first, *others]
+    cells: dict[tuple[str, int, int, str], list[int]] = {}
+    for index in range(len(cases)) if attention else first:
+        case = cases[index]
+        cell = (case.model.name, case.context_length, case.batch_size, case.mode)
+        cells.setdefault(cell, []).append(index)
+    cheapest = sorted(cells.values(), key=lambda own: _sum(own, estimates) or 0.0)
+    return cheapest if attention else [*cheapest, *others]
+
+
+def _sum(own: Sequence[int], estimates: Sequence[float | None]) -> float | None:
+    known = [estimate for i in own if (estimate := estimates[i]) is not None]
+    return sum(known) if len(known) == len(own) else None
+
+
+def _over_budget(case: Case, need_s: float, budget_s: float, run: str, whole: bool) -> Failure:
+    """Why a case is left out, and the command that measures it all the same."""
+    about = f"would take about {duration(need_s)} here"
+    if case.probe == "attention":
+        size = f"--d-model {case.model.d_model} --context-length {case.context_length}"
+    else:
+        size = f"--model-size {case.model.name}"
+    if whole and case.probe != "attention":
+        message = f"{about}; without --model-size the sizes share {budget_s:.0f} s"
+    else:
+        message = f"{about}; on a CPU the cells share {budget_s:.0f} s, the cheapest first"
+        if case.probe != "attention":
+            size += f" --context-length {case.context_length} --batch-size {case.batch_size}"
+            size += f" --mode {case.mode}"
+    return Failure(kind="skipped", message=message, instead=f"{run} {size}")
+
+
+def warnings(experiment: Experiment, environment: Environment) -> list[str]:
+    """What an experiment asks for and this device cannot give, though its cases can run."""
+    if experiment.snapshot and not environment.device.startswith("cuda"):
+        return [
+            "no snapshot: only CUDA's allocator keeps the history that memory_viz shows, and "
+            f"this run is on {environment.device}"
+        ]
+    return []
 
 
 def refusal(

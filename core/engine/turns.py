@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from llmprof.core.engine.workers import Worker
+from llmprof.core.hostmem import OomKills
 from llmprof.core.predict.flops import lower_bound_bytes
 from llmprof.core.spec import Case
 
@@ -23,7 +24,7 @@ class Live:
     index: int
     worker: Worker
     scratch: TemporaryDirectory[str]
-    memory_kills: int  # of the host, before it began
+    memory_kills: OomKills  # before it began
 
 
 def alternate(live: Sequence[Live], advance: Callable[[Live], bool]) -> None:

@@ -58,6 +58,7 @@ class LiveAllocation(msgspec.Struct, frozen=True, kw_only=True):
     category: str
     phase: str  # in which it was allocated; empty: before recording
     what: str  # a tensor's name, or the first Python frame that is not torch's
+    stack: tuple[str, ...] = ()  # Python frames of one of the blocks, innermost first
 
 
 class SavedBytes(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,5 +106,6 @@ class MemoryTimeline(Event, frozen=True, kw_only=True):
     allocated_bytes: int | None = None  # after the steps
     reserved_bytes: int | None = None
     driver_used_bytes: int | None = None  # of the whole card, as CUDA counts
+    driver_before_bytes: int | None = None  # by NVML, before this process made its context
     card: CardSample | None = None  # the same moment as NVML sees it
     snapshot: str | None = None  # pickle for pytorch.org/memory_viz

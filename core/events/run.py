@@ -62,7 +62,7 @@ class Environment(Event, frozen=True, kw_only=True):
     unsupported: dict[str, str] = {}  # precision or feature -> why it cannot run here
     matmul_tflops: float | None = None  # fp32, a 0.3 s measurement
     context_ms: float | None = None  # creating the CUDA context
-    context_bytes: int | None = None
+    context_bytes: int | None = None  # of the card, right after it was made
     import_ms: float | None = None
     ceilings: Ceilings | None = None  # of an earlier calibration of this device
 

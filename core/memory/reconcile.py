@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 from llmprof.core.events import CardSample, MemoryTimeline
 
+GREW = "the context is what the card's used memory grew by, other processes are in the rest"
+
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """Parts of a card's used bytes; a part is None when it could not be read, with the reason.
+    """used = context + allocated + cached + others + rest, in bytes.
 
     context: CUDA context, modules and libraries of this process; cached: reserved by the
-    allocator and not allocated; others: other processes; driver: what is in no process.
+    allocator and not allocated; others: other processes; rest: what is in none of these. A part
+    that could not be read is None, with the reason, and lies in the rest.
     """
 
     used: int
@@ -20,36 +23,36 @@ class Reconciliation:
     cached: int
     context: int | None
     others: int | None
-    driver: int | None
+    rest: int
     reason: str | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether every part is known; they sum to `used` then."""
-        return self.reason is None
+        """Whether every part is known."""
+        return self.context is not None and self.others is not None
 
 
 def reconcile(event: MemoryTimeline) -> Reconciliation | None:
     """Put the allocator's and the driver's figures together; None for a run without a card.
 
-    The process list gives what this process and the others hold. Where it cannot be read, the
-    context and the others stay one unknown.
+    The process list gives what this process and the others hold. Where this process is not in
+    it, as in a container, its context is what the card's used bytes grew by since before it was
+    made, less what the allocator has reserved.
     """
     if event.driver_used_bytes is None or event.allocated_bytes is None:
         return None
-    sample = event.card
     reserved = event.reserved_bytes or 0
     cached = reserved - event.allocated_bytes
-    used = _used(event, sample)
-    own, others, reason = _processes(sample)
-    if own is None or others is None:
-        return Reconciliation(used, event.allocated_bytes, cached, None, others, None, reason)
-    context = own - reserved
-    driver = used - own - others
-    if context < 0 or driver < 0:
+    used = _used(event, event.card)
+    own, others, reason = _processes(event.card)
+    if own is None and event.driver_before_bytes is not None:
+        own, reason = used - event.driver_before_bytes, f"{reason}: {GREW}"
+    context = None if own is None else own - reserved
+    if (context is not None and context < 0) or used < reserved + (context or 0) + (others or 0):
+        context = others = None
         reason = "the driver's figures are of another moment than the allocator's"
-        return Reconciliation(used, event.allocated_bytes, cached, None, others, None, reason)
-    return Reconciliation(used, event.allocated_bytes, cached, context, others, driver)
+    rest = used - reserved - (context or 0) - (others or 0)
+    return Reconciliation(used, event.allocated_bytes, cached, context, others, rest, reason)
 
 
 def _used(event: MemoryTimeline, sample: CardSample | None) -> int:
@@ -69,6 +72,6 @@ def _processes(sample: CardSample | None) -> tuple[int | None, int | None, str |
         if process.memory_bytes is None:
             return None, None, "the driver does not say how much a process holds"
         sizes[process.ours] += process.memory_bytes
-    if not sizes[True]:
-        return None, sizes[False], "this run's process is not in the driver's list"
+    if not sizes[True]:  # one of the others may be this process under the host's pid
+        return None, None, "this run's process is not in the driver's list"
     return sizes[True], sizes[False], None

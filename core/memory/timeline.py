@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from llmprof.core.memory.entries import AUTOGRAD, Entry, Mark, Trace
+from llmprof.core.memory.entries import AUTOGRAD, Entry, Mark, Stack, Trace, own_line
 from llmprof.core.predict.tape import (
     ACTIVATIONS,
     CATEGORIES,
@@ -41,7 +41,7 @@ class Block:
     size: int
     start: int
     end: int
-    frame: int
+    stack: int
     step: int
     phase: str
     category: int = TEMPORARIES
@@ -114,7 +114,7 @@ def _blocks(trace: Trace) -> tuple[list[Block], dict[int, int]]:
     for index, entry in enumerate(trace.entries):
         if entry.size > 0:
             step, phase = _phase_of(trace.marks, entry.t_us)
-            block = Block(entry.address, entry.size, index, OPEN, entry.frame, step, phase)
+            block = Block(entry.address, entry.size, index, OPEN, entry.stack, step, phase)
             live[entry.address] = block
             blocks.append(block)
         elif (gone := live.pop(entry.address, None)) is not None:
@@ -206,6 +206,7 @@ class Live:
     category: str
     phase: str  # where it was allocated; empty: before recording
     what: str  # a parameter's name or the first Python frame that is not torch's
+    stack: Stack = ()  # of one of them
 
     @property
     def total(self) -> int:
@@ -217,15 +218,18 @@ def largest(timeline: Timeline, limit: int) -> list[Live]:
     """The largest allocations live at the peak, alike ones together, largest total first."""
     at = timeline.peak_at
     found: dict[tuple[int, str, str, str], int] = {}
+    stacks: dict[tuple[int, str, str, str], Stack] = {}
     for held in timeline.held:
         key = (held.size, CATEGORIES[held.category], "", alike(held.name))
         found[key] = found.get(key, 0) + 1
     for block in timeline.blocks:
         if block.start <= at and (block.end == OPEN or block.end > at):
-            what = timeline.names.get(block.start) or _where(timeline, block)
+            stack = _stack(timeline, block)
+            what = timeline.names.get(block.start) or _where(stack, block)
             key = (block.size, CATEGORIES[block.category], block.phase, what)
             found[key] = found.get(key, 0) + 1
-    live = [Live(key[0], count, *key[1:]) for key, count in found.items()]
+            stacks.setdefault(key, stack)
+    live = [Live(key[0], count, *key[1:], stacks.get(key, ())) for key, count in found.items()]
     return sorted(live, key=lambda each: (-each.total, each.what))[:limit]
 
 
@@ -234,10 +238,12 @@ def alike(name: str) -> str:
     return _NUMBER.sub(".*", name)
 
 
-def _where(timeline: Timeline, block: Block) -> str:
-    if 0 <= block.frame < len(timeline.trace.frames):
-        return timeline.trace.frames[block.frame]
-    return AUTOGRAD if block.phase == "backward" else "unknown"
+def _stack(timeline: Timeline, block: Block) -> Stack:
+    return timeline.trace.stacks[block.stack] if block.stack >= 0 else ()
+
+
+def _where(stack: Stack, block: Block) -> str:
+    return own_line(stack) or (AUTOGRAD if block.phase == "backward" else "unknown")
 
 
 def base_of(held: Sequence[Held], requested_bytes: int) -> dict[int, int]:

@@ -64,7 +64,10 @@ def predict(case: Case, capability: tuple[int, int] = HOPPER) -> MemoryPredictio
     Raises Unpredictable for a probe that is not a step of the reference model.
     """
     if case.probe == "attention":
-        raise Unpredictable("the closed form knows whole models; run the attention probe instead")
+        raise Unpredictable(
+            "the memory of one attention alone is not predicted, only that of whole models: "
+            "measure it with `llmprof run attention`, where what does not fit is a row"
+        )
     base = resident(case, capability)
     phases = [
         replace(level, peak=level.peak.plus(base), end=level.end.plus(base))

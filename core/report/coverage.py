@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from llmprof.core.coverage import cell, to_resume
 from llmprof.core.report.alike import axes_of
@@ -11,31 +12,57 @@ from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.results import CaseState, RunView
 
 
-def coverage(view: RunView) -> Table | None:
-    """One row a configuration, its last varying axis across; cells name their case's number."""
-    if len(view.cases) < 2:
+@dataclass(frozen=True)
+class Grid:
+    """A run's cases as rows and columns: `down` names the rows' labels, `across` the heads.
+
+    A row is its labels and its cases by head; a head that a row has no case for is a hole.
+    """
+
+    down: tuple[str, ...]
+    across: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, ...], dict[str, CaseState]], ...]
+
+
+def grid_of(cases: tuple[CaseState, ...]) -> Grid | None:
+    """The grid of a run with more than one case; the axis of most values lies across."""
+    if len(cases) < 2:
         return None
-    axes = [(name, column.header) for name, column in axes_of(view.cases)]
-    if len({state.case.mode for state in view.cases}) > 1:
-        axes.append(("mode", "Mode"))
-    if len({state.case.probe for state in view.cases}) > 1:
-        axes.append(("probe", "Probe"))
-    across = axes.pop() if axes else None
-    found: dict[tuple[Cell, ...], dict[str, CaseState]] = {}
+    axes = {name: column.header for name, column in axes_of(cases)}
+    if len({state.case.mode for state in cases}) > 1:
+        axes["mode"] = "Mode"
+    if len({state.case.probe for state in cases}) > 1:
+        axes["probe"] = "Probe"
+    across = max(axes, key=lambda name: (len({_value(s, name) for s in cases}), name == "mode"),
+                 default="")  # fmt: skip
+    down = [name for name in axes if name != across]
     heads: dict[str, None] = {}
-    for state in view.cases:
-        row = (state.case.model.name, *(_value(state, name) for name, _ in axes))
-        head = "Case" if across is None else str(_value(state, across[0]))
+    found: dict[tuple[str, ...], dict[str, CaseState]] = {}
+    for state in cases:
+        row = (state.case.model.name, *(_value(state, name) for name in down))
+        head = _value(state, across) if across else "case"
         heads.setdefault(head)
         found.setdefault(row, {})[head] = state
-    columns = (
-        Column("Model Size", numeric=False),
-        *(Column(header, numeric=False) for _, header in axes),
-        *(Column(_heading(head, across), numeric=False) for head in heads),
+    return Grid(
+        ("Model Size", *(axes[name] for name in down)),
+        axes.get(across, ""),
+        tuple(heads),
+        tuple(found.items()),
     )
-    rows = tuple(
-        (*map(_text, row), *(_word(states.get(head)) for head in heads))
-        for row, states in found.items()
+
+
+def coverage(view: RunView) -> Table | None:
+    """One row a configuration, an axis across; cells name their case's number."""
+    grid = grid_of(view.cases)
+    if grid is None:
+        return None
+    columns = (
+        *(Column(header, numeric=False) for header in grid.down),
+        *(Column(f"{grid.across} {head}".strip(), numeric=False) for head in grid.heads),
+    )
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (*labels, *(_word(states.get(head)) for head in grid.heads)) for labels, states in grid.rows
     )
     return Table("coverage", "Coverage", columns, rows, (summary(view),))
 
@@ -50,20 +77,13 @@ def summary(view: RunView) -> str:
     return text
 
 
-def _value(state: CaseState, name: str) -> Cell:
-    return (
-        state.case.mode
-        if name == "mode"
-        else (state.case.probe if name == "probe" else axis_value(state.case, name))
-    )
-
-
-def _heading(head: str, across: tuple[str, str] | None) -> str:
-    return head if across is None else f"{across[1]} {head}"
-
-
-def _text(value: Cell) -> Cell:
-    return value if isinstance(value, str) else str(value)
+def _value(state: CaseState, name: str) -> str:
+    case = state.case
+    if name in ("mode", "probe"):
+        return str(getattr(case, name))
+    if name == "compile":
+        return "eager" if case.compile is None else case.compile
+    return str(axis_value(case, name))
 
 
 def _word(state: CaseState | None) -> str:

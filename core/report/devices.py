@@ -59,6 +59,11 @@ def card_memory_table(view: RunView) -> Table | None:
     notes = ["Used is NVML's highest reading while the case ran; the parts add up to it."]
     if any(part.context is None for part in parts):
         notes.append("Where the CUDA context was not measured, the rest holds it.")
+    if any(part.context is not None for part in parts):
+        notes.append(
+            "Context is what it took when it was made; kernels and libraries that were loaded "
+            "since are in the rest."
+        )
     return Table("card-memory", "Memory of the card by holder", columns, rows, tuple(notes))
 
 

@@ -57,7 +57,7 @@ def prediction_table(rows: list[PredictedRow]) -> Table:
 
 def _row(row: PredictedRow, used: list[str]) -> tuple[Cell, ...]:
     prediction = row.prediction
-    parts = [gib(prediction.breakdown.get(name, 0)) for name in used]
+    parts = [_part(prediction.breakdown.get(name, 0)) for name in used]
     return (
         row.case.label,
         *parts,
@@ -68,6 +68,10 @@ def _row(row: PredictedRow, used: list[str]) -> tuple[Cell, ...]:
         "" if row.room is None else row.room.name,
         row.verdict or "no card",
     )
+
+
+def _part(size: int) -> Cell:
+    return "under 0.01" if 0 < size < GIB // 200 else gib(size)
 
 
 def phase_table(rows: list[PredictedRow]) -> Table:
@@ -96,6 +100,4 @@ def advice_table(case: Case, room: Room, advice: tuple[Advice, ...]) -> Table:
     cells = tuple(
         (each.text, gib(each.needed_bytes), Prose(f"`{each.command}`")) for each in advice
     )
-    notes = () if advice else ("No smaller batch, context, precision or mode fits this card.",)
-    title = f"{case.label} on {room.name}: what fits"
-    return Table("advice", title, columns, cells, notes)
+    return Table("advice", f"{case.label} on {room.name}: what fits", columns, cells)

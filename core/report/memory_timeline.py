@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from llmprof.core.events import MemoryTimeline
 from llmprof.core.memory.reconcile import reconcile
 from llmprof.core.predict.tape import CATEGORIES
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.results import CaseState, RunView
 
 MIB = 1 << 20
@@ -43,7 +43,15 @@ def peaks(view: RunView) -> Table | None:
         Column("Peak", "MiB"),
         Column("Against fp32", "MiB"),
     )
-    return Table("M30", "Peak memory by context length", columns, tuple(rows))
+    notes = ["The highest level of requested bytes in two recorded steps, after two of warm-up."]
+    events = [state.memory_timeline for state in found.values()]
+    if any(event is not None and event.source == "cpu tensors" for event in events):
+        notes.append(
+            "No card: tensors were followed on the CPU; what an op holds only inside is not seen."
+        )
+        if any(state.case.trace for state in found.values()):
+            notes.append("No snapshot: only CUDA's allocator keeps what memory_viz shows.")
+    return Table("M30", "Peak memory by context length", columns, tuple(rows), tuple(notes))
 
 
 def _apart(state: CaseState) -> tuple[str, str, str, int, int, str]:
@@ -95,20 +103,23 @@ def phases(state: CaseState, event: MemoryTimeline) -> Table:
 
 
 def _notes(event: MemoryTimeline) -> Iterable[str]:
-    at_peak = ", ".join(
-        f"{name} {event.at_peak[name] / MIB:,.1f}" for name in CATEGORIES if name in event.at_peak
+    parts = ", ".join(
+        f"{name} {format_cell(_mib(event.at_peak[name]))}"
+        for name in CATEGORIES
+        if name in event.at_peak
     )
-    yield f"At the peak of {event.peak_bytes / MIB:,.1f} MiB, in MiB: {at_peak}."
+    yield f"At the peak of {format_cell(_mib(event.peak_bytes))} MiB, in MiB: {parts}."
     if event.allocated_peak_bytes is not None:
         slack = event.allocated_peak_bytes - event.peak_bytes
         yield f"The allocator's blocks were {slack / MIB:,.1f} MiB larger than what was asked for."
-    if event.source == "cpu tensors":
-        yield "No card: tensors were followed on the CPU; what an op holds only inside is not seen."
     if event.overflow:
-        yield "The recorder's ring was full: the start is lost and the levels are too low."
+        yield "The recorder's ring was full: the start is lost, and with it perhaps the peak."
     own = event.requested_peak_bytes
     if own is not None and own != event.peak_bytes:
         yield f"The allocator itself counted a peak of {own / MIB:,.1f} MiB: they should agree."
+    if event.snapshot is not None:
+        where = f"artifacts/{event.snapshot} in the run's folder"
+        yield f"Snapshot for pytorch.org/memory_viz: {where}."
 
 
 def largest(state: CaseState, event: MemoryTimeline) -> Table:
@@ -167,14 +178,17 @@ def saved(state: CaseState, event: MemoryTimeline) -> Table:
 def reconciliation(view: RunView) -> Table | None:
     """Context, allocated, cached and others against what the driver says is used."""
     rows: list[tuple[Cell, ...]] = []
-    notes: dict[str, None] = {}
+    notes: dict[str, None] = {
+        "The parts add up to what is used. The context holds loaded kernels and libraries too; "
+        "the rest is in no process, or could not be told apart.": None
+    }
     for state in view.cases:
         found = None if state.memory_timeline is None else reconcile(state.memory_timeline)
         if found is not None:
-            parts = (found.context, found.allocated, found.cached, found.others, found.driver)
+            parts = (found.context, found.allocated, found.cached, found.others, found.rest)
             rows.append((state.case.label, *map(_mib, parts), _mib(found.used)))
             if found.reason:
-                notes.setdefault(f"{found.reason}.".capitalize())
+                notes.setdefault(f"{found.reason[0].upper()}{found.reason[1:]}.")
     if not rows:
         return None
     columns = (
@@ -183,7 +197,7 @@ def reconciliation(view: RunView) -> Table | None:
         Column("Allocated", "MiB"),
         Column("Cached", "MiB"),
         Column("Other processes", "MiB"),
-        Column("In no process", "MiB"),
+        Column("Rest", "MiB"),
         Column("Used, says the driver", "MiB"),
     )
     return Table("reconciliation", "Where the card's memory is", columns, tuple(rows), tuple(notes))

@@ -82,7 +82,7 @@ def case_document(
         "key": state.case.key,
         "parameters": _parameters(state),
         "status": export_status(state),
-        "failure": None if state.failure is None else msgspec.to_builtins(state.failure),
+        "failure": _built(state.failure),
         "phases": phases(state),
         "wall": statistics(state.wall),
         "host_share": state.host_share,
@@ -92,12 +92,17 @@ def case_document(
             *(step_document(step, warmup=False) for step in state.measured),
         ],
         "memory": memory_document(state),
-        "observed": None if state.observed is None else msgspec.to_builtins(state.observed),
-        "kernels": None if state.kernels is None else msgspec.to_builtins(state.kernels),
-        "timeline": None if state.timeline is None else msgspec.to_builtins(state.timeline),
-        "attention": None if state.lens is None else msgspec.to_builtins(state.lens),
+        "recording": _built(state.memory_timeline),
+        "observed": _built(state.observed),
+        "kernels": _built(state.kernels),
+        "timeline": _built(state.timeline),
+        "attention": _built(state.lens),
         "verdicts": [{"rule": v.rule, "level": v.level, "text": v.text} for v in said],
     }
+
+
+def _built(found: msgspec.Struct | None) -> Any:
+    return None if found is None else msgspec.to_builtins(found)
 
 
 def config(state: CaseState) -> dict[str, Any]:

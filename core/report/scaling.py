@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from llmprof.core.predict.flops import step_flops
+from llmprof.core.ratio import Ratio, ratio
 from llmprof.core.report.alike import alike, axes_of
 from llmprof.core.report.groups import axis_cells, status_word
-from llmprof.core.report.sentences import launch_bound, ref
+from llmprof.core.report.sentences import launch_bound, ref, times
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.throughput import MFU_CONVENTION, Throughput, denominators, throughput
+
+NOISY = 0.25  # of a ratio: an interval wider than this says little of growth
 
 
 def scaling(view: RunView) -> Table | None:
@@ -66,14 +69,14 @@ def sentences(group: list[CaseState]) -> list[str]:
     if len(ran) < 2:
         return []
     first, last = ran[0], ran[-1]
-    assert first.total is not None
-    assert last.total is not None
+    time = ratio(last.total, first.total)
+    if time is None:
+        return []
     work = step_flops(last.case) / step_flops(first.case)
-    time = last.total.mean / first.total.mean
     name = f"{first.case.model.name}, {first.case.mode}"
     lines = [
         f"{name}: {format_number(work, 0.1 * work)} × the work takes "
-        f"{format_number(time, 0.1 * time)} × the time {ref(first, last)}."
+        f"{times(time)} the time {ref(first, last)}{_doubt(time)}."
     ]
     bound = [state for state in ran if launch_bound(state)]
     if bound:
@@ -82,6 +85,11 @@ def sentences(group: list[CaseState]) -> list[str]:
             f"{max(state.case.tokens for state in bound):,} tokens a step {ref(*bound)}."
         )
     return lines
+
+
+def _doubt(time: Ratio) -> str:
+    noisy = time.half is not None and time.half > NOISY * time.value
+    return "; the steps scatter too much to say how time grows" if noisy else ""
 
 
 def throughput_table(view: RunView) -> Table | None:

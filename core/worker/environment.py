@@ -17,6 +17,7 @@ from llmprof.core import events as ev
 from llmprof.core.calibration import load_ceilings
 from llmprof.core.hostmem import available_bytes
 from llmprof.core.text import clean
+from llmprof.core.worker.card import measure_context
 from llmprof.core.worker.failures import Unsupported
 
 MATMUL_S = 0.3
@@ -92,9 +93,14 @@ def matmul_tflops(device: torch.device, seconds: float = MATMUL_S) -> float:
 
 
 def _cuda(device: torch.device) -> dict[str, Any]:
-    start = time.monotonic_ns()
-    create_context(device)
-    context_ms = (time.monotonic_ns() - start) / 1e6
+    took_ns: list[int] = []
+
+    def make() -> None:
+        start = time.monotonic_ns()
+        create_context(device)
+        took_ns.append(time.monotonic_ns() - start)
+
+    context_bytes = measure_context(device, make)
     properties = torch.cuda.get_device_properties(device)
     free, total = torch.cuda.mem_get_info(device)
     uuid = getattr(properties, "uuid", None)
@@ -108,7 +114,8 @@ def _cuda(device: torch.device) -> dict[str, Any]:
         "driver": _driver(),
         "cuda": torch.version.cuda,
         "unsupported": _unsupported_on_cuda(properties.major),
-        "context_ms": context_ms,
+        "context_ms": took_ns[0] / 1e6,
+        "context_bytes": context_bytes,
     }
 
 

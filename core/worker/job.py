@@ -12,6 +12,7 @@ import torch
 from llmprof.core import events as ev
 from llmprof.core.engine.request import Request
 from llmprof.core.spec import Case
+from llmprof.core.worker.card import Cards
 from llmprof.core.worker.clock import PhaseClock
 
 
@@ -28,6 +29,7 @@ class Job:
         self.phase: str | None = "start"  # where a failure would have happened
         self.own_ms: float | None = None  # from the engine's asking to here, less the context
         self.context_ms: float | None = None  # creating the CUDA context
+        self.cards: Cards = ()  # before the context was made, where a probe asks for it
         self._fd = fd
         self._turns = turns
 

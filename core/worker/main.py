@@ -23,6 +23,7 @@ from llmprof.core.engine.request import Request
 from llmprof.core.lifeline import die_with
 from llmprof.core.spec import Case
 from llmprof.core.worker import environment
+from llmprof.core.worker.card import cards_now
 from llmprof.core.worker.compiling import use_empty_cache
 from llmprof.core.worker.failures import describe
 from llmprof.core.worker.job import Job, write_all
@@ -78,14 +79,12 @@ def _look(request: Request, fd: int) -> None:
 def _measure(request: Request, case: Case, fd: int, turns: int) -> None:
     job = Job(request, case, torch.device(request.device), fd, turns)
     try:
-        start = time.monotonic_ns()
+        if request.created_ns:
+            job.own_ms = (time.monotonic_ns() - request.created_ns) / 1e6
         if job.device.type == "cuda":
-            environment.create_context(job.device)
-            job.context_ms = (time.monotonic_ns() - start) / 1e6
+            _open_device(job)
         elif request.memory_limit_bytes is not None:
             limit_memory(request.memory_limit_bytes)
-        if request.created_ns:
-            job.own_ms = (start - request.created_ns) / 1e6
         importlib.import_module(f"llmprof.core.worker.{case.probe}").run(job)
         job.emit(ev.CaseDone(case=job.index))
     except Exception as error:
@@ -94,6 +93,15 @@ def _measure(request: Request, case: Case, fd: int, turns: int) -> None:
     except SystemExit as stop:
         _leave(int(stop.code or 0))
     _leave(0)
+
+
+def _open_device(job: Job) -> None:
+    """Make the CUDA context; a memory probe looks at the card before."""
+    if job.case.probe == "memory":
+        job.cards = cards_now()
+    start = time.monotonic_ns()
+    environment.create_context(job.device)
+    job.context_ms = (time.monotonic_ns() - start) / 1e6
 
 
 def _leave(code: int) -> NoReturn:

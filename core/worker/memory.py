@@ -5,36 +5,32 @@ The process is never used for timing: recording slows its steps.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from llmprof.core import events as ev
-from llmprof.core.devices.matching import match
-from llmprof.core.devices.nvml import NvmlCards
 from llmprof.core.memory.points import save, thin
 from llmprof.core.memory.timeline import Held, Timeline, base_of, build, largest
 from llmprof.core.predict.tape import CATEGORIES, INPUTS, OPTIMIZER, PARAMETERS
+from llmprof.core.spec import RECORDED_STEPS, RECORDING_WARMUP
 from llmprof.core.worker import timing
+from llmprof.core.worker.card import card_of, cards_now, used_bytes
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.recorders import CudaRecorder, TensorRecorder
 from llmprof.core.worker.saved import saved_bytes
 from llmprof.core.worker.trainer import Trainer, autocast
 
-WARMUP = 2  # the optimizer's state and cuBLAS's workspaces are there after the first
-STEPS = 2
 LARGEST = 20
-NVML_WAIT_S = 5.0
 
 
 def run(job: Job) -> None:
     """Record the job's case. Raises what the step raises."""
     trainer = timing.build(job)
     job.phase = "warm-up"
-    for _ in range(WARMUP):
+    for _ in range(RECORDING_WARMUP):
         trainer.step(lambda index: None)
     job.phase = "memory"
     job.emit(memory_step(job, trainer))
@@ -54,9 +50,8 @@ def record(job: Job, trainer: Trainer) -> ev.MemoryTimeline:
 
 def _record_cuda(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimeline:
     recorder = CudaRecorder(trainer, job.device)
-    before = torch.cuda.memory_stats(job.device)["requested_bytes.all.current"]
-    trace, known = recorder.record(STEPS)
-    timeline = build(trace, base_of(held, before), held, known)
+    trace, known = recorder.record(RECORDED_STEPS)
+    timeline = build(trace, base_of(held, recorder.base), held, known)
     snapshot = None
     if job.case.trace:
         snapshot = f"snapshot-{job.index}.pickle"
@@ -72,25 +67,17 @@ def _record_cuda(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimel
         allocated_bytes=torch.cuda.memory_allocated(job.device),
         reserved_bytes=torch.cuda.memory_reserved(job.device),
         driver_used_bytes=total - free,
-        card=_card(job.device),
+        driver_before_bytes=used_bytes(card_of(job.cards, job.device)),
+        card=card_of(cards_now(), job.device),
         snapshot=snapshot,
     )
-
-
-def _card(device: torch.device) -> ev.CardSample | None:
-    """The card and its processes now, None where NVML cannot be read."""
-    reader = NvmlCards(owner=os.getpid(), wait_s=NVML_WAIT_S)
-    try:
-        return match(reader.read().cards, str(torch.cuda.get_device_properties(device).uuid), None)
-    finally:
-        reader.close()
 
 
 def _record_cpu(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimeline:
     recorder = TensorRecorder(trainer)
     recorder.count(*(tensor for _, tensor, _ in _tensors(trainer)))
     base = base_of(held, recorder.level)
-    trace, known = recorder.record(STEPS)
+    trace, known = recorder.record(RECORDED_STEPS)
     return _event(job, trainer, build(trace, base, held, known), "cpu tensors")
 
 
@@ -107,7 +94,7 @@ def _event(
         case=job.index,
         artifact=name,
         source=source,  # type: ignore[arg-type]
-        steps=STEPS,
+        steps=RECORDED_STEPS,
         entries=len(timeline.trace.entries),
         overflow=timeline.trace.overflow,
         peak_bytes=timeline.peak,
@@ -126,6 +113,7 @@ def _event(
                 category=each.category,
                 phase=each.phase,
                 what=each.what,
+                stack=each.stack,
             )
             for each in largest(timeline, LARGEST)
         ),

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from llmprof.core.memory.entries import Entry, Mark, Trace, own_frame, read_snapshot
+from llmprof.core.memory.entries import Entry, Mark, Place, Stacks, Trace, read_snapshot, settle
 from llmprof.core.memory.timeline import Known
 from llmprof.core.spec import Phase
 from llmprof.core.worker.tracker import StorageTracker
@@ -32,6 +32,10 @@ def gradients(trainer: Trainer) -> dict[int, str]:
     }
 
 
+def _requested(device: torch.device) -> int:
+    return int(torch.cuda.memory_stats(device)["requested_bytes.all.current"])
+
+
 class CudaRecorder:
     """Uses the allocator's own history, with Python stacks and phases as annotations."""
 
@@ -41,6 +45,7 @@ class CudaRecorder:
         self.snapshot: dict[str, Any] = {}
         self.requested_peak = 0
         self.allocated_peak = 0
+        self.base = 0  # requested bytes before the first entry
 
     def record(self, steps: int) -> tuple[Trace, Known]:
         """Run steps with the history on."""
@@ -48,6 +53,7 @@ class CudaRecorder:
         found: list[dict[int, str]] = []
         torch.cuda.synchronize(self.device)
         torch.cuda.reset_peak_memory_stats(self.device)
+        first = _requested(self.device)
         torch.cuda.memory._record_memory_history(stacks="python", max_entries=MAX_ENTRIES)
         try:
             for step in range(steps):
@@ -56,11 +62,14 @@ class CudaRecorder:
             stats = torch.cuda.memory_stats(self.device)
             self.requested_peak = stats["requested_bytes.all.peak"]
             self.allocated_peak = stats["allocated_bytes.all.peak"]
+            last = _requested(self.device)
             self.snapshot = torch.cuda.memory._snapshot()
         finally:
             torch.cuda.memory._record_memory_history(enabled=None)
         trace = read_snapshot(self.snapshot, self.device.index or 0, MAX_ENTRIES)
-        return trace, Known(tuple(found), copies)
+        self.base = settle(trace, first, last)
+        # Copies are counted from a forward's first allocation, which must not be lost.
+        return trace, Known(tuple(found), frozenset() if trace.overflow else copies)
 
     def _step(self, step: int) -> dict[int, str]:
         phases = self.trainer.case.phases
@@ -135,10 +144,10 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
         self._weights = {p.data_ptr() for p in trainer.model.parameters()}
         self._entries: list[Entry] = []
         self._marks: list[Mark] = []
-        self._frames: dict[str, int] = {}
+        self._stacks = Stacks()
         self._copies: set[int] = set()
         self._ordinal = 0
-        self._frame = -1
+        self._stack = -1
         self._copying = False
 
     def record(self, steps: int) -> tuple[Trace, Known]:
@@ -149,14 +158,14 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
             for step in range(steps):
                 found.append(self._step(step))
         self.changed = None
-        trace = Trace(self._entries, self._marks, list(self._frames))
+        trace = Trace(self._entries, self._marks, self._stacks.known)
         return trace, Known(tuple(found), frozenset(self._copies))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run the op; its outputs are noted with the Python line that called it."""
-        self._frame = self._calling_line()
+        """Run the op; its outputs are noted with the Python lines that led to it."""
+        self._stack = self._calling_stack()
         self._copying = (
             func is _TO_COPY and isinstance(args[0], Tensor) and args[0].data_ptr() in self._weights
         )
@@ -193,23 +202,19 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
             if self._copying:
                 self._copies.add(self._ordinal)
             self._ordinal += 1
-        self._entries.append(Entry(self._now(), key, size, self._frame if size > 0 else -1))
+        self._entries.append(Entry(self._now(), key, size, self._stack if size > 0 else -1))
 
     def _now(self) -> int:
         return time.perf_counter_ns() // 1000 + 2 * len(self._marks)  # edges never share a µs
 
-    def _calling_line(self) -> int:
+    def _calling_stack(self) -> int:
         if torch._C._current_graph_task_id() != -1:
             return -1
+        places: list[Place] = []
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:
-            line = {
-                "filename": frame.f_code.co_filename,
-                "line": frame.f_lineno,
-                "name": frame.f_code.co_name,
-            }
-            text = own_frame([line])
-            if text is not None and frame.f_code.co_filename != __file__:
-                return self._frames.setdefault(text, len(self._frames))
+            code = frame.f_code
+            if places or code.co_filename != __file__:  # not the mode's own frames
+                places.append((code.co_filename, frame.f_lineno, code.co_name))
             frame = frame.f_back
-        return -1
+        return self._stacks.add(places)

@@ -83,6 +83,10 @@ def test_autocast_copies_and_activations_have_their_categories(tmp_path: Path) -
     assert found.at_peak["activations"] > copied
     lines = {live.what for live in found.largest if live.category == "activations"}
     assert any(line.startswith("model.py:") for line in lines)
+    stacks = [live.stack for live in found.largest if live.what.startswith("model.py:")]
+    for stack in stacks:
+        assert "recorders.py" not in stack[0]
+        assert any("trainer.py" in frame for frame in stack)  # down to the step itself
 
 
 def test_saved_bytes_of_a_block_are_autograds_saved_tensors(tmp_path: Path) -> None:

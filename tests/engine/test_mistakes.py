@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from llmprof.core import events as ev
 from llmprof.core.engine.request import Request
@@ -22,12 +23,12 @@ from llmprof.core.report.table import format_cell
 from llmprof.core.report.timing import phase_times
 from llmprof.core.results import Reducer, RunView
 from llmprof.core.spec import PHASES, Case, ModelShape
-from llmprof.core.worker import attention
 from llmprof.core.worker.attention import AttentionSteps, observed
 from llmprof.core.worker.clock import CudaClock, build_clock
 from llmprof.core.worker.compiling import compile_step, use_empty_cache
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
+from llmprof.core.worker.model import causal_mask
 from llmprof.core.worker.observe import Disturbances, Observer
 from llmprof.core.worker.stepping import StepWriter, measure
 from llmprof.core.worker.trainer import Trainer
@@ -230,15 +231,36 @@ def test_q_k_and_v_have_gradients_and_without_them_it_is_caught(kind: str) -> No
     assert "Q, K or V has no gradient" in errors(case, look_at(case, steps))
 
 
-def test_the_mask_is_not_built_in_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = AttentionSteps(attention_case(), CPU)
+class BoolSquares(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Keeps the ops that made a new bool tensor with as many elements as a mask has."""
 
-    def forbidden(*args: object, **kwargs: object) -> Tensor:
-        raise AssertionError("a step built a mask")
+    def __init__(self, length: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.length = length
+        self.made: list[str] = []
 
-    monkeypatch.setattr(attention, "causal_mask", forbidden)
-    monkeypatch.setattr(torch, "ones", forbidden)
-    steps.step(lambda index: None)
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, Tensor) and out.dtype is torch.bool and out.numel() == self.length**2:
+            given = {arg.data_ptr() for arg in args if isinstance(arg, Tensor)}
+            if out.data_ptr() not in given:
+                self.made.append(str(func))
+        return out
+
+
+def test_the_mask_is_not_built_in_a_step() -> None:
+    case = attention_case()
+    steps = AttentionSteps(case, CPU)
+    edges: list[int] = []
+    with BoolSquares(case.context_length) as watch:
+        causal_mask(case.context_length)
+        assert watch.made  # it would be seen
+        watch.made.clear()
+        steps.step(edges.append)
+    assert edges == [0, 1, 2]
+    assert watch.made == []
 
 
 def test_memory_is_read_when_the_last_output_is_gone() -> None:

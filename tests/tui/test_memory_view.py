@@ -6,6 +6,7 @@ import gzip
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from textual.pilot import Pilot
 
 from llmprof.core import events as ev
-from llmprof.core.memory.entries import read_snapshot
+from llmprof.core.memory.entries import own_frame, read_snapshot
 from llmprof.core.memory.points import Points, load, save, thin
 from llmprof.core.memory.timeline import Held, Known, Timeline, base_of, build, largest
 from llmprof.core.predict.event import predicted
@@ -26,7 +27,7 @@ from llmprof.tui.chart.plot import UNICODE_GLYPHS
 from llmprof.tui.chart.scale import Scale
 from llmprof.tui.chart.stack import EMPTY as NOTHING
 from llmprof.tui.chart.stack import PARTS, Band, Layer, Stack, fill, render
-from llmprof.tui.look import ASCII
+from llmprof.tui.look import ASCII, UNICODE
 from llmprof.tui.memory_track import Track, read_track
 from llmprof.tui.screens.memory import MemoryView
 from llmprof.tui.widgets.memory_chart import DEEPEST_US, GUTTER, ORDER, MemoryChart
@@ -90,7 +91,7 @@ def recorded_run(root: Path, timeline: Timeline, plan: Experiment = PLAN, **fiel
             ],
             "largest": [
                 {"size": a.size, "count": a.count, "category": a.category, "phase": a.phase,
-                 "what": a.what}
+                 "what": a.what, "stack": a.stack}
                 for a in largest(timeline, 20)
             ],
         }  # fmt: skip
@@ -125,6 +126,7 @@ async def test_a_recording_fills_the_view(
         await ready(pilot, app)
         peak = figure(timeline.peak)
         await settle(pilot, lambda: contains(app, "step 1 backward"))
+        await settle(pilot, lambda: contains(app, "t Stack"))
         for text in (f"peak {peak} MiB", "predicted ", "optimizer state", "exp_avg", "Live at"):
             assert contains(app, text), text
         moment = chart_of(app).moment
@@ -221,10 +223,78 @@ async def test_cases_are_walked(tmp_path: Path, timeline: Timeline) -> None:
     app = opened(tmp_path, recorded_run(tmp_path, timeline, plan))
     async with app.run_test(size=(120, 30)) as pilot:
         await ready(pilot, app)
-        await settle(pilot, lambda: contains(app, "recorded case 2 of 2"))
-        await pilot.press("c")
-        await settle(pilot, lambda: contains(app, "recorded case 1 of 2"))
+        view = app.base_view
+        assert isinstance(view, MemoryView)
+        for at in (1, 0, 1):
+            place = f"recorded case {at + 1} of 2"
+            await settle(pilot, partial(contains, app, place))
+            await ready(pilot, app)
+            assert view.state is not None
+            assert view.state.index == at
+            assert contains(app, plan.cases()[at].label)
+            await pilot.press("c")
+
+
+@sizes
+async def test_an_allocation_shows_its_whole_stack(
+    tmp_path: Path, timeline: Timeline, size: tuple[int, int]
+) -> None:
+    app = opened(tmp_path, recorded_run(tmp_path, timeline))
+    found = largest(timeline, 20)
+    at, live = next((n, each) for n, each in enumerate(found) if len(each.stack) > 3)
+    own = own_frame(live.stack)
+    assert own is not None
+    async with app.run_test(size=size) as pilot:
         await ready(pilot, app)
+        await settle(pilot, lambda: isinstance(app.focused, Table))
+        await pilot.press("t")
+        await settle(pilot, lambda: contains(app, "Stack "))
+        await pilot.press(*["down"] * at)
+        await settle(pilot, lambda: contains(app, "innermost first"))
+        assert not contains(app, "by time")
+        lines = text_of(app).splitlines()
+        for n, frame in enumerate(live.stack):
+            place, _, name = frame.partition(" ")
+            (line,) = [line for line in lines if f" {place}" in line and f"{name} " in line]
+            assert (line.strip()[0] == UNICODE.cursor) == (n == own)
+        await pilot.press("t")
+        await settle(pilot, lambda: contains(app, "by time"))
+        assert contains(app, live.what)
+
+
+async def test_a_long_stack_scrolls_and_ends_at_its_outermost_frame(
+    tmp_path: Path, timeline: Timeline
+) -> None:
+    stack = [f"torch/f{n}.py:1 inner" for n in range(3)]
+    stack += [f"work/evil[b]{n}.py:{n} call" for n in range(37)]
+    live = [{"size": 4, "count": 2, "category": "activations", "phase": "forward",
+             "what": "evil", "stack": stack}]  # fmt: skip
+    app = opened(tmp_path, recorded_run(tmp_path, timeline, largest=live))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot, app)
+        assert contains(app, "evil[b]0.py:0 call ← evil[b]1.py:1 call")
+        await pilot.press("enter")
+        await settle(pilot, lambda: contains(app, "torch/f0.py:1"))
+        assert not contains(app, "work/evil[b]36.py")
+        await pilot.press(*["right"] * 50)
+        await settle(pilot, lambda: contains(app, "work/evil[b]36.py:36"))
+        assert contains(app, "to 40 of 40")
+        assert not contains(app, "torch/f0.py:1")
+
+
+async def test_what_has_no_stack_says_why(tmp_path: Path, timeline: Timeline) -> None:
+    live = [
+        {"size": 9, "count": 1, "category": "parameters", "phase": "", "what": "head.weight"},
+        {"size": 8, "count": 1, "category": "temporaries", "phase": "backward", "what": "autograd"},
+    ]
+    app = opened(tmp_path, recorded_run(tmp_path, timeline, largest=live))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        await pilot.press("t")
+        await settle(pilot, lambda: contains(app, "there before the recorded steps"))
+        await pilot.press("down")
+        await settle(pilot, lambda: contains(app, "a thread of its own"))
+        assert not contains(app, "innermost first")
 
 
 async def test_without_a_recording_the_view_says_how_to_make_one(tmp_path: Path) -> None:

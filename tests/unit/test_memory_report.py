@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -9,6 +12,7 @@ from llmprof.core import events as ev
 from llmprof.core.memory.reconcile import reconcile
 from llmprof.core.predict.memory import predict
 from llmprof.core.presets import load_models
+from llmprof.core.report import render as render_as
 from llmprof.core.report.markdown import render
 from llmprof.core.report.memory_timeline import largest, peaks, phases, reconciliation, saved
 from llmprof.core.report.predicted import out_of_memory_advice, prediction_against
@@ -148,13 +152,25 @@ def test_tables_of_one_recording() -> None:
     [
         ({"overflow": True}, "ring was full"),
         ({"requested_peak_bytes": 299 * MIB}, "should agree"),
-        ({"source": "cpu tensors"}, "No card"),
+        ({"snapshot": "snapshot-0.pickle"}, "artifacts/snapshot-0.pickle"),
     ],
 )
-def test_what_is_wrong_with_a_recording_is_said(fields: dict[str, object], said: str) -> None:
+def test_what_is_to_know_of_a_recording_is_said(fields: dict[str, object], said: str) -> None:
     event = timeline(0, 300 * MIB, **fields)
     (state, *_) = view(event).cases
     assert any(said in note for note in phases(state, event).notes)
+
+
+def test_a_recording_without_a_card_says_so_once_and_why_there_is_no_snapshot() -> None:
+    made = peaks(view(timeline(0, 300 * MIB, source="cpu tensors")))
+    assert made is not None
+    assert any("No card" in note for note in made.notes)
+    assert not any("snapshot" in note for note in made.notes)
+    asked = view(timeline(0, 300 * MIB, source="cpu tensors"))
+    state = replace(asked.cases[0], case=msgspec.structs.replace(CASES[0], trace=True))
+    made = peaks(replace(asked, cases=(state, *asked.cases[1:])))
+    assert made is not None
+    assert any("No snapshot" in note for note in made.notes)
 
 
 def card(*processes: ev.CardProcess | None, used: int = 900) -> ev.CardSample:
@@ -168,6 +184,7 @@ def card(*processes: ev.CardProcess | None, used: int = 900) -> ev.CardSample:
 
 OWN = ev.CardProcess(pid=1, memory_bytes=600 * MIB, ours=True)
 OTHER = ev.CardProcess(pid=2, memory_bytes=250 * MIB)
+OWN_UNSEEN = ev.CardProcess(pid=90_001, memory_bytes=600 * MIB)  # a pid of the host
 
 
 def held(sample: ev.CardSample | None) -> ev.MemoryTimeline:
@@ -184,7 +201,7 @@ def test_context_allocated_cached_and_others_sum_to_what_is_used() -> None:
     found = reconcile(held(card(OWN, OTHER)))
     assert found is not None
     assert found.complete
-    parts = (found.allocated, found.cached, found.context, found.others, found.driver)
+    parts = (found.allocated, found.cached, found.context, found.others, found.rest)
     assert [part // MIB for part in parts if part is not None] == [200, 20, 380, 250, 50]
     assert sum(part for part in parts if part is not None) == found.used == 900 * MIB
 
@@ -205,15 +222,49 @@ def test_what_cannot_be_read_is_unknown_with_its_reason(
     found = reconcile(held(sample))
     assert found is not None
     assert found.context is None
+    assert not found.complete
     assert why in (found.reason or "")
+    assert found.allocated + found.cached + (found.others or 0) + found.rest == found.used
     made = reconciliation(view(held(sample)))
     assert made is not None
     assert made.rows[0][1] == Figure(None, 0.1)
     assert any(why.lower() in note.lower() for note in made.notes)
 
 
+def test_in_a_container_the_context_is_what_the_card_grew_by() -> None:
+    before = msgspec.structs.replace(held(card(OTHER, OWN_UNSEEN)), driver_before_bytes=300 * MIB)
+    found = reconcile(before)
+    assert found is not None
+    assert (found.context, found.others, found.rest) == (380 * MIB, None, 300 * MIB)
+    assert not found.complete
+    made = reconciliation(view(before))
+    assert made is not None
+    assert [value(cell) for cell in made.rows[0][1:4]] == [380, 200, 20]
+    assert value(made.rows[0][5]) == 300
+    assert any("grew by" in note for note in made.notes)
+
+
+def test_a_card_that_another_emptied_meanwhile_is_not_reconciled() -> None:
+    found = reconcile(msgspec.structs.replace(held(card(OTHER)), driver_before_bytes=700 * MIB))
+    assert found is not None
+    assert (found.context, found.rest) == (None, 680 * MIB)
+    assert "another moment" in (found.reason or "")
+
+
 def test_a_run_without_a_card_has_nothing_to_reconcile() -> None:
     assert reconcile(timeline(0, 5)) is None
+
+
+def test_the_stack_of_an_allocation_is_in_the_json_and_its_first_own_frame_in_the_table() -> None:
+    stack = ["torch/nn/functional.py:1 linear", "work/model.py:7 f", "work/train.py:9 main"]
+    row = {"size": MIB, "count": 3, "category": "activations", "phase": "forward"}
+    event = timeline(0, 300 * MIB, largest=[{**row, "what": "model.py:7 f", "stack": stack}])
+    document = json.loads(render_as(view(event), "json"))
+    assert document["cases"][0]["recording"]["largest"][0]["stack"] == stack
+    assert document["cases"][1]["recording"] is None
+    text = render(view(event))
+    assert "model.py:7 f" in text
+    assert "train.py" not in text
 
 
 def test_the_report_holds_them_all() -> None:

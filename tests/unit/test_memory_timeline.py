@@ -11,7 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from llmprof.core.memory.entries import Entry, Mark, Trace, own_frame, read_snapshot
+from llmprof.core.memory.entries import (
+    MOST_FRAMES,
+    Entry,
+    Mark,
+    Stacks,
+    Trace,
+    frame_text,
+    own_frame,
+    own_line,
+    read_snapshot,
+    settle,
+)
 from llmprof.core.memory.points import load, save, thin
 from llmprof.core.memory.timeline import Held, Known, alike, base_of, build, largest
 from llmprof.core.predict.memory import predict
@@ -29,7 +40,10 @@ from llmprof.core.spec import Case, ModelShape
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 HELD = (Held("blocks.0.w", 100, PARAMETERS), Held("blocks.1.w", 100, PARAMETERS))
 MARKS = [Mark(0, "forward", 0, 9), Mark(0, "backward", 10, 19), Mark(0, "optimizer", 20, 29)]
-FRAMES = ["model.py:1 forward", "model.py:2 forward"]
+STACKS = [
+    ("torch/nn/functional.py:9 linear", "worker/model.py:1 forward"),
+    ("worker/model.py:2 forward",),
+]
 
 
 def step() -> Trace:
@@ -46,7 +60,7 @@ def step() -> Trace:
         Entry(15, 1, -40),
         Entry(25, 4, -80),
     ]
-    return Trace(entries, MARKS, FRAMES)
+    return Trace(entries, MARKS, STACKS)
 
 
 def timeline() -> Any:
@@ -125,15 +139,69 @@ def test_snapshot_is_read_with_phases_frames_and_overflow() -> None:
     snapshot = {"device_traces": [events], "external_annotations": notes}
     trace = read_snapshot(snapshot, 0, 100)
     assert [entry.size for entry in trace.entries] == [5, -5]
-    assert trace.frames == ["model.py:12 forward"]
+    assert trace.stacks == [("torch/nn/functional.py:1 f", "me/model.py:12 forward")]
+    assert own_line(trace.stacks[0]) == "model.py:12 forward"
     assert trace.marks == [Mark(1, "zero_grad", 0, 9)]
     assert not trace.overflow
     assert read_snapshot(snapshot, 0, 4).overflow
 
 
-def test_frames_of_torch_alone_are_no_frame() -> None:
-    assert own_frame([{"filename": "/x/torch/a.py", "line": 1, "name": "f"}]) is None
-    assert own_frame([]) is None
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/a/lib/python3.11/site-packages/torch/nn/functional.py", "torch/nn/functional.py"),
+        ("/src/torch/nn/functional.py", "torch/nn/functional.py"),
+        ("/usr/lib/python3.11/contextlib.py", "python3.11/contextlib.py"),
+        ("/a/lib/python3.11/site-packages/mine/model.py", "mine/model.py"),
+        ("/home/me/work/model.py", "work/model.py"),
+        ("model.py", "model.py"),
+        ("<string>", "<string>"),
+    ],
+)
+def test_frames_are_named_within_their_package(path: str, shown: str) -> None:
+    assert frame_text(path, 3, "f") == f"{shown}:3 f"
+
+
+def test_frames_of_torch_and_python_alone_are_no_own_frame() -> None:
+    assert own_frame(("torch/a.py:1 f", "python3.11/b.py:2 g", "<string>:3 h")) is None
+    assert own_frame(()) is None
+    assert own_frame(("torch/a.py:1 f", "work/b.py:2 g", "work/c.py:3 h")) == 1
+
+
+def test_equal_stacks_are_kept_once_and_without_their_outermost_frames() -> None:
+    stacks = Stacks()
+    deep = [(f"/w/f{n}.py", n, "f") for n in range(MOST_FRAMES + 5)]
+    assert [stacks.add(deep), stacks.add(deep[:2]), stacks.add(deep), stacks.add([])] == [
+        0,
+        1,
+        0,
+        -1,
+    ]
+    assert len(stacks.known[0]) == MOST_FRAMES
+    assert stacks.known[1] == ("w/f0.py:0 f", "w/f1.py:1 f")
+
+
+def test_the_largest_come_with_their_stacks() -> None:
+    found = {live.what: live.stack for live in largest(timeline(), 9)}
+    assert found["model.py:1 forward"] == STACKS[0]
+    assert found["autograd"] == found["blocks.*.w"] == ()
+
+
+def test_a_recording_of_which_the_start_is_lost_ends_at_the_right_level() -> None:
+    whole = step()
+    levels = [250, *(sum(level) for level in timeline().levels())]
+    for lost in (3, 6):
+        kept = Trace(whole.entries[lost:], list(MARKS), STACKS)
+        base = settle(kept, 250, levels[-1])
+        assert kept.overflow
+        assert base == levels[lost]
+        made = build(kept, base_of(HELD, base), HELD, Known())
+        assert [sum(level) for level in made.levels()] == levels[lost + 1 :]
+        assert min(min(level) for level in made.levels()) >= 0
+    assert [mark.phase for mark in kept.marks] == ["backward", "optimizer"]
+    assert not whole.overflow
+    assert settle(whole, 250, levels[-1]) == 250
+    assert not whole.overflow
 
 
 def test_alike_names() -> None:

@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from llmprof.core.engine.plan import estimate_s, left_out, prediction, refusal
+from llmprof.core.engine.plan import estimate_s, left_out, prediction, refusal, warnings
 from llmprof.core.eta import remaining
 from llmprof.core.events import Environment
 from llmprof.core.experiments import build_experiment
@@ -123,3 +123,49 @@ def test_on_a_card_the_closed_form_refuses_and_compiled_models_are_tried() -> No
     compiled = msgspec.structs.replace(long, compile="default")
     assert refusal(compiled, experiment, card, said.allocated_low - 1) is None
     assert prediction(0, long, CPU) is None
+
+
+def test_a_snapshot_that_cannot_be_had_is_one_line() -> None:
+    wanted = build_experiment("memory", {"snapshot": True})
+    assert [case.trace for case in wanted.cases()] == [True] * len(wanted.cases())
+    (line,) = warnings(wanted, CPU)
+    assert "cpu" in line
+    assert "\n" not in line
+    card = msgspec.structs.replace(CPU, device="cuda:0")
+    assert warnings(wanted, card) == []
+    assert warnings(build_experiment("memory", {}), CPU) == []
+
+
+def test_attention_on_a_cpu_takes_the_cheapest_cells_of_every_width() -> None:
+    grid = build_experiment("attention", {})
+    cases = grid.cases()
+    skipped = left_out(cases, [estimate_s(c, CPU) for c in cases], grid.cpu_budget_s, grid.name)
+    taken = [c for i, c in enumerate(cases) if i not in skipped]
+    assert {c.model.d_model for c in taken} == {16, 32, 64, 128}
+    assert sum(estimate_s(c, CPU) or 0 for c in taken) <= (grid.cpu_budget_s or 0)
+    cells = {(c.model.d_model, c.context_length) for c in taken}
+    assert len(taken) == 3 * len(cells)  # compiled, raw and SDPA stay together
+    longest = next(i for i, c in enumerate(cases) if c.context_length == 16384)
+    assert "the cheapest first" in skipped[longest].message
+    assert skipped[longest].instead == "llmprof run attention --d-model 16 --context-length 16384"
+
+
+def test_a_first_model_that_takes_too_long_is_measured_in_its_cheapest_cells() -> None:
+    plan = build_experiment("scaling", {})
+    cases = plan.cases()
+    skipped = left_out(cases, [estimate_s(c, CPU) for c in cases], plan.cpu_budget_s, plan.name)
+    taken = [c for i, c in enumerate(cases) if i not in skipped]
+    assert taken
+    assert sum(estimate_s(c, CPU) or 0 for c in taken) <= (plan.cpu_budget_s or 0)
+    assert max(c.tokens for c in taken) < max(c.tokens for c in cases)
+    said = skipped[len(cases) - 1]
+    assert said.instead == (
+        "llmprof run scaling --model-size small --context-length 1024 --batch-size 16 --mode train"
+    )
+
+
+def test_switches_of_a_cell_are_never_torn_apart() -> None:
+    plan = build_experiment("kernels", {})
+    cases = plan.cases()
+    skipped = left_out(cases, [100.0] * len(cases), 150.0, plan.name)
+    assert [c.mode for i, c in enumerate(cases) if i not in skipped] == ["forward", "forward"]

@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from llmprof.cli import predict
 from llmprof.cli.main import main
 from llmprof.core.predict.advice import command_of
+from llmprof.core.predict.traced import TracedCase
 from llmprof.core.presets import load_models
 from llmprof.core.spec import Case
 
@@ -79,3 +81,45 @@ def test_predicting_imports_neither_torch_nor_a_screen(
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_differs_in_steps_or_probe_alone_is_predicted_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = json.loads(said(capsys, "kernels", "--card=T4", "--json"))
+    assert [row["config"]["mode"] for row in rows] == ["forward", "train"]
+    rows = json.loads(said(capsys, "warmup", "--model-size=small", "--json"))
+    assert [row["config"]["mode"] for row in rows] == ["forward-backward", "train"]
+
+
+def test_what_no_change_makes_fit_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "--model-size=10B", "--mode=train", "--card=T4")
+    assert "10B · train · ctx 128 · fp32 on T4: does not fit, and no smaller batch" in text
+    assert "what fits" not in text
+    assert " under 0.01 |" in text
+
+
+def test_attention_alone_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "attention"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "llmprof run attention" in error
+
+
+def test_a_trace_is_of_the_kind_of_card_that_its_row_is_of(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def trace(cases: list[Case], kind: tuple[int, int]) -> dict[str, TracedCase]:
+        asked.append(kind)
+        size = {(9, 0): 900, (7, 5): 700, (8, 0): 800}[kind]
+        return {case.key: TracedCase(key=case.key, requested_bytes=size) for case in cases}
+
+    monkeypatch.setattr(predict, "trace_cases", trace)
+    options = ("--model-size=tiny", "--mode=train", "--trace", "--json")
+    rows = json.loads(said(capsys, *options, "--card=T4,H100-80GB"))
+    assert [row["traced"]["requested_bytes"] for row in rows] == [700, 900]
+    (row,) = json.loads(said(capsys, *options, "--card=24GiB,48GiB"))[:1]
+    assert asked[2:] == [(8, 0)]  # what a card known by its memory alone is taken for
+    assert row["traced"]["requested_bytes"] == 800

@@ -131,5 +131,5 @@ def test_cards_without_hopper_have_smaller_workspaces_and_other_kernels() -> Non
 
 
 def test_attention_probe_is_refused_with_what_to_do() -> None:
-    with pytest.raises(Unpredictable, match="run the attention probe"):
+    with pytest.raises(Unpredictable, match="llmprof run attention"):
         predict(Case(model=SHAPE, probe="attention"))

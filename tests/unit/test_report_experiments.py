@@ -391,7 +391,18 @@ def test_scaling_sets_time_beside_work() -> None:
     assert cells(table, "Batch") == ["1", "4"]
     assert cells(table, "Work growth (×)") == ["1.00", "4.00"]
     assert [float(t) for t in cells(table, "Time growth (×)")] == pytest.approx([1, 3], abs=0.01)
-    assert "4.00 × the work takes 3.00 × the time (cases 2, 1)" in " ".join(table.notes)
+    said = " ".join(table.notes)
+    assert re.search(r"4\.00 × the work takes 3\.0\d* ± 0\.0\d+ × the time \(cases 2, 1\)\.", said)
+    assert "scatter too much" not in said
+
+
+def test_growth_of_steps_that_scatter_is_not_claimed() -> None:
+    cases = [case(mode="forward", batch_size=size) for size in (1, 4)]
+    events = run(0, cases[0], {"forward": [10.0, 40.0, 5.0, 60.0]})
+    events += run(1, cases[1], {"forward": [20.0, 3.0, 30.0, 9.0]})
+    table = scaling(view(cases, events))
+    assert table is not None
+    assert "scatter too much to say how time grows" in " ".join(table.notes)
 
 
 def test_coverage_tells_every_kind_of_cell() -> None:

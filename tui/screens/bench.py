@@ -23,6 +23,7 @@ from llmprof.tui.widgets.charts import (
     StepChart,
     time_window,
 )
+from llmprof.tui.widgets.coverage import CoverageGrid
 from llmprof.tui.widgets.now import NowPanel
 from llmprof.tui.widgets.results import ResultRows
 from llmprof.tui.widgets.setup import SetupPane
@@ -50,6 +51,8 @@ class BenchView(View):
                 tooltip="time shown: the whole case, 5 minutes, 1 minute, 15 seconds"),
         Binding("l", "log", "Steps", show=False, id="bench.log",
                 tooltip="results table or step log, where there is room for one"),
+        Binding("g", "grid", "Coverage", show=False, id="bench.grid",
+                tooltip="what became of every case, in a grid, in place of the charts"),
         Binding("c", "copy", "Copy command", show=False, id="bench.copy",
                 tooltip="copy the equivalent command"),
         Binding("e", "export", "Export", id="bench.export",
@@ -83,6 +86,7 @@ class BenchView(View):
                     with Vertical(id="figures"):
                         yield NowPanel()
                         yield MeanChart()
+                yield CoverageGrid()
                 with Horizontal(id="bottom"):
                     yield Table(
                         "Results",
@@ -118,6 +122,7 @@ class BenchView(View):
         self.query_one(DeviceChart).show(state)
         self.query_one(MeanChart).show(state)
         self.query_one(NowPanel).show(state)
+        self.query_one(CoverageGrid).show(view, case, alive=app.session.alive)
         self.query_one(StepLog).show(case, marked_steps(state.disturbed if state else None))
         if view is not None:
             self._show_results(view, case)
@@ -175,7 +180,7 @@ class BenchView(View):
         session = self.llmprof.session
         if action in ("stop", "pause"):
             return session.run is not None and (session.alive or session.paused)
-        if action in ("export", "follow", "zoom"):
+        if action in ("export", "follow", "zoom", "grid"):
             return session.run is not None
         return True
 
@@ -240,6 +245,11 @@ class BenchView(View):
     def action_log(self) -> None:
         """Swap results table and step log."""
         self.toggle_class("-log")
+        self.call_after_refresh(self.catch_up)
+
+    def action_grid(self) -> None:
+        """Swap charts and coverage grid."""
+        self.toggle_class("-grid")
         self.call_after_refresh(self.catch_up)
 
     def action_copy(self) -> None:

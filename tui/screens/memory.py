@@ -22,6 +22,7 @@ from llmprof.tui.widgets.memory_cursor import AtCursor
 from llmprof.tui.widgets.memory_empty import EMPTY, MemoryEmpty
 from llmprof.tui.widgets.memory_phases import MemoryPhases
 from llmprof.tui.widgets.memory_rows import AllocationDetail, columns, live_rows
+from llmprof.tui.widgets.memory_stack import MemoryStack
 from llmprof.tui.widgets.memory_status import MemoryStatus, prediction_of
 from llmprof.tui.widgets.table import Table
 
@@ -47,9 +48,12 @@ class MemoryView(CaseView):
         &.-narrow.-phases #memory-phases { display: block; width: 1fr; margin-left: 0; }
         &.-narrow.-phases #memory-lists { display: none; }
         &.-short #allocation-detail { height: 2; }
+        &.-stack #memory-main { display: none; }
+        &.-stack #memory-stack { display: block; }
         #memory-empty { display: none; }
         &.-empty #memory-empty { display: block; }
-        &.-empty #memory-main, &.-empty #memory-bottom, &.-empty #memory-status { display: none; }
+        &.-empty #memory-main, &.-empty #memory-bottom, &.-empty #memory-status,
+        &.-empty #memory-stack { display: none; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -74,6 +78,8 @@ class MemoryView(CaseView):
                 tooltip="along the axis: time, or one allocation after the other"),
         Binding("l", "list", "Phases", id="memory.phases",
                 tooltip="allocations or phases, where there is room for one"),
+        Binding("t", "stack", "Stack", id="memory.stack",
+                tooltip="the whole Python stack of the allocation, or the timeline again"),
         Binding("r,f5", "record", "Record", id="memory.record",
                 tooltip="record the memory of what the set-up pane has chosen"),
         Binding("e", "export", "Export", show=False, id="memory.export",
@@ -95,6 +101,7 @@ class MemoryView(CaseView):
             with Horizontal(id="memory-main"):
                 yield MemoryChart()
                 yield AtCursor()
+            yield MemoryStack()
             with Horizontal(id="memory-bottom"):
                 with Vertical(id="memory-lists"):
                     yield Table("Live at the peak", "nothing was live", id="memory-live")
@@ -110,7 +117,9 @@ class MemoryView(CaseView):
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
         self.gather(recorded(snapshot.view))
-        self.set_class(not self._cases, "-empty")
+        if self.has_class("-empty") == bool(self._cases):
+            self.set_class(not self._cases, "-empty")
+            self.refresh_bindings()  # what can be done has changed
         if not self._cases:
             self._shown = None
             app = self.llmprof
@@ -174,6 +183,7 @@ class MemoryView(CaseView):
         live = event.largest if event is not None else ()
         found = live[int(key)] if key is not None and int(key) < len(live) else None
         self.query_one(AllocationDetail).show(found)
+        self.query_one(MemoryStack).show(found)
 
     def on_memory_chart_moved(self, message: MemoryChart.Moved) -> None:
         """Name what is live under the cursor."""
@@ -190,15 +200,18 @@ class MemoryView(CaseView):
         """Only what can be done now is offered."""
         if action == "list" and not self.has_class("-narrow"):
             return False
-        if action in ("cursor", "phase", "peak", "zoom", "whole", "axis", "list"):
+        if action in ("cursor", "phase", "peak", "zoom", "whole", "axis", "list", "stack"):
             return not self.has_class("-empty")
         if action == "case":
             return len(self._cases) > 1
         return self.llmprof.session.run is not None if action == "export" else True
 
     def action_cursor(self, by: int) -> None:
-        """Move the cursor."""
-        self.query_one(MemoryChart).move(by)
+        """Move the cursor, or along the stack."""
+        if self.has_class("-stack"):
+            self.query_one(MemoryStack).scroll_frames(by)
+        else:
+            self.query_one(MemoryChart).move(by)
 
     def action_phase(self, by: int) -> None:
         """Another phase."""
@@ -227,6 +240,15 @@ class MemoryView(CaseView):
     def action_list(self) -> None:
         """Swap allocations and phases."""
         self.toggle_class("-phases")
+
+    def action_stack(self) -> None:
+        """Swap timeline and stack."""
+        self.toggle_class("-stack")
+
+    def on_table_selected(self, message: Table.Selected) -> None:
+        """Show the stack of the allocation under the cursor."""
+        message.stop()
+        self.action_stack()
 
     def action_record(self) -> None:
         """Start the memory experiment for what the set-up pane has chosen."""

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from llmprof.core.events import LiveAllocation, MemoryTimeline
+from llmprof.core.memory.entries import own_frame
 from llmprof.core.predict.tape import CATEGORIES
 from llmprof.core.text import clean
 from llmprof.tui.chart.plot import Row
@@ -56,7 +57,7 @@ def _cells(live: LiveAllocation, scale: Scale, peak: int) -> tuple[Cell, ...]:
 
 
 class AllocationDetail(Canvas):
-    """The allocation under the table's cursor in full, with the stack that made it."""
+    """The allocation under the table's cursor in full, with the lines that led to it."""
 
     DEFAULT_CSS = """
     AllocationDetail { height: 3; }
@@ -82,5 +83,14 @@ class AllocationDetail(Canvas):
         title = heading(
             self.look, width, "Allocation", f"{what}, {clean(live.category, 20)}, {made}"
         )
-        lines = textwrap.wrap(clean(live.what, 400), max(10, width))
+        lines = textwrap.wrap(clean(self.look.text(_chain(live)), 400), max(10, width))
         return [title, *([(line, "text")] for line in lines)]
+
+
+def _chain(live: LiveAllocation) -> str:
+    """What it is, or from the line that made it out through its callers, torch's left out."""
+    own = [frame.rsplit("/", 1)[-1] for frame in live.stack if own_frame((frame,)) is not None]
+    if not own:
+        return live.what
+    named = [] if own[0] == live.what else [live.what]
+    return " ← ".join([*named, *own])

@@ -55,7 +55,7 @@ class MemoryStatus(Canvas):
             return []
         first: list[Row] = [[(clean(state.case.label, 120), "title")]]
         if event.overflow:
-            first.append([("the recorder was full: levels are too low", "bad")])
+            first.append([("the recorder was full: the start is lost", "bad")])
         first.append([(self._place, "muted")])
         return [_fit(first, width), _fit(self._figures(event), width)]
 

@@ -7,12 +7,10 @@ import sys
 
 from llmprof.cli.exits import CRASHED, OK, UserError
 from llmprof.cli.options import add_export_option
-from llmprof.cli.output import deliver
-from llmprof.cli.run import finish, measure, plan_of, require_torch
+from llmprof.cli.output import check_exports, deliver
+from llmprof.cli.run import finish, measure, new_run, plan_of, require_torch
 from llmprof.cli.types import device
 from llmprof.core.calibration import calibration_experiment, save_ceilings
-from llmprof.core.report import ExportError, check_writable
-from llmprof.core.runs import RunStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,18 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and keep. Raises UserError."""
-    for path in args.export:
-        try:
-            check_writable(path)
-        except ExportError as error:
-            raise UserError(str(error)) from error
+    check_exports(args.export)
     require_torch()
     experiment = calibration_experiment(args.device)
-    store = RunStore()
-    try:
-        the_run = store.create(experiment.name)
-    except OSError as error:
-        raise UserError(f"cannot create a run in {store.root}: {error.strerror}") from error
+    the_run = new_run(experiment.name)
     view, signal = measure(the_run, plan_of(the_run, experiment, lifeline=True))
     found = next((state.ceilings for state in view.cases if state.ceilings is not None), None)
     if found is None or view.environment is None or signal is not None:

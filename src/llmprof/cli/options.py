@@ -35,11 +35,20 @@ from llmprof.core.spec import (
     TARGET_PERCENT,
     Experiment,
     ModelShape,
+    Probe,
     SpecError,
 )
 
 EAGER = "none"  # of --compile
 DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
+
+_PROBE_OPTIONS: dict[str, Probe] = {
+    "profile_steps": "kernels",
+    "stacks": "kernels",
+    "chrome_trace": "kernels",
+    "nvtx": "kernels",
+    "snapshot": "memory",
+}
 
 
 def add_case_options(parser: argparse.ArgumentParser) -> None:
@@ -130,7 +139,7 @@ def _add_how_long(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:
-    profile = parser.add_argument_group("kernel profiles")
+    profile = parser.add_argument_group("kernel and memory profiles")
     profile.add_argument(
         "--profile-steps",
         type=whole,
@@ -144,6 +153,11 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
         "--chrome-trace", action="store_true", help="keep a trace for Perfetto in the run's folder"
     )
     profile.add_argument("--nvtx", action="store_true", help="NVTX ranges, to run under Nsight")
+    profile.add_argument(
+        "--snapshot",
+        action="store_true",
+        help="with `llmprof run memory` on a card: keep what pytorch.org/memory_viz shows",
+    )
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
@@ -180,6 +194,7 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
         "stacks": args.stacks or None,
         "trace": args.chrome_trace or None,
         "nvtx": args.nvtx or None,
+        "snapshot": args.snapshot or None,
         "peak_tflops": args.peak_tflops,
         "device": args.device,
         "seed": args.seed,
@@ -200,22 +215,18 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
 
 
 def _refuse_without_effect(args: argparse.Namespace, experiment: Experiment) -> None:
-    """Raise UserError for an option of kernel profiles that would change nothing."""
-    options = {
-        "--profile-steps": args.profile_steps is not None,
-        "--stacks": experiment.stacks,
-        "--chrome-trace": experiment.trace,
-        "--nvtx": experiment.nvtx,
-    }
-    given = [option for option, is_given in options.items() if is_given]
-    profiled = [case for case in experiment.cases() if case.probe == "kernels"]
-    if given and not profiled:
-        raise UserError(
-            f"{given[0]} has no effect here: {experiment.name} profiles no kernels with these"
-            f" options; `llmprof run kernels {given[0]}` does"
-        )
+    """Raise UserError for an option of a profile that would change nothing."""
+    probes = {case.probe for case in experiment.cases()}
+    for name, probe in _PROBE_OPTIONS.items():
+        option = f"--{name.replace('_', '-')}"
+        if getattr(args, name) not in (None, False) and probe not in probes:
+            raise UserError(
+                f"{option} has no effect here: {experiment.name} has no {probe} profiles with "
+                f"these options; `llmprof run {probe} {option}` does"
+            )
     if experiment.nvtx and experiment.device == "cpu":
         raise UserError("--nvtx has no effect with --device cpu: its ranges are for a card")
+    profiled = [case for case in experiment.cases() if case.probe == "kernels"]
     if experiment.stacks and all(case.compile is not None for case in profiled):
         raise UserError("--stacks has no effect on compiled models: their source is not followed")
 

@@ -7,12 +7,21 @@ from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, UserError
 from llmprof.core.memory.export import links, write_pictures
-from llmprof.core.report import ExportError, export, render
+from llmprof.core.report import ExportError, check_writable, export, render
 from llmprof.core.report.groups import status_word
 from llmprof.core.report.markdown import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.results import RunView
-from llmprof.core.text import duration
+from llmprof.core.text import clean, duration
+
+
+def check_exports(paths: list[Path]) -> None:
+    """Raise UserError for a path that could not be written, before anything is measured."""
+    try:
+        for path in paths:
+            check_writable(path)
+    except ExportError as error:
+        raise UserError(str(error)) from error
 
 
 def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None:
@@ -20,6 +29,8 @@ def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None
 
     `run` is where the run lies: pictures made from its artifacts go beside a Markdown file.
     """
+    if run is not None:
+        _name_kept(view, run)
     if not exports:
         sys.stdout.write(render(view, "md"))
         return
@@ -32,6 +43,15 @@ def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None
             print(f"wrote {each}", file=sys.stderr)
         if run is not None and path.suffix.lower() == ".md":
             _add_pictures(view, run, path)
+
+
+def _name_kept(view: RunView, run: Path) -> None:
+    """Say where the files for other tools are."""
+    for state in view.cases:
+        names = [found.snapshot for found in (state.memory_timeline,) if found is not None]
+        names += [found.trace for found in (state.kernels,) if found is not None]
+        for name in filter(None, names):
+            print(f"kept {run / 'artifacts' / clean(name)}", file=sys.stderr)
 
 
 def _add_pictures(view: RunView, run: Path, report: Path) -> None:

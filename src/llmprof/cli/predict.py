@@ -30,6 +30,9 @@ from llmprof.core.report.memory import (
 )
 from llmprof.core.spec import Case, SpecError
 
+Capability = tuple[int, int]
+Traced = dict[tuple[str, Capability], TracedCase]
+
 START_S = 30.0  # NVML may take so long to start with persistence mode off
 
 
@@ -55,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Predict and print; exit code 0 whatever the verdicts. Raises UserError."""
-    cases = experiment_from(args, args.experiment).cases()
+    cases = _apart(experiment_from(args, args.experiment).cases())
     rooms = _rooms(args)
     try:
         rows = [row for case in cases for row in _rows(case, rooms)]
@@ -67,6 +70,26 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(rows, traced, args)
     return OK
+
+
+def _apart(cases: tuple[Case, ...]) -> list[Case]:
+    """The cases that differ in memory: not in how often or under what they are measured."""
+    plain = [
+        msgspec.structs.replace(
+            case,
+            probe="attention" if case.probe == "attention" else "timing",
+            warmup_steps=5,
+            measure_steps=10,
+            warmup_auto=False,
+            target_percent=None,
+            interleaved=False,
+            stacks=False,
+            trace=False,
+            nvtx=False,
+        )
+        for case in cases
+    ]
+    return list(dict.fromkeys(plain))
 
 
 def _rooms(args: argparse.Namespace) -> list[Room]:
@@ -125,12 +148,20 @@ def _advice(row: PredictedRow) -> tuple[Advice, ...]:
     return advise(row.case, row.room.free_bytes, row.room.capability)
 
 
-def _traced(rows: list[PredictedRow]) -> dict[str, TracedCase]:
-    cases = list({row.case.key: row.case for row in rows}.values())
-    return trace_cases(cases)
+def _capability(row: PredictedRow) -> Capability:
+    return HOPPER if row.room is None else row.room.capability
 
 
-def _object(row: PredictedRow, traced: dict[str, TracedCase]) -> dict[str, Any]:
+def _traced(rows: list[PredictedRow]) -> Traced:
+    """Traced predictions of the rows' cases for the kinds of card that the rows are of."""
+    found: Traced = {}
+    for kind in dict.fromkeys(map(_capability, rows)):
+        cases = list({row.case.key: row.case for row in rows if _capability(row) == kind}.values())
+        found |= {(key, kind): one for key, one in trace_cases(cases, kind).items()}
+    return found
+
+
+def _object(row: PredictedRow, traced: Traced) -> dict[str, Any]:
     prediction = row.prediction
     found: dict[str, Any] = {
         "config": msgspec.to_builtins(row.case),
@@ -152,14 +183,12 @@ def _object(row: PredictedRow, traced: dict[str, TracedCase]) -> dict[str, Any]:
             for each in _advice(row)
         ],
     }
-    if row.case.key in traced:
-        found["traced"] = msgspec.to_builtins(traced[row.case.key])
+    if (answer := traced.get((row.case.key, _capability(row)))) is not None:
+        found["traced"] = msgspec.to_builtins(answer)
     return found
 
 
-def _print(
-    rows: list[PredictedRow], traced: dict[str, TracedCase], args: argparse.Namespace
-) -> None:
+def _print(rows: list[PredictedRow], traced: Traced, args: argparse.Namespace) -> None:
     print(section(prediction_table(rows)))
     if args.phases:
         print("\n" + section(phase_table(rows)))
@@ -167,10 +196,19 @@ def _print(
         print("\nNo card here: name some with `--card H100-80GB,RTX-4090,24GiB` for a verdict.")
     for row in rows:
         if row.room is not None and row.verdict not in (None, "fits"):
-            print("\n" + section(advice_table(row.case, row.room, _advice(row))))
-    for key, result in traced.items():
-        row = next(row for row in rows if row.case.key == key)
-        print(f"\n{row.case.label}: {_said(row, result)}")
+            print("\n" + _what_fits(row, row.room))
+    for (key, kind), answer in traced.items():
+        row = next(row for row in rows if (row.case.key, _capability(row)) == (key, kind))
+        on = "" if row.room is None else f" on {row.room.name}"
+        print(f"\n{row.case.label}{on}: {_said(row, answer)}")
+
+
+def _what_fits(row: PredictedRow, room: Room) -> str:
+    advice = _advice(row)
+    if advice:
+        return section(advice_table(row.case, room, advice))
+    least = "no smaller batch, context, precision or mode fits for certain"
+    return f"{row.case.label} on {room.name}: {row.verdict}, and {least}."
 
 
 def _said(row: PredictedRow, result: TracedCase) -> str:

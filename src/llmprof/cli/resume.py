@@ -8,14 +8,13 @@ from pathlib import Path
 
 from llmprof.cli.exits import OK, USAGE, UserError
 from llmprof.cli.options import add_export_option
-from llmprof.cli.output import deliver
+from llmprof.cli.output import check_exports, deliver
 from llmprof.cli.run import detach, finish, measure, require_torch
 from llmprof.core.adopt import adopt
 from llmprof.core.coverage import to_resume
 from llmprof.core.journal import replay
 from llmprof.core.launch import Plan
 from llmprof.core.pack import PackError
-from llmprof.core.report import ExportError, check_writable
 from llmprof.core.runs import Run, RunNotFound, RunStore
 
 
@@ -36,11 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Resume; the exit code says whether there are results. Raises UserError."""
-    for path in args.export:
-        try:
-            check_writable(path)
-        except ExportError as error:
-            raise UserError(str(error)) from error
+    check_exports(args.export)
     require_torch()
     the_run = find(args.run)
     if the_run.alive():

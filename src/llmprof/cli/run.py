@@ -13,12 +13,11 @@ from pathlib import Path
 from llmprof.cli.exits import CRASHED, NOTHING, OK, USAGE, UserError
 from llmprof.cli.follow import CRASHES, Follow, verdict
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
-from llmprof.cli.output import deliver, dry_run_table
+from llmprof.cli.output import check_exports, deliver, dry_run_table
 from llmprof.core.events import Log
 from llmprof.core.experiments import DEFAULT
 from llmprof.core.launch import ENGINE_ENDINGS, Engine, Plan
 from llmprof.core.profiled import twin
-from llmprof.core.report import ExportError, check_writable
 from llmprof.core.results import RunView
 from llmprof.core.runs import Run, RunStore, wait_started
 from llmprof.core.spec import Experiment
@@ -42,25 +41,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure; the exit code says whether there are results. Raises UserError."""
     experiment = experiment_from(args, args.experiment)
-    for path in args.export:
-        try:
-            check_writable(path)
-        except ExportError as error:
-            raise UserError(str(error)) from error
+    check_exports(args.export)
     if args.detach and args.export:
         raise UserError("--detach does not wait for tables; export later with `llmprof show`")
     require_torch()
     if args.dry_run:
         return _dry_run(experiment)
-    store = RunStore()
-    try:
-        the_run = store.create(experiment.name)
-    except OSError as error:
-        raise UserError(f"cannot create a run in {store.root}: {error.strerror}") from error
+    the_run = new_run(experiment.name)
     if args.detach:
         return detach(the_run, plan_of(the_run, experiment))
     view, signal = measure(the_run, plan_of(the_run, experiment, lifeline=True))
     return finish(view, signal, args.export, the_run)
+
+
+def new_run(name: str) -> Run:
+    """A run's folder in the store. Raises UserError."""
+    store = RunStore()
+    try:
+        return store.create(name)
+    except OSError as error:
+        raise UserError(f"cannot create a run in {store.root}: {error.strerror}") from error
 
 
 def require_torch() -> None:

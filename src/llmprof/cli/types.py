@@ -52,26 +52,20 @@ def percent(text: str) -> float:
     return positive(text.removesuffix("%").strip())
 
 
-def positive(text: str) -> float:
+def positive(text: str, what: str = "number") -> float:
     """An argparse type: a positive number."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {what} above 0")
     return value
 
 
 def seconds(text: str) -> float:
     """An argparse type: a positive number of seconds."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return value
+    return positive(text, "number of seconds")
 
 
 def device(text: str) -> str:
