@@ -20,6 +20,8 @@ class Envelope:
         self._capacity = capacity
         self._width = width
         self._origin: float | None = None
+        self._at: list[int] = []  # the stretches that have values, in order
+        self._middles: list[float] = []
         self._columns: list[Column] = []
         self.highest: float | None = None
         self.last: float | None = None
@@ -54,29 +56,35 @@ class Envelope:
         """Take one point."""
         self.extend((x,), (y,))
 
+    def points(self) -> tuple[list[float], list[Column]]:
+        """Middle of each stretch that has values, and its lowest and highest value.
+
+        The lists are the envelope's own and grow with it.
+        """
+        return self._middles, self._columns
+
     def _put(self, at: int, low: float, high: float) -> None:
         if low > high:
             return
-        if at >= len(self._columns):
-            self._columns.extend([None] * (at + 1 - len(self._columns)))
-        self._columns[at] = join(self._columns[at], (low, high))
         self.highest = high if self.highest is None else max(self.highest, high)
+        place = len(self._at) if not self._at or at > self._at[-1] else bisect_left(self._at, at)
+        if place < len(self._at) and self._at[place] == at:
+            self._columns[place] = join(self._columns[place], (low, high))
+        else:
+            self._at.insert(place, at)
+            self._columns.insert(place, (low, high))
+            self._middles.insert(place, self._middle(at))
 
-    def points(self) -> tuple[list[float], list[Column]]:
-        """Middle of each stretch that has values, and its lowest and highest value."""
-        if self._origin is None:
-            return [], []
-        first, width = self._origin + self._width / 2, self._width
-        xs = [first + at * width for at, column in enumerate(self._columns) if column is not None]
-        return xs, [column for column in self._columns if column is not None]
+    def _middle(self, at: int) -> float:
+        return (self._origin or 0.0) + (at + 0.5) * self._width
 
     def _merge(self) -> None:
         self._width *= 2
-        old = self._columns
-        self._columns = [
-            join(old[at], old[at + 1] if at + 1 < len(old) else None)
-            for at in range(0, len(old), 2)
-        ]
+        merged: dict[int, Column] = {}
+        for at, column in zip(self._at, self._columns, strict=True):
+            merged[at // 2] = join(merged.get(at // 2), column)
+        self._at, self._columns = list(merged), list(merged.values())
+        self._middles = [self._middle(at) for at in merged]
 
 
 def join(one: Column, other: Column) -> Column:
@@ -99,8 +107,10 @@ def bucket(
     per_column = count / (end - start)
     first, last = bisect_left(xs, start), bisect_left(xs, end)
     for at in range(first, last):
-        column = min(count - 1, int((xs[at] - start) * per_column))
-        out[column] = join(out[column], columns[at])
+        column = int((xs[at] - start) * per_column)
+        column = column if column < count else count - 1
+        held = out[column]
+        out[column] = columns[at] if held is None else join(held, columns[at])
     return out
 
 
