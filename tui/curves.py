@@ -86,12 +86,15 @@ class CaseCurves:
 
     def _take(self, case: CaseState, steps: StepsView, start: int, *, measured: bool) -> None:
         times = steps.start_ns(start)
-        walls = [wall if math.isfinite(wall) else 0.0 for wall in _plausible(steps.wall_ms(start))]
+        walls = _plausible(steps.wall_ms(start))
+        if not all(map(math.isfinite, walls)):
+            walls = [wall if math.isfinite(wall) else 0.0 for wall in walls]
         totals = _plausible(steps.total_ms(start))
         if self.origin_ns is None:
             self.origin_ns = times[0]
         # A step stands at its middle.
-        xs = [self.seconds(t) + wall / 2000 for t, wall in zip(times, walls, strict=True)]
+        origin = self.origin_ns
+        xs = [(t - origin) / 1e9 + wall / 2000 for t, wall in zip(times, walls, strict=True)]
         self.phases["total"].extend(xs, totals)
         for phase in case.case.phases:
             values = _plausible(steps.device_ms(phase, start))
@@ -103,7 +106,7 @@ class CaseCurves:
         self.last = max(self.last, end)
         if measured:
             self._mean("total", totals)
-            self.highest = max([self.highest or 0.0, *(t for t in totals if math.isfinite(t))])
+            self.highest = max(self.highest or 0.0, max(filter(math.isfinite, totals), default=0.0))
         else:
             self.warmup_end = end
 
@@ -119,7 +122,7 @@ class CaseCurves:
         return min(self.highest, FARTHEST * total.mean)
 
     def _mean(self, name: str, values: list[float]) -> None:
-        known = [value for value in values if math.isfinite(value)]
+        known = list(filter(math.isfinite, values))
         running = self.running[name]
         if name != "total":
             running.extend(known)
@@ -159,4 +162,6 @@ def outliers(case: CaseState) -> list[int]:
 
 def _plausible(values: list[float]) -> list[float]:
     """Times as they are, NaN for what can be no time of a step."""
+    if values and min(values) >= 0 and max(values) < LONGEST_MS:
+        return values
     return [value if 0 <= value < LONGEST_MS else math.nan for value in values]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from llmprof.core.joined import run_card
 from llmprof.core.results import RunView
 from llmprof.core.series import SeriesView
@@ -26,10 +28,13 @@ class DeviceCurves:
             envelope = self.envelopes.setdefault(role, Envelope(width=0.05))
             self.labels[role] = label
             times, values = series.points(self._taken_ns + 1)
-            for t, value in zip(times, values, strict=True):
-                if end_ns is None or t <= end_ns:
-                    envelope.append((t - self._origin_ns) / 1e9, 100 * value / full)
-                    newest = max(newest, t)
+            kept = len(times) if end_ns is None else bisect_right(times, end_ns)
+            if kept:
+                envelope.extend(
+                    [(t - self._origin_ns) / 1e9 for t in times[:kept]],
+                    [100 * value / full for value in values[:kept]],
+                )
+                newest = max(newest, times[kept - 1])
         self._taken_ns = newest
 
 

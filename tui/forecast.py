@@ -66,7 +66,7 @@ def named_card(name: str) -> CardChoice | None:
     return None if card is None else CardChoice(room_of(card), here=False)
 
 
-def card_here(folder: Path = NVIDIA_CARDS) -> CardChoice | None:
+def card_here(folder: Path | None = None) -> CardChoice | None:
     """This machine's card, as the driver's files name it, if its memory is published.
 
     None without a card, without one that may be used, and where cards of several kinds make it
@@ -75,7 +75,7 @@ def card_here(folder: Path = NVIDIA_CARDS) -> CardChoice | None:
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
         return None
     names = set()
-    for path in folder.glob("*/information"):
+    for path in (folder or NVIDIA_CARDS).glob("*/information"):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             lines = path.read_text("utf-8").splitlines()
             names |= {line.partition(":")[2].strip() for line in lines if line[:6] == "Model:"}

@@ -34,23 +34,22 @@ class Envelope:
             return
         if self._origin is None:
             self._origin = xs[0]
-        origin, width, capacity = self._origin, self._width, self._capacity
-        at, low, high = 0, math.inf, -math.inf
-        for x, y in zip(xs, ys, strict=True):
-            where = int((x - origin) / width)
-            if where != at:
-                self._put(at, low, high)
-                low, high = math.inf, -math.inf
-                while where >= capacity:
-                    self._merge()
-                    width = self._width
-                    where = int((x - origin) / width)
-                at = max(where, 0)
-            if math.isfinite(y):
-                self.last = y
-                low = min(low, y)
-                high = max(high, y)
-        self._put(at, low, high)
+        if not all(map(math.isfinite, ys)):
+            known = [(x, y) for x, y in zip(xs, ys, strict=True) if math.isfinite(y)]
+            xs, ys = [x for x, _ in known], [y for _, y in known]
+            if not xs:
+                return
+        while int((xs[-1] - self._origin) / self._width) >= self._capacity:
+            self._merge()
+        start = 0
+        while start < len(xs):
+            at = max(0, int((xs[start] - self._origin) / self._width))
+            border = self._origin + (at + 1) * self._width
+            end = max(start + 1, bisect_left(xs, border, start))
+            stretch = ys[start:end]
+            self._put(at, min(stretch), max(stretch))
+            start = end
+        self.last = ys[-1]
 
     def append(self, x: float, y: float) -> None:
         """Take one point."""
@@ -64,8 +63,6 @@ class Envelope:
         return self._middles, self._columns
 
     def _put(self, at: int, low: float, high: float) -> None:
-        if low > high:
-            return
         self.highest = high if self.highest is None else max(self.highest, high)
         place = len(self._at) if not self._at or at > self._at[-1] else bisect_left(self._at, at)
         if place < len(self._at) and self._at[place] == at:

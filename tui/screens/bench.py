@@ -78,7 +78,8 @@ class BenchView(View):
         """The panels that the first frame did without."""
         if self._live is None:
             self.query_one("#bench-body").mount(self._live_panels())
-        self.query_one(SetupPane).begin_forecast()
+        if self.has_class("-setup"):
+            self.query_one(SetupPane).begin_forecast()
 
     def on_live_panels_ready(self, message: LivePanels.Ready) -> None:
         """Give the panels something to show."""
@@ -147,7 +148,9 @@ class BenchView(View):
         """Show or hide the set-up pane; where it fills the window, it takes the focus."""
         self.set_class(shown, "-setup")
         if shown:
-            self.query_one(SetupPane).focus_first()
+            pane = self.query_one(SetupPane)
+            pane.focus_first()
+            pane.begin_forecast()
         elif self._live is not None and self._live.ready:
             self._live.table.focus()
         self.call_after_refresh(self.catch_up)
