@@ -10,8 +10,9 @@ import argparse
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from benchmarks.screen_pty import Screen, Stream
@@ -142,11 +143,11 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        parts = {
-            "live": lambda: live(home, args.seconds),
-            "latency": lambda: latency(home),
-            "memory": lambda: memory(home, args.steps),
-            "endurance": lambda: endurance(home, args.minutes),
+        parts: dict[str, Callable[[], None]] = {
+            "live": partial(live, home, args.seconds),
+            "latency": partial(latency, home),
+            "memory": partial(memory, home, args.steps),
+            "endurance": partial(endurance, home, args.minutes),
         }
         for name, part in parts.items():
             if args.only in (None, name) and (name != "endurance" or args.minutes):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
@@ -17,6 +17,7 @@ from textual.theme import Theme
 
 from llmprof.core.text import clean
 from llmprof.tui import themes
+from llmprof.tui.bindings import BINDINGS
 from llmprof.tui.driver import BACKLOG, TerminalDriver
 from llmprof.tui.ends import Ends
 from llmprof.tui.palette import Palette
@@ -43,25 +44,7 @@ class LlmprofApp(App[None]):
     TITLE = "llmprof"
     MODES = {view.VIEW: view for view in VIEWS}
     DEFAULT_MODE = VIEWS[0].VIEW
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(view.KEY, f"view('{view.VIEW}')", view.LABEL, show=False,
-                    id=f"view.{view.VIEW}", tooltip=f"go to the {view.LABEL} view")
-            for view in VIEWS
-        ),
-        Binding("question_mark,f1", "help", "Help", key_display="?", id="app.help",
-                tooltip="all keys"),
-        Binding("t", "theme", "Theme", show=False, id="app.theme", tooltip="dark or light"),
-        Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True,
-                tooltip="find a command by name"),
-        Binding("q", "quit", "Quit", id="app.quit", tooltip="leave; asks what becomes of a run"),
-        Binding("ctrl+q", "quit", "Quit", show=False, id="app.quit_anywhere", priority=True,
-                tooltip="leave, from a field as well"),
-        Binding("ctrl+c", "interrupt", "Interrupt", show=False, id="app.interrupt", priority=True,
-                tooltip="leave with exit code 130; twice stops a run first"),
-        Binding("ctrl+z", "suspend_process", "Suspend", show=False, id="app.suspend",
-                tooltip="back to the shell; fg returns"),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = BINDINGS
 
     def __init__(self, setting: Setting) -> None:
         driver = type("Driver", (TerminalDriver,), {"encoding": setting.encoding})

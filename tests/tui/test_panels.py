@@ -10,8 +10,10 @@ from llmprof.core import events as ev
 from llmprof.core.journal import replay
 from llmprof.core.results import RunView
 from llmprof.core.runs import RunStore
+from llmprof.tui.choices import Choices
 from llmprof.tui.forecast import card_here
 from llmprof.tui.screens.help import HelpDialog
+from llmprof.tui.widgets.cells import Cell
 from llmprof.tui.widgets.device_chart import device_values, missing_reasons
 from llmprof.tui.widgets.keys import KeyBar
 from llmprof.tui.widgets.live import LivePanels
@@ -163,9 +165,8 @@ async def test_the_first_frame_has_the_form_and_the_panels_follow(tmp_path: Path
     app, _ = make_app(tmp_path)
     async with app.run_test(size=(120, 30)) as pilot:
         assert app.screen.query(SetupPane)
-        await settle(pilot)
+        await settle(pilot, lambda: contains(app, "waiting for the first step"))
         assert app.screen.query_one(LivePanels).ready
-        assert contains(app, "waiting for the first step")
 
 
 async def test_a_watched_run_has_its_panels_at_once(tmp_path: Path) -> None:
@@ -190,3 +191,53 @@ def test_a_sample_that_ends_with_the_case_is_the_last_of_its_curves(tmp_path: Pa
     assert {e.count for e in curves.envelopes.values()} == {3}
     curves.update(view)
     assert {e.count for e in curves.envelopes.values()} == {len(times)}
+
+
+# What must not be cut
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 24), (120, 28)], ids=lambda s: f"{s[0]}x{s[1]}")
+async def test_the_whole_command_stands_below_the_form(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    choices = Choices(
+        models=("tiny", "small", "medium", "large", "xl", "2.7B"),
+        modes=("forward-grad", "forward-backward"),
+        precisions=("fp32", "bf16"),
+        attentions=("naive", "sdpa"),
+        optimizers=("fused", "loop"),
+        context="1024",
+    )
+    app, _ = make_app(tmp_path, choices=choices)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, lambda: contains(app, "llmprof run"))
+        assert contains(app, "--optimizer fused,loop")
+        assert contains(app, "--precision fp32,bf16")
+        for _ in range(30):  # the form scrolls above it
+            if app.focused is not None and app.focused.id == "pick-card":
+                break
+            await pilot.press("down")
+        else:
+            pytest.fail("the card was never reached")
+        await settle(pilot, lambda: contains(app, "no card, as"))
+        assert contains(app, "--optimizer fused,loop")
+
+
+def test_a_cell_without_room_says_it_in_fewer_words() -> None:
+    cell = Cell("unstable: steps grew 9 % slower", short="unstable")
+    assert cell.shown(40) == cell.text
+    assert cell.shown(11) == "unstable"
+    assert Cell("a long word alone").shown(5) == "a long word alone"
+
+
+async def test_the_verdict_of_the_row_under_the_cursor_is_whole(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path), ("tiny", "small"))
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("end")
+        await settle(pilot, lambda: contains(app, "in backward asked 3.00 GiB: out of memory"))
+        await pilot.press("home")
+        await settle(pilot, lambda: contains(app, "very stable"))
+        heading = next(line for line in text_of(app).splitlines() if "Results" in line)
+        assert "asked" not in heading

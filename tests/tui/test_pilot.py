@@ -566,7 +566,8 @@ async def test_every_usable_size_shows_setup_and_run(tmp_path: Path, size: tuple
         await pilot.press("s")
         await settle(pilot)
         assert app.screen.query_one(SetupPane).region.width > 20
-        assert contains(app, "Mode")
+        assert contains(app, "small")
+        assert contains(app, "Command")
 
 
 async def test_the_mouse_works(tmp_path: Path) -> None:

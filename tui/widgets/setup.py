@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from textual.app import ComposeResult
-from textual.containers import Grid, VerticalScroll
+from textual.containers import Grid, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, Label
 
@@ -51,14 +51,14 @@ class Title(Canvas):
         return [heading(self.look, width, self._text, self._note)]
 
 
-class SetupPane(VerticalScroll, can_focus=False):
-    """Models to tick, choices, numbers, and the equivalent command."""
+class SetupPane(Vertical):
+    """Models to tick, choices, numbers; below them, always in sight, the equivalent command."""
 
     DEFAULT_CSS = """
     SetupPane {
-        scrollbar-size-vertical: 1;
-        &> #numbers { height: 2; grid-size: 4 2; grid-columns: 11 1fr; }
-        &> #numbers > Label { color: $text-muted; }
+        & #form { height: 1fr; scrollbar-size-vertical: 1; }
+        & #numbers { height: 2; grid-size: 4 2; grid-columns: 11 1fr; }
+        & #numbers > Label { color: $foreground 58%; }
     }
     """
 
@@ -83,16 +83,19 @@ class SetupPane(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         """The form from top to bottom."""
-        yield self._experiment_picker()
-        yield Title("Models", "space ticks, a ticks all", id="models-title")
-        yield Ticks([_option(m) for m in self.models.values()], self.choices.models, id="models")
-        for name, label, options in _CHIPS:
-            yield Chips(label, options, getattr(self.choices, name), id=name)
-        with Grid(id="numbers"):
-            for name, label, _, _ in NUMBERS:
-                yield Label(label, markup=False)
-                yield form_input(getattr(self.choices, name), _HINTS[name], id=name)
-        yield ForecastLine(self.models, self.choices.card)
+        with VerticalScroll(id="form", can_focus=False):
+            yield self._experiment_picker()
+            yield Title("Models", "space ticks, a ticks all", id="models-title")
+            yield Ticks(
+                [_option(m) for m in self.models.values()], self.choices.models, id="models"
+            )
+            for name, label, options in _CHIPS:
+                yield Chips(label, options, getattr(self.choices, name), id=name)
+            with Grid(id="numbers"):
+                for name, label, _, _ in NUMBERS:
+                    yield Label(label, markup=False)
+                    yield form_input(getattr(self.choices, name), _HINTS[name], id=name)
+            yield ForecastLine(self.models, self.choices.card)
         yield Equivalent()
 
     def on_mount(self) -> None:
