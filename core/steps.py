@@ -167,7 +167,9 @@ class StepsView:
         walls = self.wall_ms()
         hosts = [0.0] * len(walls)
         for at in range(len(PHASES)):
-            known = [0.0 if math.isnan(value) else value for value in self._host(at)]
+            known = self._host(at)
+            if any(map(math.isnan, known)):
+                known = [0.0 if math.isnan(value) else value for value in known]
             hosts = list(map(operator.add, hosts, known))
         shares = [host / wall for host, wall in zip(hosts, walls, strict=True) if wall > 0]
         return statistics.median(shares) if shares else None

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
-from llmprof.tui.choices import command, command_line, remember
+from llmprof.tui.choices import check, command, command_line, remember
 from llmprof.tui.screens.view import View
 from llmprof.tui.widgets.chart_state import WINDOWS
 from llmprof.tui.widgets.setup import SetupPane
@@ -53,33 +53,31 @@ class BenchView(View):
         self.zoom = 0
         self._run: str | None = None
         self._alive = False
+        self._pane: SetupPane | None = None
         self._live: LivePanels | None = None
 
     def compose_body(self) -> ComposeResult:
         """Set-up pane on the left, live panels on the right; first what is needed first.
 
         Where nothing runs, that is the pane alone: the panels, empty, follow the first frame.
+        Where a run is watched, the pane is made when it is asked for.
         """
         idle = self.llmprof.session.run is None
         self.set_class(idle, "-setup", update=False)
         with Horizontal(id="bench-body"):
-            yield SetupPane(self.llmprof.models, self.llmprof.choices)
-            if not idle:
-                yield self._live_panels()
+            yield self._setup_pane() if idle else self._live_panels()
 
     def on_mount(self) -> None:
         """The shown pane has the keys."""
-        if self.has_class("-setup"):
-            self.query_one(SetupPane).focus_first()
-        elif self._live is not None:
+        if self._live is not None:
             self._live.table.focus()
 
     def compose_rest(self) -> None:
         """The panels that the first frame did without."""
         if self._live is None:
             self.query_one("#bench-body").mount(self._live_panels())
-        if self.has_class("-setup"):
-            self.query_one(SetupPane).begin_forecast()
+        if self._pane is not None:
+            self._pane.begin_forecast()
 
     def on_live_panels_ready(self, message: LivePanels.Ready) -> None:
         """Give the panels something to show."""
@@ -100,8 +98,8 @@ class BenchView(View):
         if watched != self._run:
             self._forget(watched)
         view = snapshot.view if session.run else None
-        if view is not None:
-            self.query_one(SetupPane).show_environment(view.environment)
+        if view is not None and self._pane is not None:
+            self._pane.show_environment(view.environment)
         if session.alive != self._alive:
             self._alive = session.alive
             self.refresh_bindings()
@@ -109,6 +107,10 @@ class BenchView(View):
             case = self._case_in_sight(view) if view else None
             note = snapshot.error or session.problem
             self._live.show(view, case, alive=session.alive, note=note, zoom=self.zoom)
+
+    def _setup_pane(self) -> SetupPane:
+        self._pane = SetupPane(self.llmprof.models, self.llmprof.choices)
+        return self._pane
 
     def _live_panels(self) -> LivePanels:
         from llmprof.tui.widgets.live import LivePanels  # not needed for the first frame
@@ -148,12 +150,18 @@ class BenchView(View):
         """Show or hide the set-up pane; where it fills the window, it takes the focus."""
         self.set_class(shown, "-setup")
         if shown:
-            pane = self.query_one(SetupPane)
-            pane.focus_first()
-            pane.begin_forecast()
+            if self._pane is None:
+                self.query_one("#bench-body").mount(self._setup_pane(), before=0)
+            self._setup_shown()
         elif self._live is not None and self._live.ready:
             self._live.table.focus()
         self.call_after_refresh(self.catch_up)
+
+    def _setup_shown(self) -> None:
+        if (pane := self._pane) is not None:
+            pane.begin_forecast()
+            if pane.ready:  # else it takes the keys when it is
+                pane.focus_first()
 
     def on_setup_pane_changed(self, message: SetupPane.Changed) -> None:
         """Keep the choices for the run."""
@@ -166,15 +174,15 @@ class BenchView(View):
 
     def action_run(self) -> None:
         """Start the experiment that the form describes."""
-        pane = self.query_one(SetupPane)
-        checked = pane.checked
+        choices = self.llmprof.choices
+        checked = check(choices, self.llmprof.models)
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
             self.show_setup(True)
             return
         words = command(checked.experiment, smoke=checked.smoke)
         if self.llmprof.start_run(checked.experiment, words):
-            remember(pane.choices)
+            remember(choices)
             self.show_setup(False)
 
     def action_stop(self) -> None:
@@ -211,7 +219,7 @@ class BenchView(View):
 
     def action_copy(self) -> None:
         """Copy the equivalent command by OSC 52; it stands on the screen as well."""
-        checked = self.query_one(SetupPane).checked
+        checked = check(self.llmprof.choices, self.llmprof.models)
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
             return

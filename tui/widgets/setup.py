@@ -74,7 +74,10 @@ class SetupPane(Vertical):
         super().__init__(id="setup")
         self.models = models
         self.choices = choices
+        self.ready = False  # whether the form is there
+        self._predicting = False
         self._known = experiments()
+        self._environment: Environment | None = None
 
     @property
     def checked(self) -> Checked:
@@ -99,16 +102,28 @@ class SetupPane(Vertical):
         yield Equivalent()
 
     def on_mount(self) -> None:
-        """Say what the form means."""
+        """Say what the form means, and take the keys."""
+        self.ready = True
         self._say(self.checked)
+        self.focus_first()
+        line = self.query_one(ForecastLine)
+        if self._environment is not None:
+            line.show_environment(self._environment)
+        if self._predicting:
+            self.call_after_refresh(line.begin)
 
     def begin_forecast(self) -> None:
-        """Predict what the cases need from now on."""
-        self.query_one(ForecastLine).begin()
+        """Predict what the cases need from now on, or as soon as the form is there."""
+        self._predicting = True
+        if self.ready:
+            self.query_one(ForecastLine).begin()
 
     def show_environment(self, environment: Environment | None) -> None:
         """Take what is known of the machine of the run in sight."""
-        self.query_one(ForecastLine).show_environment(environment)
+        if environment is not self._environment:
+            self._environment = environment
+            if self.ready:
+                self.query_one(ForecastLine).show_environment(environment)
 
     def on_forecast_line_judged(self, message: ForecastLine.Judged) -> None:
         """Say beside each model whether it fits."""
