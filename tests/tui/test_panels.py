@@ -10,6 +10,7 @@ from llmprof.core import events as ev
 from llmprof.core.journal import replay
 from llmprof.core.results import RunView
 from llmprof.core.runs import RunStore
+from llmprof.core.spec import SpecError
 from llmprof.tui.choices import Choices
 from llmprof.tui.forecast import card_here
 from llmprof.tui.screens.help import HelpDialog
@@ -156,6 +157,36 @@ async def test_without_a_card_the_form_says_which_it_assumes_and_how_to_pick(
         await settle(pilot, lambda: app.choices.card not in ("", "H100-80GB"))
         assert not contains(app, "picks another")
         assert contains(app, app.choices.card)
+
+
+async def test_a_broken_cards_file_costs_the_forecast_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise SpecError("cards file: not TOML")
+
+    monkeypatch.setattr("llmprof.tui.forecast.load_cards", broken)
+    app, starter = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "no card, as"))
+        assert not contains(app, "GiB")
+        await pilot.press("r")
+        await settle(pilot, lambda: len(starter.started) == 1)
+
+
+async def test_the_pane_of_a_watched_run_is_made_when_asked_for(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path, watch=journals.finished(RunStore(tmp_path)))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        assert not app.screen.query(SetupPane)
+        await pilot.press("s")
+        await settle(pilot, lambda: contains(app, "llmprof run --model-size small"))
+        assert app.focused is not None
+        assert app.focused.id == "models"
+        await settle(pilot, lambda: contains(app, " of 79.6 GiB"))
+        await pilot.press("s", "s")
+        await settle(pilot)
+        assert len(app.screen.query(SetupPane)) == 1
 
 
 # What comes first
