@@ -21,6 +21,7 @@ from llmprof.core.runs import RunStore
 from llmprof.core.stats import summarize
 from llmprof.tui.app import LlmprofApp, Setting
 from llmprof.tui.widgets.fits import FitsBar
+from llmprof.tui.widgets.forecast_line import ForecastLine
 from llmprof.tui.widgets.setup import SetupPane
 from tests.tui.apps import FakeStarter
 
@@ -36,17 +37,19 @@ CHANGES: tuple[tuple[str, tuple[object, ...]], ...] = (
 
 async def follow(pane: SetupPane, field: str, value: object) -> tuple[float, float] | None:
     """Milliseconds to the first and to all verdicts after a change; None when it was none."""
-    before = pane._prediction
+    line = pane.query_one(ForecastLine)
+    before = line._prediction
     start = time.perf_counter()
     pane._change(**{field: value})
-    forecast = pane._prediction
+    forecast = line._prediction
     if forecast is before or forecast is None:
         return None
     await asyncio.sleep(0)  # what was repainted goes out
     assert pane.query_one(FitsBar)._forecast is forecast
-    assert forecast.largest is not None
+    if forecast.largest is None:
+        raise RuntimeError("the first slice predicted no case")
     first = time.perf_counter() - start
-    while not forecast.counted:
+    while not forecast.done:
         await asyncio.sleep(0.001)
     return 1000 * first, 1000 * (time.perf_counter() - start)
 

@@ -1,7 +1,7 @@
 """What the live screen costs: processor, bytes, key latency, memory, at 120 x 30 and 4 Hz.
 
-`python -m benchmarks.screen_load [--seconds 20] [--minutes 10]`; the last part compares minute
-ten of a stream with minute one and is left out unless --minutes is given.
+`python -m benchmarks.screen_load [--seconds 20] [--minutes 10] [--only live]`; the last
+part compares minute ten of a stream with minute one, and runs when --minutes is given.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import argparse
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from benchmarks.screen_pty import Screen, Stream
@@ -118,15 +119,16 @@ def memory(home: Path, steps: int) -> None:
 
 
 def endurance(home: Path, minutes: int) -> None:
+    """Minute by minute, in real time: 100 steps and 4 samples a second."""
     stream = Stream(home)
     screen = Screen(home, "screen", stream.run.id)
     try:
         with streaming(stream, 100.0):
             for minute in range(1, minutes + 1):
                 cpu, rate = screen.watch(60.0)
-                if minute in (1, minutes):
-                    print(f"minute {minute}: {cpu:.1f} % of a core, {rate / 1000:.1f} kB/s, "
-                          f"{screen.resident_bytes() / 2**20:.0f} MiB")  # fmt: skip
+                print(f"minute {minute}: {cpu:.1f} % of a core, {rate / 1000:.1f} kB/s, "
+                      f"{screen.resident_bytes() / 2**20:.1f} MiB, {stream.index:,} steps",
+                      flush=True)  # fmt: skip
     finally:
         screen.close()
         stream.close()
@@ -137,13 +139,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--minutes", type=int, default=0)
+    parser.add_argument("--only", choices=("live", "latency", "memory", "endurance"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        live(Path(folder), args.seconds)
-        latency(Path(folder))
-        memory(Path(folder), args.steps)
-        if args.minutes:
-            endurance(Path(folder), args.minutes)
+        home = Path(folder)
+        parts: dict[str, Callable[[], None]] = {
+            "live": partial(live, home, args.seconds),
+            "latency": partial(latency, home),
+            "memory": partial(memory, home, args.steps),
+            "endurance": partial(endurance, home, args.minutes),
+        }
+        for name, part in parts.items():
+            if args.only in (None, name) and (name != "endurance" or args.minutes):
+                part()
 
 
 if __name__ == "__main__":

@@ -24,16 +24,26 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Screen:
-    """`python -m llmprof` in a terminal of 120 x 30; close() ends it."""
+    """A Python module in a terminal of 120 x 30, `llmprof` unless named; close() ends it.
 
-    def __init__(self, home: Path, *arguments: str, size: tuple[int, int] = (120, 30)) -> None:
+    It keeps compiled bytecode as an installed program does, whatever this process was told.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *arguments: str,
+        size: tuple[int, int] = (120, 30),
+        module: str = "llmprof",
+    ) -> None:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         variables = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor",
                      "LANG": "C.UTF-8", "LLMPROF_HOME": str(home)}  # fmt: skip
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "llmprof", *arguments],
+            [sys.executable, "-m", module, *arguments],
             stdin=slave, stdout=slave, stderr=slave, env=variables, start_new_session=True,
         )  # fmt: skip
         os.close(slave)

@@ -7,9 +7,8 @@ import shutil
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from llmprof.core.journal import NAME as JOURNAL
 from llmprof.core.pack import MAX_JOURNAL_BYTES, PackError, open_view
-from llmprof.core.runs import Run, RunStore
+from llmprof.core.runs import JOURNAL, Run, RunStore
 
 MAX_MEMBERS = 10_000
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")

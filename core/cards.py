@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import cache
-from importlib import resources
 
 import msgspec
 
-from llmprof.core.presets import user_folder
+from llmprof.core.presets import builtin, user_folder
 from llmprof.core.spec import Precision, SpecError
 from llmprof.core.text import clean
 
@@ -50,8 +49,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 @cache
 def load_cards() -> dict[str, Card]:
     """Every card by name, the user's cards.toml over the package's. Raises SpecError."""
-    builtin = resources.files("llmprof.presets") / "cards.toml"
-    cards = _parse(builtin.read_text("utf-8"), "cards.toml")
+    cards = _parse(builtin("cards.toml"), "cards.toml")
     own = user_folder() / "cards.toml"
     if own.is_file():
         try:

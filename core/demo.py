@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.journal import NAME, JournalWriter
-from llmprof.core.runs import Run
+from llmprof.core.journal import JournalWriter
+from llmprof.core.runs import JOURNAL, Run
 
 LONGEST_S = 3.0  # a longer silence of the recording is cut to this
 
@@ -30,7 +30,7 @@ def recorded(path: Path) -> Iterator[ev.AnyEvent]:
     Raises OSError, or zipfile.BadZipFile and KeyError for a file that is no packed run.
     """
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive, archive.open(NAME) as lines:
+        with zipfile.ZipFile(path) as archive, archive.open(JOURNAL) as lines:
             yield from _decoded(lines)
     else:
         with path.open("rb") as lines:

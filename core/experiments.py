@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from importlib import resources
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from llmprof.core.presets import select_models, user_folder
+from llmprof.core.presets import builtin, select_models, user_folder
 from llmprof.core.spec import Experiment, ModelShape, SpecError
 from llmprof.core.text import clean
 
@@ -22,8 +22,7 @@ def load_experiments() -> dict[str, dict[str, Any]]:
 
     Raises SpecError, naming the file, for one that cannot be read.
     """
-    builtin = resources.files("llmprof.presets") / "experiments.toml"
-    found = _parse(builtin.read_text("utf-8"), "experiments.toml")
+    found = dict(_parse(builtin("experiments.toml"), "experiments.toml"))
     own = user_folder() / "experiments.toml"
     if own.is_file():
         try:
@@ -103,6 +102,7 @@ def _variants(name: str, preset: dict[str, Any], labels: list[str]) -> list[dict
     return [variant for label, variant in known.items() if label in labels]
 
 
+@lru_cache(8)
 def _parse(text: str, source: str) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(text)

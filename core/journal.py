@@ -12,7 +12,6 @@ from llmprof.core.results import Reducer, RunView
 
 CHUNK = 4 << 20
 LONGEST_LINE = 64 << 20
-NAME = "journal.jsonl"
 
 
 class JournalWriter:

@@ -7,10 +7,9 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from llmprof.core.journal import NAME as JOURNAL
 from llmprof.core.journal import replay
 from llmprof.core.results import RunView
-from llmprof.core.runs import Run
+from llmprof.core.runs import JOURNAL, Run
 
 SUFFIX = ".llmprof"
 MAX_JOURNAL_BYTES = 2 << 30

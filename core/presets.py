@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from importlib import resources
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -13,6 +13,7 @@ import platformdirs
 from llmprof.core.spec import ModelShape, SpecError
 from llmprof.core.text import clean
 
+PACKAGE = Path(__file__).parent.parent / "presets"
 ALL_MODELS = ("tiny", "small", "medium", "large", "xl", "2.7B")
 
 
@@ -27,13 +28,17 @@ def user_folder() -> Path:
     return Path(folder) if folder else Path(platformdirs.user_config_dir("llmprof")) / "presets"
 
 
+def builtin(name: str) -> str:
+    """The text of one of the package's own preset files."""
+    return (PACKAGE / name).read_text("utf-8")
+
+
 def load_models() -> dict[str, ModelShape]:
     """Every model shape by name, the user's after and over the package's own.
 
     Raises SpecError, naming the file, for a preset that cannot be read.
     """
-    builtin = resources.files("llmprof.presets") / "models.toml"
-    models = _models_from(builtin.read_text("utf-8"), "models.toml")
+    models = dict(_models_from(builtin("models.toml"), "models.toml"))
     for path in sorted(user_folder().glob("*.toml")):
         if path.name in ("experiments.toml", "cards.toml"):
             continue
@@ -58,6 +63,7 @@ def select_models(names: list[str]) -> tuple[ModelShape, ...]:
     return tuple(chosen.values())
 
 
+@lru_cache(64)
 def _models_from(text: str, source: str) -> dict[str, ModelShape]:
     try:
         tables = tomllib.loads(text)

@@ -149,6 +149,7 @@ class Reducer:
         self._host_cpu = Series()
         self._host_memory = Series()
         self._cards: dict[int, CardHistory] = {}
+        self._last_sample: tuple[ev.DeviceSample, tuple[ev.CardSample, ...]] | None = None
         self._stale: set[int] = set()
         self._count = 0
         self._unknown = 0
@@ -196,6 +197,11 @@ class Reducer:
                 self._cases[index], warmup=warmup.view(), measured=measured.view()
             )
         self._stale.clear()
+        if self._last_sample is not None:
+            event, cards = self._last_sample
+            sample = msgspec.structs.replace(event, cards=cards)
+            self._view = replace(self._view, last_sample=sample)
+            self._last_sample = None
         return replace(
             self._view,
             cases=tuple(self._cases),
@@ -300,8 +306,7 @@ class Reducer:
             history = self._cards.setdefault(card.index, CardHistory())
             history.append(event.t, card)
             known.append(history.last or card)
-        sample = msgspec.structs.replace(event, cards=tuple(known))
-        self._view = replace(self._view, last_sample=sample)
+        self._last_sample = event, tuple(known)
 
 
 def phase_index(phase: Phase) -> int:

@@ -13,17 +13,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import platformdirs
 
-from llmprof.core.journal import NAME as JOURNAL
-from llmprof.core.results import RunView
 from llmprof.core.text import clean
+
+if TYPE_CHECKING:
+    from llmprof.core.results import RunView
 
 RunStatus = Literal["running", "complete", "stopped", "interrupted", "failed", "empty"]
 
-
+JOURNAL = "journal.jsonl"
 LOCK_PATIENCE_S = 1.0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from collections.abc import Iterator
@@ -168,6 +167,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """Hash of the whole configuration: equal keys, and only these, may be compared."""
+        import hashlib  # loads OpenSSL, which the screen's first frame has no use for
+
         return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
 
     @property

@@ -6,53 +6,35 @@ import asyncio
 import gc
 import signal
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
 from textual.theme import Theme
 
-from llmprof.core.runs import Run, RunStore
-from llmprof.core.spec import Experiment, ModelShape
 from llmprof.core.text import clean
 from llmprof.tui import themes
-from llmprof.tui.chart.plot import Row
-from llmprof.tui.choices import Choices
+from llmprof.tui.bindings import BINDINGS
 from llmprof.tui.driver import BACKLOG, TerminalDriver
 from llmprof.tui.ends import Ends
-from llmprof.tui.feed import Snapshot
-from llmprof.tui.index import RunIndex
-from llmprof.tui.look import UNICODE, Look
-from llmprof.tui.monitor import Monitoring
 from llmprof.tui.palette import Palette
-from llmprof.tui.screens.dialog import Dialog
 from llmprof.tui.screens.view import View
 from llmprof.tui.session import Session
-from llmprof.tui.starter import CannotStart, Starter
+from llmprof.tui.setting import Setting
+from llmprof.tui.starter import CannotStart
 from llmprof.tui.views import VIEWS
 
+if TYPE_CHECKING:
+    from llmprof.core.runs import Run
+    from llmprof.core.spec import Experiment
+    from llmprof.tui.feed import Snapshot
+    from llmprof.tui.index import RunIndex
+    from llmprof.tui.screens.dialog import Dialog
 
-@dataclass
-class Setting:
-    """What the app is given: where runs live, how they start, how it looks."""
-
-    store: RunStore
-    starter: Starter
-    models: dict[str, ModelShape]
-    choices: Choices = field(default_factory=Choices)
-    look: Look = UNICODE
-    encoding: str = "utf-8"
-    refresh_hz: float = 4.0
-    theme: str = themes.DARK.name
-    watch: Run | None = None
-    view: str = "bench"
-    demo: bool = False  # a replay: it ends with the screen, without asking
-    monitoring: Monitoring = field(default_factory=Monitoring)
+__all__ = ["LlmprofApp", "Setting"]
 
 
 class LlmprofApp(App[None]):
@@ -62,25 +44,7 @@ class LlmprofApp(App[None]):
     TITLE = "llmprof"
     MODES = {view.VIEW: view for view in VIEWS}
     DEFAULT_MODE = VIEWS[0].VIEW
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(view.KEY, f"view('{view.VIEW}')", view.LABEL, show=False,
-                    id=f"view.{view.VIEW}", tooltip=f"go to the {view.LABEL} view")
-            for view in VIEWS
-        ),
-        Binding("question_mark,f1", "help", "Help", key_display="?", id="app.help",
-                tooltip="all keys"),
-        Binding("t", "theme", "Theme", show=False, id="app.theme", tooltip="dark or light"),
-        Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True,
-                tooltip="find a command by name"),
-        Binding("q", "quit", "Quit", id="app.quit", tooltip="leave; asks what becomes of a run"),
-        Binding("ctrl+q", "quit", "Quit", show=False, id="app.quit_anywhere", priority=True,
-                tooltip="leave, from a field as well"),
-        Binding("ctrl+c", "interrupt", "Interrupt", show=False, id="app.interrupt", priority=True,
-                tooltip="leave with exit code 130; twice stops a run first"),
-        Binding("ctrl+z", "suspend_process", "Suspend", show=False, id="app.suspend",
-                tooltip="back to the shell; fg returns"),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = BINDINGS
 
     def __init__(self, setting: Setting) -> None:
         driver = type("Driver", (TerminalDriver,), {"encoding": setting.encoding})
@@ -94,17 +58,27 @@ class LlmprofApp(App[None]):
         self.look = setting.look
         self.models = setting.models
         self.choices = setting.choices
-        self.session = Session(setting.store, setting.starter)
+        self.session = Session(setting.store, setting.starter, period_s=1 / setting.refresh_hz)
         self.session.watch(setting.watch)
-        self.index = RunIndex(setting.store)
+        self._index: RunIndex | None = None
         self.left_running: Run | None = None
+        self.frame_stands = False  # the first one
         self.palette = Palette(self.get_css_variables(), no_color=self.no_color)
         self._listed: object = None
         self.ends = Ends(self)
+        self._styled = self.get_css_variables()
+        self.stylesheet.set_variables(self._styled)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our variables in themes that do not have them."""
         return themes.variables(self.current_theme.dark)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Parse the styles anew where colours changed; Textual asks with every new view."""
+        variables = self.get_css_variables()
+        if variables != self._styled:
+            self._styled = variables
+            super().refresh_css(animate)
 
     def on_load(self) -> None:
         """Tasks start as on Python 3.11: eager ones compose inputs before a screen is there."""
@@ -124,7 +98,8 @@ class LlmprofApp(App[None]):
 
     def on_unmount(self) -> None:
         """Threads end, and what waits unused."""
-        self.index.close()
+        if self._index is not None:
+            self._index.close()
         self.session.close()
 
     # Data
@@ -133,6 +108,15 @@ class LlmprofApp(App[None]):
     def snapshot(self) -> Snapshot:
         """The newest snapshot of the watched run, the held one while paused."""
         return self.session.snapshot
+
+    @property
+    def index(self) -> RunIndex:
+        """The list of runs, which begins when somebody first asks for it."""
+        if self._index is None:
+            from llmprof.tui.index import RunIndex  # not needed for the first frame
+
+            self._index = RunIndex(self.setting.store)
+        return self._index
 
     @property
     def base_view(self) -> View | None:
@@ -145,8 +129,10 @@ class LlmprofApp(App[None]):
         if getattr(self._driver, "backlog", 0) > BACKLOG:
             return
         changed = self.session.poll()
-        self.index.follow(self.current_mode == "runs")
-        listed = self.index.latest
+        listed = None
+        if self._index is not None:
+            self._index.follow(self.current_mode == "runs")
+            listed = self._index.latest
         if changed or listed is not self._listed:
             self._listed = listed
             self.show_newest()
@@ -156,25 +142,6 @@ class LlmprofApp(App[None]):
         view = self.base_view
         if view is not None:
             view.catch_up()
-
-    def status_row(self) -> Row:
-        """What is watched, for the header's right end."""
-        session = self.session
-        if session.run is None:
-            return []
-        view = session.snapshot.view
-        row: Row = []
-        if view.environment is not None:
-            row += [(self.look.text(clean(view.environment.device_name, 40)), "muted"), ("  ", "")]
-        if session.snapshot.loading:
-            row.append(("reading", "muted"))
-        elif session.paused:
-            row.append(("paused", "warn"))
-        elif session.alive:
-            row.append((f"{self.look.on} live", "accent"))
-        else:
-            row.append((view.outcome or "interrupted", "muted"))
-        return row
 
     # Runs
 
@@ -191,7 +158,8 @@ class LlmprofApp(App[None]):
             self.notify(str(error), severity="error", markup=False)
             return False
         self.show_newest()
-        self.index.look_again()
+        if self._index is not None:
+            self._index.look_again()
         return True
 
     def stop_run(self, run: Run | None = None) -> None:
@@ -254,19 +222,9 @@ class LlmprofApp(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Everything that can be done now, as "area: verb"."""
-        from llmprof.tui.screens.help import active
+        from llmprof.tui.commands import commands
 
-        for binding in active(screen.active_bindings):
-            area, _, verb = (binding.id or "").partition(".")
-            if area in {view.VIEW for view in VIEWS} | {"app", "view"}:
-                node = screen if area == screen.id else self
-                yield SystemCommand(
-                    f"{area}: {verb.replace('_', ' ')}",
-                    binding.tooltip or binding.description,
-                    partial(node.run_action, binding.action),
-                )
-        for name in self.available_themes:
-            yield SystemCommand(f"theme: {name}", "colours", partial(setattr, self, "theme", name))
+        return commands(self, screen)
 
     def _theme_changed(self, _: Theme) -> None:
         self.palette = Palette(self.get_css_variables(), no_color=self.no_color)
@@ -275,6 +233,9 @@ class LlmprofApp(App[None]):
             self.call_after_refresh(view.repaint_all)
 
     def _after_first_frame(self) -> None:
+        self.frame_stands = True
+        if (view := self.base_view) is not None:
+            view.stand()
         if not gc.isenabled():  # the command line leaves it off until now
             gc.freeze()  # what lives as long as the screen need not be looked at again
             gc.enable()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from llmprof.core.results import CaseState, RunView
-from llmprof.core.series import SeriesView
+from llmprof.core.results import CaseState
 from llmprof.core.spec import Phase
 from llmprof.core.stats import Summary, student_t
 from llmprof.core.steps import StepsView
@@ -87,12 +86,15 @@ class CaseCurves:
 
     def _take(self, case: CaseState, steps: StepsView, start: int, *, measured: bool) -> None:
         times = steps.start_ns(start)
-        walls = [wall if math.isfinite(wall) else 0.0 for wall in _plausible(steps.wall_ms(start))]
+        walls = _plausible(steps.wall_ms(start))
+        if not all(map(math.isfinite, walls)):
+            walls = [wall if math.isfinite(wall) else 0.0 for wall in walls]
         totals = _plausible(steps.total_ms(start))
         if self.origin_ns is None:
             self.origin_ns = times[0]
         # A step stands at its middle.
-        xs = [self.seconds(t) + wall / 2000 for t, wall in zip(times, walls, strict=True)]
+        origin = self.origin_ns
+        xs = [(t - origin) / 1e9 + wall / 2000 for t, wall in zip(times, walls, strict=True)]
         self.phases["total"].extend(xs, totals)
         for phase in case.case.phases:
             values = _plausible(steps.device_ms(phase, start))
@@ -104,7 +106,7 @@ class CaseCurves:
         self.last = max(self.last, end)
         if measured:
             self._mean("total", totals)
-            self.highest = max([self.highest or 0.0, *(t for t in totals if math.isfinite(t))])
+            self.highest = max(self.highest or 0.0, max(filter(math.isfinite, totals), default=0.0))
         else:
             self.warmup_end = end
 
@@ -120,7 +122,7 @@ class CaseCurves:
         return min(self.highest, FARTHEST * total.mean)
 
     def _mean(self, name: str, values: list[float]) -> None:
-        known = [value for value in values if math.isfinite(value)]
+        known = list(filter(math.isfinite, values))
         running = self.running[name]
         if name != "total":
             running.extend(known)
@@ -160,76 +162,6 @@ def outliers(case: CaseState) -> list[int]:
 
 def _plausible(values: list[float]) -> list[float]:
     """Times as they are, NaN for what can be no time of a step."""
+    if values and min(values) >= 0 and max(values) < LONGEST_MS:
+        return values
     return [value if 0 <= value < LONGEST_MS else math.nan for value in values]
-
-
-class DeviceCurves:
-    """Device metrics as percent of what they can be, on a case's time axis."""
-
-    def __init__(self, origin_ns: int) -> None:
-        self._origin_ns = origin_ns
-        self._taken_ns = origin_ns - 1
-        self.envelopes: dict[str, Envelope] = {}
-        self.labels: dict[str, str] = {}
-
-    def update(self, view: RunView, end_ns: int | None = None) -> None:
-        """Take the samples that are new, up to end_ns."""
-        newest = self._taken_ns
-        for role, label, series, full in _card_sources(view) or _host_sources(view):
-            if full is None or full <= 0:
-                continue
-            envelope = self.envelopes.setdefault(role, Envelope(width=0.05))
-            self.labels[role] = label
-            times, values = series.points(self._taken_ns + 1)
-            for t, value in zip(times, values, strict=True):
-                if end_ns is None or t <= end_ns:
-                    envelope.append((t - self._origin_ns) / 1e9, 100 * value / full)
-                    newest = max(newest, t)
-        self._taken_ns = newest
-
-
-Source = tuple[str, str, SeriesView, float | None]
-
-
-def _card_sources(view: RunView) -> list[Source]:
-    index = run_card(view)
-    if index is None or index not in view.cards:
-        return []
-    card = view.cards[index]
-    names = (
-        ("utilization", "util", "utilization", None),
-        ("memory", "memory", "memory_used", "memory_total"),
-        ("power", "power", "power", "power_limit"),
-    )
-    out: list[Source] = []
-    for role, label, name, full in names:
-        series = card.series.get(name)
-        if series is None:
-            continue
-        limit = 100.0 if full is None else (s.last if (s := card.series.get(full)) else None)
-        out.append((role, label, series, limit))
-    return out
-
-
-def _host_sources(view: RunView) -> list[Source]:
-    total = view.last_sample.host.memory_total_bytes if view.last_sample else None
-    out: list[Source] = [("utilization", "cpu", view.host_cpu, 100.0)]
-    if total:
-        out.append(("memory", "ram", view.host_memory, float(total)))
-    return out
-
-
-def run_card(view: RunView) -> int | None:
-    """Index of the card that the run uses, by UUID or PCI bus, else the only one there is."""
-    env, sample = view.environment, view.last_sample
-    if env is not None and env.device == "cpu":
-        return None
-    if sample is None or not sample.cards:
-        return None
-    for card in sample.cards:
-        if env and (
-            (env.device_uuid and card.uuid and env.device_uuid in card.uuid)
-            or (env.pci_bus_id and env.pci_bus_id == card.pci_bus_id)
-        ):
-            return card.index
-    return sample.cards[0].index

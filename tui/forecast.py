@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import msgspec
 
@@ -17,6 +20,7 @@ from llmprof.core.spec import Case, Experiment, ModelShape, SpecError
 from llmprof.core.text import clean
 
 DEFAULT_CARD = "H100-80GB"
+NVIDIA_CARDS = Path("/proc/driver/nvidia/gpus")  # one folder a card
 MOST_UNTICKED = 300  # cases beyond those that would run are forecast only up to here
 _WORST: dict[Verdict, int] = {"fits": 0, "too close to say": 1, "does not fit": 2}
 
@@ -45,15 +49,38 @@ class Need:
 
 
 def card_names() -> tuple[str, ...]:
-    """Cards whose memory is known, the default one first. Raises SpecError."""
-    names = list(load_cards())
+    """Cards whose memory is known, the default one first; none where a file is broken."""
+    try:
+        names = list(load_cards())
+    except SpecError:
+        return ()
     return tuple(sorted(names, key=lambda name: name != DEFAULT_CARD))
 
 
 def named_card(name: str) -> CardChoice | None:
-    """A card of the presets, None if there is no such one."""
-    card = load_cards().get(name)
+    """A card of the presets, None if there is no such one or a file is broken."""
+    try:
+        card = load_cards().get(name)
+    except SpecError:
+        return None
     return None if card is None else CardChoice(room_of(card), here=False)
+
+
+def card_here(folder: Path | None = None) -> CardChoice | None:
+    """This machine's card, as the driver's files name it, if its memory is published.
+
+    None without a card, without one that may be used, and where cards of several kinds make it
+    unclear which is meant: a run's environment tells then.
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
+        return None
+    names = set()
+    for path in (folder or NVIDIA_CARDS).glob("*/information"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            lines = path.read_text("utf-8").splitlines()
+            names |= {line.partition(":")[2].strip() for line in lines if line[:6] == "Model:"}
+    card = match_device(names.pop()) if len(names) == 1 else None
+    return None if card is None else CardChoice(room_of(card), here=True)
 
 
 def card_of(environment: Environment | None) -> CardChoice | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from llmprof.core.stats import Summary
 from llmprof.tui.chart.scale import scale_for
+
+if TYPE_CHECKING:
+    from llmprof.core.stats import Summary
 
 
 def decimals_for(uncertainty: float | None, value: float) -> int:

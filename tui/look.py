@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from llmprof.tui.chart.plot import ASCII_GLYPHS, UNICODE_GLYPHS, Glyphs
+from llmprof.tui.chart.cells import ASCII_GLYPHS, UNICODE_GLYPHS, Glyphs
 
 
 @dataclass(frozen=True)

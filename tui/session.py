@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from llmprof.core.runs import Run, RunStore
-from llmprof.core.spec import Experiment
 from llmprof.core.text import clean
-from llmprof.tui.feed import Feed, Snapshot
 from llmprof.tui.starter import CannotStart, Starter
+
+if TYPE_CHECKING:
+    from llmprof.core.runs import Run, RunStore
+    from llmprof.core.spec import Experiment
+    from llmprof.tui.feed import Feed, Snapshot
 
 ALIVE_S = 0.5  # how often the lock is looked at
 
@@ -23,6 +26,7 @@ class Session:
         store: RunStore,
         starter: Starter,
         clock: Callable[[], float] = time.monotonic,
+        period_s: float = 0.25,
     ) -> None:
         self.store = store
         self.starter = starter
@@ -31,11 +35,21 @@ class Session:
         self.alive = False
         self.paused = False
         self.problem = ""
-        self.snapshot = Snapshot()
+        self._snapshot: Snapshot | None = None
         self._clock = clock
+        self._period_s = period_s
         self._feed: Feed | None = None
         self._closing: list[Feed] = []
         self._looked = -ALIVE_S
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot that was taken; an empty one while nothing is watched."""
+        if self._snapshot is None:
+            from llmprof.tui.feed import Snapshot  # not needed for the first frame
+
+            self._snapshot = Snapshot()
+        return self._snapshot
 
     def watch(self, run: Run | None) -> None:
         """Follow another run, or none."""
@@ -43,8 +57,12 @@ class Session:
             self._feed.close(wait=False)
             self._closing.append(self._feed)
         self.run, self.paused, self.problem = run, False, ""
-        self.snapshot = Snapshot(loading=run is not None)
-        self._feed = None if run is None else Feed(run.journal)
+        self._snapshot = self._feed = None
+        if run is not None:
+            from llmprof.tui.feed import Feed  # not needed for the first frame
+
+            self._feed = Feed(run.journal, self._period_s)
+            self._snapshot = self._feed.latest
         self.alive = run is not None and run.alive()
 
     def poll(self) -> bool:
@@ -57,8 +75,8 @@ class Session:
         if feed is None or self.paused:
             return changed
         latest = feed.latest
-        if latest is not self.snapshot:
-            self.snapshot = latest
+        if latest is not self._snapshot:
+            self._snapshot = latest
             return True
         return changed
 

@@ -52,7 +52,7 @@ class Observed(Event, frozen=True, kw_only=True):
     measure_stop: str | None = None  # why automatic measuring ended; names an unmet target
 
 
-class StepDone(Event, frozen=True, kw_only=True):
+class StepDone(Event, frozen=True, kw_only=True, gc=False):
     """One step. Phase tuples follow spec.PHASES, None where the mode has no such phase.
 
     On CUDA device_ms comes from device events at the phase edges and host_ms is the time the

@@ -9,6 +9,8 @@ from typing import Any
 from textual.app import App
 from textual.pilot import Pilot
 
+from llmprof.tui.screens.view import View
+
 
 def text_of(app: App[Any]) -> str:
     """The characters of the screen, line by line."""
@@ -21,12 +23,18 @@ def contains(app: App[Any], text: str) -> bool:
     return text in text_of(app)
 
 
+def complete(app: App[Any]) -> bool:
+    """Whether the view under any dialog has all that it is made of."""
+    view = app.screen_stack[0] if app.screen_stack else None
+    return not isinstance(view, View) or view.complete
+
+
 async def settle(
     pilot: Pilot[Any], condition: Callable[[], bool] | None = None, seconds: float = 6.0
 ) -> None:
-    """Wait until a condition holds; without one, until a few frames have passed."""
+    """Wait until the view is complete and a condition holds; then a few frames have passed."""
     await pilot.pause(0.08)
     deadline = time.monotonic() + seconds
-    while condition is not None and not condition():
+    while not complete(pilot.app) or (condition is not None and not condition()):
         assert time.monotonic() < deadline, text_of(pilot.app)
         await pilot.pause(0.05)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.coverage import Cell
 from llmprof.core.experiments import build_experiment
 from llmprof.core.runs import Run, RunStore
 from llmprof.core.spec import Experiment
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.look import ASCII
-from llmprof.tui.widgets.coverage import CoverageGrid
+from llmprof.tui.widgets.coverage import _ROLES, _SIGNS, CoverageGrid
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
 from tests.tui.journals import Writer, experiment
@@ -142,6 +143,13 @@ async def test_plain_ascii_and_a_strangers_names(tmp_path: Path) -> None:
         assert "evil[/][31m" in grid_lines(app)[2]
         assert "+ done" in grid_lines(app)[2]
         assert text_of(app).isascii()
+
+
+def test_every_word_of_a_cell_has_a_role_and_a_sign_of_its_own() -> None:
+    words = get_args(Cell)
+    assert set(words) <= set(_ROLES)
+    signs = [_SIGNS[word] for word in words if word in _SIGNS]
+    assert len(set(signs)) == len(signs) == len(words) - 1  # done has the tick
 
 
 async def test_one_case_has_no_grid(tmp_path: Path) -> None:

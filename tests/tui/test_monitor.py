@@ -122,6 +122,9 @@ async def test_cards_that_do_not_fit_the_grid_are_counted(tmp_path: Path) -> Non
         await shown(pilot, app, "Cards")
         await pilot.press("g")
         await shown(pilot, app, "more: g shows one at a time")
+        seen = sum(contains(app, f"GPU {at} NVIDIA H100") for at in range(16))
+        assert 0 < seen < 16
+        assert contains(app, f"and {16 - seen} more: g")
 
 
 async def test_one_card_needs_no_grid(tmp_path: Path) -> None:
@@ -198,6 +201,8 @@ async def test_the_time_shown_can_be_changed(tmp_path: Path) -> None:
         assert not contains(app, "-60s ")
         await pilot.press("z", "z", "z")
         await shown(pilot, app, "1 min")
+        assert contains(app, "-60s")
+        assert not contains(app, "5 min")
 
 
 async def test_counters_are_read_only_while_the_view_is_in_sight(tmp_path: Path) -> None:
@@ -230,6 +235,10 @@ async def test_a_sampler_that_fails_is_named(tmp_path: Path) -> None:
     app = opened(tmp_path, machine)
     async with app.run_test(size=(80, 24)) as pilot:
         await shown(pilot, app, "the monitor failed: out of pipes")
+        assert machine.closed
+        await pilot.press("2")
+        await shown(pilot, app, "no runs yet")
+        assert app.return_code is None  # the screen goes on
 
 
 async def test_it_is_drawn_in_ascii_too(tmp_path: Path) -> None:

@@ -566,7 +566,8 @@ async def test_every_usable_size_shows_setup_and_run(tmp_path: Path, size: tuple
         await pilot.press("s")
         await settle(pilot)
         assert app.screen.query_one(SetupPane).region.width > 20
-        assert contains(app, "Mode")
+        assert contains(app, "small")
+        assert contains(app, "Command")
 
 
 async def test_the_mouse_works(tmp_path: Path) -> None:
@@ -611,9 +612,16 @@ async def test_two_screens_watch_one_run(tmp_path: Path) -> None:
     run, writer = live_run(tmp_path)
     one, _ = make_app(tmp_path, watch=run)
     other, _ = make_app(tmp_path, watch=run)
-    async with one.run_test(size=(80, 24)) as first, other.run_test(size=(120, 30)) as second:
-        await settle(first, lambda: contains(one, "1/3 cases"))
-        await settle(second, lambda: contains(other, "1/3 cases"))
-        writer.end("stopped")
-        await settle(first, lambda: contains(one, "stopped"))
-        await settle(second, lambda: contains(other, "stopped"))
+    with run.lock():
+        async with one.run_test(size=(80, 24)) as first, other.run_test(size=(120, 30)) as second:
+            await settle(first, lambda: contains(one, "1/3 cases"))
+            await settle(second, lambda: contains(other, "1/3 cases"))
+            await first.press("space")  # holds the picture of one screen alone
+            await settle(first, lambda: contains(one, "paused"))
+            writer.end("stopped")
+            await settle(second, lambda: contains(other, "stopped"))
+            assert not contains(one, "stopped")
+            await first.press("space")
+            await settle(first, lambda: contains(one, "stopped"))
+            assert one.snapshot.view.events == other.snapshot.view.events
+            assert one.snapshot.view.outcome == other.snapshot.view.outcome == "stopped"

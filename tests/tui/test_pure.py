@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from llmprof.cli.main import Parser
 from llmprof.cli.options import add_case_options, experiment_from
+from llmprof.core.joined import run_card
 from llmprof.core.presets import load_models
 from llmprof.core.results import Reducer
 from llmprof.core.runs import RunStore
@@ -25,7 +26,7 @@ from llmprof.tui.choices import (
     recall,
     remember,
 )
-from llmprof.tui.curves import CaseCurves, RunningMean, outliers, run_card
+from llmprof.tui.curves import CaseCurves, RunningMean, outliers
 from llmprof.tui.look import ASCII, UNICODE, choose_look
 from llmprof.tui.progress import progress
 from llmprof.tui.widgets.canvas import changed_span, heading, row_length
@@ -114,7 +115,7 @@ def test_changed_span_is_as_narrow_as_the_change() -> None:
     assert changed_span(old, [("abXdef", "text")], 10) == (2, 6)
     assert changed_span(old, [("abc", "text"), ("deX", "muted")], 10) == (5, 6)
     assert changed_span(old, [*old, ("!", "text")], 10) == (6, 7)
-    assert changed_span([("模型", "text")], [("模x", "text")], 10) == (0, 10)
+    assert changed_span([("模型", "text")], [("模x", "text")], 10) == (0, 4)
 
 
 @pytest.mark.parametrize("width", [1, 5, 12, 40, 120])
@@ -278,7 +279,8 @@ def test_outliers_are_those_of_the_statistics(tmp_path: Path) -> None:
 
 
 def test_the_card_is_found_by_uuid(tmp_path: Path) -> None:
-    assert run_card(views_of(tmp_path).view()) == 0
+    view = views_of(tmp_path).view()
+    assert run_card(view) is view.cards[0]
 
 
 # Progress

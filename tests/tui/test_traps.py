@@ -20,6 +20,7 @@ from llmprof.tui.app import LlmprofApp
 from llmprof.tui.screens.ask import AskDialog
 from llmprof.tui.screens.help import HelpDialog
 from llmprof.tui.widgets.canvas import Canvas
+from llmprof.tui.widgets.live import LivePanels
 from tests.tui import journals
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
@@ -163,7 +164,8 @@ async def test_long_runs_leave_bounded_curves(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path, watch=run)
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "finished"))
-        curves = app.base_view._curves  # type: ignore[union-attr]
+        curves = app.screen.query_one(LivePanels)._curves
+        assert curves is not None
         sizes = [len(envelope._columns) for envelope in curves.phases.values()]
         assert max(sizes) <= 1024
         assert curves.running["total"].n == 5000
@@ -207,7 +209,7 @@ async def test_stalled_terminal_gets_no_further_frames(
         await settle(pilot, lambda: contains(app, "finished"))
         shown: list[int] = []
         monkeypatch.setattr(app, "show_newest", lambda: shown.append(1))
-        app.session.snapshot = type(app.snapshot)()
+        app.session._snapshot = None
         app._driver.backlog = 30  # type: ignore[union-attr]
         app.tick()
         assert shown == []

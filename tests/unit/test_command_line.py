@@ -64,7 +64,6 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (["run", "--detach", "--export", "r.md"], "--detach"),
         (["run", "--unknown-option"], "unrecognized arguments"),
         (["run", "--snapshot"], "`llmprof run memory --snapshot` does"),
-        (["run", "memory", "--chrome-trace"], "`llmprof run kernels --chrome-trace` does"),
         (["show", "nope"], "no runs in"),
         (["show", "/no/such/file"], "no such file"),
         (["pack", "nope"], "no runs in"),

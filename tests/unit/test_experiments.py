@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import cast
 
@@ -160,3 +161,13 @@ def test_turns_go_there_and_back_until_all_have_ended() -> None:
 
     alternate(cast(list[Live], ["a", "b", "c"]), advance)
     assert "".join(order) == "abcbaab"
+
+
+def test_building_experiments_leaves_the_presets_as_they_are() -> None:
+    before = copy.deepcopy(load_experiments())
+    for name, preset in before.items():
+        build_experiment(name, {"seed": 7})
+        if "smoke" in preset:
+            build_experiment(name, {}, smoke=True)
+    load_experiments().clear()
+    assert load_experiments() == before

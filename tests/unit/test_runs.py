@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from llmprof.core import pack as packing
-from llmprof.core.journal import NAME
 from llmprof.core.pack import PackError, open_view, pack
 from llmprof.core.runlist import summaries
-from llmprof.core.runs import Run, RunNotFound, RunStore
+from llmprof.core.runs import JOURNAL, Run, RunNotFound, RunStore
 from tests.unit.handmade import whole_run
 
 NOON = datetime(2026, 1, 2, 12, 0, 0)
@@ -118,7 +117,7 @@ def test_a_packed_run_opens_elsewhere(store: RunStore, tmp_path: Path) -> None:
     (run.artifacts / "trace.json").write_text("{}")
     target = tmp_path / "a.llmprof"
     pack(run, target)
-    assert zipfile.ZipFile(target).namelist() == [NAME, "artifacts/trace.json"]
+    assert zipfile.ZipFile(target).namelist() == [JOURNAL, "artifacts/trace.json"]
     assert open_view(target).outcome == "complete"
     assert open_view(run.path).outcome == "complete"
     assert open_view(run.journal).outcome == "complete"
@@ -130,7 +129,7 @@ def test_a_journal_that_unpacks_to_too_much_is_refused(
     monkeypatch.setattr(packing, "MAX_JOURNAL_BYTES", 1 << 20)
     target = tmp_path / "bomb.llmprof"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(NAME, b"\0" * (4 << 20))
+        archive.writestr(JOURNAL, b"\0" * (4 << 20))
     with pytest.raises(PackError, match="over"):
         open_view(target)
 

@@ -20,6 +20,8 @@ class Envelope:
         self._capacity = capacity
         self._width = width
         self._origin: float | None = None
+        self._at: list[int] = []  # the stretches that have values, in order
+        self._middles: list[float] = []
         self._columns: list[Column] = []
         self.highest: float | None = None
         self.last: float | None = None
@@ -32,51 +34,54 @@ class Envelope:
             return
         if self._origin is None:
             self._origin = xs[0]
-        origin, width, capacity = self._origin, self._width, self._capacity
-        at, low, high = 0, math.inf, -math.inf
-        for x, y in zip(xs, ys, strict=True):
-            where = int((x - origin) / width)
-            if where != at:
-                self._put(at, low, high)
-                low, high = math.inf, -math.inf
-                while where >= capacity:
-                    self._merge()
-                    width = self._width
-                    where = int((x - origin) / width)
-                at = max(where, 0)
-            if math.isfinite(y):
-                self.last = y
-                low = min(low, y)
-                high = max(high, y)
-        self._put(at, low, high)
+        if not all(map(math.isfinite, ys)):
+            known = [(x, y) for x, y in zip(xs, ys, strict=True) if math.isfinite(y)]
+            xs, ys = [x for x, _ in known], [y for _, y in known]
+            if not xs:
+                return
+        while int((xs[-1] - self._origin) / self._width) >= self._capacity:
+            self._merge()
+        start = 0
+        while start < len(xs):
+            at = max(0, int((xs[start] - self._origin) / self._width))
+            border = self._origin + (at + 1) * self._width
+            end = max(start + 1, bisect_left(xs, border, start))
+            stretch = ys[start:end]
+            self._put(at, min(stretch), max(stretch))
+            start = end
+        self.last = ys[-1]
 
     def append(self, x: float, y: float) -> None:
         """Take one point."""
         self.extend((x,), (y,))
 
-    def _put(self, at: int, low: float, high: float) -> None:
-        if low > high:
-            return
-        if at >= len(self._columns):
-            self._columns.extend([None] * (at + 1 - len(self._columns)))
-        self._columns[at] = join(self._columns[at], (low, high))
-        self.highest = high if self.highest is None else max(self.highest, high)
-
     def points(self) -> tuple[list[float], list[Column]]:
-        """Middle of each stretch that has values, and its lowest and highest value."""
-        if self._origin is None:
-            return [], []
-        first, width = self._origin + self._width / 2, self._width
-        xs = [first + at * width for at, column in enumerate(self._columns) if column is not None]
-        return xs, [column for column in self._columns if column is not None]
+        """Middle of each stretch that has values, and its lowest and highest value.
+
+        The lists are the envelope's own and grow with it.
+        """
+        return self._middles, self._columns
+
+    def _put(self, at: int, low: float, high: float) -> None:
+        self.highest = high if self.highest is None else max(self.highest, high)
+        place = len(self._at) if not self._at or at > self._at[-1] else bisect_left(self._at, at)
+        if place < len(self._at) and self._at[place] == at:
+            self._columns[place] = join(self._columns[place], (low, high))
+        else:
+            self._at.insert(place, at)
+            self._columns.insert(place, (low, high))
+            self._middles.insert(place, self._middle(at))
+
+    def _middle(self, at: int) -> float:
+        return (self._origin or 0.0) + (at + 0.5) * self._width
 
     def _merge(self) -> None:
         self._width *= 2
-        old = self._columns
-        self._columns = [
-            join(old[at], old[at + 1] if at + 1 < len(old) else None)
-            for at in range(0, len(old), 2)
-        ]
+        merged: dict[int, Column] = {}
+        for at, column in zip(self._at, self._columns, strict=True):
+            merged[at // 2] = join(merged.get(at // 2), column)
+        self._at, self._columns = list(merged), list(merged.values())
+        self._middles = [self._middle(at) for at in merged]
 
 
 def join(one: Column, other: Column) -> Column:
@@ -99,8 +104,10 @@ def bucket(
     per_column = count / (end - start)
     first, last = bisect_left(xs, start), bisect_left(xs, end)
     for at in range(first, last):
-        column = min(count - 1, int((xs[at] - start) * per_column))
-        out[column] = join(out[column], columns[at])
+        column = int((xs[at] - start) * per_column)
+        column = column if column < count else count - 1
+        held = out[column]
+        out[column] = columns[at] if held is None else join(held, columns[at])
     return out
 
 

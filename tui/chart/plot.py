@@ -5,12 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from llmprof.tui.chart.cells import (
+    ASCII_GLYPHS,
+    UNICODE_GLYPHS,
+    Glyphs,
+    Row,
+    Run,
+    join_runs,
+)
 from llmprof.tui.chart.envelope import Column, bucket
 from llmprof.tui.chart.raster import ACROSS, BRAILLE, DOWN, Raster, draw, to_row
 from llmprof.tui.chart.scale import Scale, ticks, time_label, time_step
 
-Run = tuple[str, str]  # text, role
-Row = list[Run]
+__all__ = [
+    "ASCII_GLYPHS",
+    "UNICODE_GLYPHS",
+    "Glyphs",
+    "Line",
+    "Mark",
+    "Plot",
+    "Row",
+    "Run",
+    "join_runs",
+    "render",
+]
 
 
 @dataclass(frozen=True)
@@ -48,23 +66,6 @@ class Plot:
     gutter: int = 7  # columns left of the axis
     label_width: int = 0  # columns for direct labels on the right
     time_axis: bool = True
-
-
-@dataclass(frozen=True)
-class Glyphs:
-    """Characters a chart is made of."""
-
-    braille: bool = True
-    axis: str = "│"
-    tick: str = "┤"
-    floor: str = "─"
-    corner: str = "└"
-    mark: str = "◆"
-    shade: str = " "
-
-
-UNICODE_GLYPHS = Glyphs()
-ASCII_GLYPHS = Glyphs(False, "|", "+", "-", "+", "!", ":")
 
 
 @dataclass
@@ -212,14 +213,3 @@ def _time_axis(plot: Plot, width: int, glyphs: Glyphs) -> Row:
     text, roles = [char for char, _ in cells], [role for _, role in cells]
     pad = (" " * plot.gutter + glyphs.corner, "axis")
     return [pad, *join_runs(text, roles), (" " * plot.label_width, "axis")]
-
-
-def join_runs(text: Sequence[str], roles: Sequence[str]) -> Row:
-    """Neighbouring cells of one role joined."""
-    out: Row = []
-    start = 0
-    for at in range(1, len(text) + 1):
-        if at == len(text) or roles[at] != roles[start]:
-            out.append(("".join(text[start:at]), roles[start]))
-            start = at
-    return out

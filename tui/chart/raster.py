@@ -9,6 +9,11 @@ from llmprof.tui.chart.envelope import Column
 BRAILLE = 0x2800
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 ACROSS, DOWN = 2, 4
+# Bits of the dots from one row of a cell to another, by column of dots, first and last row.
+_SPANS = [
+    [[sum(bits[first : last + 1]) for last in range(DOWN)] for first in range(DOWN)]
+    for bits in _BITS
+]
 
 
 class Raster:
@@ -21,12 +26,22 @@ class Raster:
 
     def vertical(self, x: int, top: int, bottom: int, owner: int) -> None:
         """Dots from row top to row bottom, both included, in dot column x; clipped."""
-        if not 0 <= x < self.width * ACROSS:
+        cell = x // ACROSS
+        top = top if top > 0 else 0
+        bottom = bottom if bottom < self.height * DOWN else self.height * DOWN - 1
+        if not 0 <= cell < self.width or top > bottom:
             return
-        bits, cell = _BITS[x % ACROSS], x // ACROSS
-        for y in range(max(0, top), min(self.height * DOWN - 1, bottom) + 1):
-            self.masks[y // DOWN][cell] |= bits[y % DOWN]
-            self.owners[y // DOWN][cell] = owner
+        spans = _SPANS[x % ACROSS]
+        first, last = top // DOWN, bottom // DOWN
+        if first == last:  # most of what is drawn
+            self.masks[first][cell] |= spans[top % DOWN][bottom % DOWN]
+            self.owners[first][cell] = owner
+            return
+        for y in range(first, last + 1):
+            start = top % DOWN if y == first else 0
+            end = bottom % DOWN if y == last else DOWN - 1
+            self.masks[y][cell] |= spans[start][end]
+            self.owners[y][cell] = owner
 
 
 def to_row(value: float, low: float, high: float, dots: int) -> int:
@@ -50,16 +65,19 @@ def draw(
     `reach` (None: any number).
     """
     dots = raster.height * DOWN
-    previous: tuple[int, int, int] | None = None
+    before: tuple[int, int, int] | None = None
     for x, column in enumerate(columns):
         if column is None:
             continue
-        top = to_row(column[1], *limits, dots)
-        bottom = to_row(column[0], *limits, dots)
-        if previous is not None and (reach is None or x - previous[0] <= reach + 1):
-            _bridge(raster, previous, (x, top, bottom), owner, fill)
+        low, high = column
+        top = to_row(high, *limits, dots)
+        bottom = top if low == high else to_row(low, *limits, dots)
+        if before is not None and (reach is None or x - before[0] <= reach + 1):
+            touching = before[2] >= top and before[1] <= bottom and x - before[0] == 1
+            if not touching:
+                _bridge(raster, before, (x, top, bottom), owner, fill)
         raster.vertical(x, top, dots - 1 if fill else bottom, owner)
-        previous = (x, top, bottom)
+        before = (x, top, bottom)
 
 
 def _bridge(
@@ -71,8 +89,6 @@ def _bridge(
 ) -> None:
     x0, top0, bottom0 = one
     x1, top1, bottom1 = other
-    if bottom0 >= top1 and top0 <= bottom1 and x1 - x0 == 1:
-        return  # they touch
     y0 = bottom0 if top1 > bottom0 else top0
     y1 = top1 if top1 > bottom0 else bottom1
     if top1 <= bottom0 and top0 <= bottom1:

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 
-from llmprof.core.results import CaseState, RunView
-from llmprof.tui.choices import command, command_line, remember
-from llmprof.tui.curves import CaseCurves, DeviceCurves
-from llmprof.tui.disturbed import Disturbed, marked_steps
-from llmprof.tui.feed import Snapshot
-from llmprof.tui.forecast import card_of
+from llmprof.tui.choices import check, command, command_line, remember
 from llmprof.tui.screens.view import View
-from llmprof.tui.widgets.charts import (
-    WINDOWS,
-    ChartState,
-    DeviceChart,
-    MeanChart,
-    StepChart,
-    time_window,
-)
-from llmprof.tui.widgets.coverage import CoverageGrid
-from llmprof.tui.widgets.now import NowPanel
-from llmprof.tui.widgets.results import ResultRows
+from llmprof.tui.widgets.chart_state import WINDOWS
 from llmprof.tui.widgets.setup import SetupPane
-from llmprof.tui.widgets.status import StatusLines
-from llmprof.tui.widgets.steps import StepLog
-from llmprof.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from llmprof.core.results import CaseState, RunView
+    from llmprof.tui.feed import Snapshot
+    from llmprof.tui.widgets.live import LivePanels
+    from llmprof.tui.widgets.table import Table
 
 
 class BenchView(View):
@@ -67,84 +55,77 @@ class BenchView(View):
         self.zoom = 0
         self._run: str | None = None
         self._alive = False
-        self._curves: CaseCurves | None = None
-        self._device: DeviceCurves | None = None
-        self._rows: ResultRows | None = None
-        self._disturbed = Disturbed()
+        self._pane: SetupPane | None = None
+        self._live: LivePanels | None = None
 
     def compose_body(self) -> ComposeResult:
-        """Set-up pane on the left, live panels on the right; the first where nothing runs."""
-        self.set_class(self.llmprof.session.run is None, "-setup")
+        """Set-up pane on the left, live panels on the right; first what is needed first.
+
+        Where nothing runs, that is the pane alone: the panels, empty, follow the first frame.
+        Where a run is watched, the pane is made when it is asked for.
+        """
+        idle = self.llmprof.session.run is None
+        self.set_class(idle, "-setup", update=False)
         with Horizontal(id="bench-body"):
-            yield SetupPane(self.llmprof.models, self.llmprof.choices)
-            with Vertical(id="live"):
-                yield StatusLines()
-                with Horizontal(id="charts"):
-                    with Vertical(id="curves"):
-                        yield StepChart()
-                        yield DeviceChart()
-                    with Vertical(id="figures"):
-                        yield NowPanel()
-                        yield MeanChart()
-                yield CoverageGrid()
-                with Horizontal(id="bottom"):
-                    yield Table(
-                        "Results",
-                        "one row a case: status, step time, trend, memory and a verdict",
-                        id="results",
-                    )
-                    yield StepLog()
+            yield self._setup_pane() if idle else self._live_panels()
 
     def on_mount(self) -> None:
         """The shown pane has the keys."""
-        if self.has_class("-setup"):
-            self.query_one(SetupPane).focus_first()
-        else:
-            self.query_one(Table).focus()
+        if self._live is not None:
+            self._live.table.focus()
+
+    def compose_rest(self) -> None:
+        """The panels that the first frame did without."""
+        if self._live is None:
+            self.query_one("#bench-body").mount(self._live_panels())
+        if self._pane is not None:
+            self._pane.begin_forecast()
+
+    def on_live_panels_ready(self, message: LivePanels.Ready) -> None:
+        """Give the panels something to show."""
+        message.stop()
+        if not self.has_class("-setup") and self.focused is None:
+            message.panels.table.focus()
+        self.catch_up()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all panels are there."""
+        return self._live is not None and self._live.ready
 
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
-        app = self.llmprof
-        watched = app.session.run.id if app.session.run else None
+        session = self.llmprof.session
+        watched = session.run.id if session.run else None
         if watched != self._run:
             self._forget(watched)
-        view = snapshot.view if app.session.run else None
-        if view is not None and (card := card_of(view.environment)) is not None:
-            self.query_one(SetupPane).show_card(card)
-        note = snapshot.error or app.session.problem
-        self.query_one(StatusLines).show(view, alive=app.session.alive, note=note)
-        case = self._case_in_sight(view) if view else None
-        if app.session.alive != self._alive:
-            self._alive = app.session.alive
+        view = snapshot.view if session.run else None
+        if view is not None and self._pane is not None:
+            self._pane.show_environment(view.environment)
+        if session.alive != self._alive:
+            self._alive = session.alive
             self.refresh_bindings()
-        state = self._chart_state(view, case) if view and case else None
-        self.query_one(StepChart).show(state)
-        self.query_one(DeviceChart).show(state)
-        self.query_one(MeanChart).show(state)
-        self.query_one(NowPanel).show(state)
-        self.query_one(CoverageGrid).show(view, case, alive=app.session.alive)
-        self.query_one(StepLog).show(case, marked_steps(state.disturbed if state else None))
-        if view is not None:
-            self._show_results(view, case)
-        else:
-            self.query_one(Table).show((), ())
+        if self._live is not None and self._live.ready:
+            case = self._case_in_sight(view) if view else None
+            note = snapshot.error or session.problem
+            self._live.show(view, case, alive=session.alive, note=note, zoom=self.zoom)
 
-    def _show_results(self, view: RunView, case: CaseState | None) -> None:
-        rows = self._rows or ResultRows(self.llmprof.look, {})
-        self._rows = rows
-        table = self.query_one(Table)
-        table.note = rows.common(view)
-        table.show(rows.columns(view), rows.rows(view, self._curves))
-        table.put_cursor(str(case.index) if case else None)
+    def _setup_pane(self) -> SetupPane:
+        self._pane = SetupPane(self.llmprof.models, self.llmprof.choices)
+        return self._pane
+
+    def _live_panels(self) -> LivePanels:
+        from llmprof.tui.widgets.live import LivePanels  # not needed for the first frame
+
+        self._live = LivePanels(self.llmprof.look)
+        return self._live
 
     def _forget(self, watched: str | None) -> None:
         self._run = watched
         self.refresh_bindings()
         self.pinned = None
-        self._curves = self._device = self._rows = None
-        self._disturbed = Disturbed()
-        table = self.query_one(Table)
-        table.order, table.filter = None, ""
+        if self._live is not None and self._live.ready:
+            self._live.forget()
         if watched is not None and self.has_class("-setup"):
             self.show_setup(False)
 
@@ -157,23 +138,6 @@ class BenchView(View):
             return current
         measured = [case for case in view.cases if case.steps_done]
         return measured[-1] if measured else current
-
-    def _chart_state(self, view: RunView, case: CaseState) -> ChartState:
-        curves = self._curves
-        if curves is None or curves.key != (case.index, case.attempt):
-            curves = self._curves = CaseCurves(case)
-            self._device = None
-        curves.update(case)
-        if curves.origin_ns is not None:
-            if self._device is None:
-                self._device = DeviceCurves(curves.origin_ns)
-            self._device.update(view, case.ended_ns)
-        window = WINDOWS[self.zoom]
-        name = "whole case" if window is None else f"last {window:g} s"
-        done = case.done or not self.llmprof.session.alive
-        span = time_window(curves, done, window)
-        disturbed = self._disturbed.update(view, case)
-        return ChartState(view, case, curves, self._device, span, name, disturbed)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be done now is offered."""
@@ -188,10 +152,18 @@ class BenchView(View):
         """Show or hide the set-up pane; where it fills the window, it takes the focus."""
         self.set_class(shown, "-setup")
         if shown:
-            self.query_one(SetupPane).focus_first()
-        else:
-            self.query_one(Table).focus()
+            if self._pane is None:
+                self.query_one("#bench-body").mount(self._setup_pane(), before=0)
+            self._setup_shown()
+        elif self._live is not None and self._live.ready:
+            self._live.table.focus()
         self.call_after_refresh(self.catch_up)
+
+    def _setup_shown(self) -> None:
+        if (pane := self._pane) is not None:
+            pane.begin_forecast()
+            if pane.ready:  # else it takes the keys when it is
+                pane.focus_first()
 
     def on_setup_pane_changed(self, message: SetupPane.Changed) -> None:
         """Keep the choices for the run."""
@@ -204,15 +176,15 @@ class BenchView(View):
 
     def action_run(self) -> None:
         """Start the experiment that the form describes."""
-        pane = self.query_one(SetupPane)
-        checked = pane.checked
+        choices = self.llmprof.choices
+        checked = check(choices, self.llmprof.models)
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
             self.show_setup(True)
             return
         words = command(checked.experiment, smoke=checked.smoke)
         if self.llmprof.start_run(checked.experiment, words):
-            remember(pane.choices)
+            remember(choices)
             self.show_setup(False)
 
     def action_stop(self) -> None:
@@ -254,7 +226,7 @@ class BenchView(View):
 
     def action_copy(self) -> None:
         """Copy the equivalent command by OSC 52; it stands on the screen as well."""
-        checked = self.query_one(SetupPane).checked
+        checked = check(self.llmprof.choices, self.llmprof.models)
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
             return

@@ -16,7 +16,7 @@ from llmprof.core.journal import replay
 from llmprof.core.results import RunView
 from llmprof.core.runs import Run
 from llmprof.core.text import clean
-from llmprof.tui.chart.plot import Row
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.screens.dialog import Dialog
 from llmprof.tui.widgets.canvas import Canvas
 from llmprof.tui.widgets.chips import Chips

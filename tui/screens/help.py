@@ -9,7 +9,7 @@ from textual.binding import ActiveBinding, Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
-from llmprof.tui.chart.plot import Row
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.screens.dialog import Dialog
 from llmprof.tui.widgets.canvas import Canvas, heading
 

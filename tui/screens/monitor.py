@@ -14,10 +14,10 @@ from textual.widgets import Input
 from llmprof.core.events import CardSample
 from llmprof.core.results import RunView
 from llmprof.core.text import clean
-from llmprof.tui.chart.plot import Row
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.driver import BACKLOG
 from llmprof.tui.feed import Snapshot
-from llmprof.tui.monitor import MonitorFeed, MonitorSnapshot
+from llmprof.tui.monitor import MonitorFeed, Monitoring, MonitorSnapshot
 from llmprof.tui.screens.view import View
 from llmprof.tui.widgets.card_grid import CardGrid
 from llmprof.tui.widgets.card_panel import (
@@ -96,7 +96,7 @@ class MonitorView(View):
 
     def on_mount(self) -> None:
         """The sampler starts with the view's first sight; the table has the keys."""
-        self._feed = MonitorFeed(self.llmprof.setting.monitoring)
+        self._feed = MonitorFeed(self.llmprof.setting.monitoring or Monitoring())
         rate = 1 / self.llmprof.setting.refresh_hz
         self._timer = self.set_interval(rate, self.look_again, pause=True)
         self.query_one("#processes", Table).focus()

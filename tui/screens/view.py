@@ -8,15 +8,15 @@ from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from llmprof.tui.chart.plot import Row
-from llmprof.tui.feed import Snapshot
 from llmprof.tui.widgets.canvas import Canvas
-from llmprof.tui.widgets.header import Header
+from llmprof.tui.widgets.header import Header, watched
 from llmprof.tui.widgets.keys import KeyBar
 from llmprof.tui.widgets.too_small import HEIGHT, WIDTH, TooSmall
 
 if TYPE_CHECKING:
     from llmprof.tui.app import LlmprofApp
+    from llmprof.tui.chart.cells import Row
+    from llmprof.tui.feed import Snapshot
 
 
 class View(Screen[None]):
@@ -31,6 +31,7 @@ class View(Screen[None]):
     def __init__(self) -> None:
         super().__init__(id=self.VIEW)
         self._composed = False
+        self._stood = False
 
     @property
     def llmprof(self) -> LlmprofApp:
@@ -69,13 +70,33 @@ class View(Screen[None]):
 
     def on_screen_resume(self, _: events.ScreenResume) -> None:
         """Show what came while another view was up."""
-        self.call_after_refresh(self.catch_up)
+        self.call_after_refresh(self.stand)
+
+    def stand(self) -> None:
+        """The view stands: what its first frame did without follows, once; then the newest."""
+        if not self._stood and self._in_use and self.llmprof.frame_stands:
+            self._stood = True
+            self.compose_rest()
+        self.catch_up()
+
+    def compose_rest(self) -> None:
+        """Mount what can wait until the first frame stands."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that the view is made of is there."""
+        return self._stood
 
     def catch_up(self) -> None:
-        """Take the newest snapshot and repaint everything."""
-        if self._composed and self.is_attached and self.app.is_running:  # else widgets are gone
-            self.set_status(self.llmprof.status_row())
+        """Take the newest snapshot; nothing is so new that the first frame waits for it."""
+        if self._in_use and self.llmprof.frame_stands:
+            self.set_status(watched(self.llmprof.session, self.llmprof.look))
             self.take(self.llmprof.snapshot)
+
+    @property
+    def _in_use(self) -> bool:
+        """Whether the view's widgets are there, and are not going."""
+        return self._composed and self.is_attached and self.app.is_running
 
     def set_status(self, status: Row) -> None:
         """What the header says at the right."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from llmprof.tui.chart.plot import Row
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.look import Look
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class Canvas(Widget):
         super().__init__(id=id, classes=classes)
         self._rows: list[Row] = []
         self._strips: dict[int, Strip] = {}
+        self._ground: tuple[Style, Color] | None = None
 
     @property
     def look(self) -> Look:
@@ -49,8 +52,10 @@ class Canvas(Widget):
         width, height = self.size
         if not width or not height or not self.is_attached:
             return
-        plain = self.look.text
-        rows = [[(plain(text), role) for text, role in row] for row in self.draw(width, height)]
+        rows = list(self.draw(width, height))
+        if self.look.ascii:
+            plain = self.look.text
+            rows = [[(plain(text), role) for text, role in row] for row in rows]
         del rows[height:]
         rows += [[] for _ in range(height - len(rows))]
         if len(self._rows) != height:
@@ -77,13 +82,16 @@ class Canvas(Widget):
         """Another theme, focus or class: forget styles."""
         super().notify_style_update()
         self._strips.clear()
+        self._ground = None
 
     def render_line(self, y: int) -> Strip:
         """The strip of one line, from the cache when its row did not change."""
         strip = self._strips.get(y)
         if strip is None:
             row = self._rows[y] if y < len(self._rows) else []
-            base, background = self.rich_style, self.background_colors[1]  # dear: once a line
+            if self._ground is None:  # dear: found once a style
+                self._ground = self.rich_style, self.background_colors[1]
+            base, background = self._ground
             style = cast("LlmprofApp", self.app).palette.style
             segments = [Segment(text, style(role, base, background)) for text, role in row if text]
             strip = Strip(segments).adjust_cell_length(self.size.width, base).apply_style(base)
@@ -92,23 +100,36 @@ class Canvas(Widget):
 
 
 def changed_span(old: Row, new: Row, width: int) -> tuple[int, int]:
-    """First and one past the last column that differ, for rows padded with blanks to width."""
-    one, other = _cells(old, width), _cells(new, width)
-    if one is None or other is None:
-        return 0, width
-    start = next((x for x in range(width) if one[x] != other[x]), 0)
-    end = next((x for x in range(width - 1, start - 1, -1) if one[x] != other[x]), start)
-    return start, end + 1
+    """First and one past the last column that differ, for rows padded with blanks to width.
+
+    The span may be wider than need be: where runs are cut at other places, or a differing run
+    holds characters that are not one column wide.
+    """
+    before, after = row_length(old), row_length(new)
+    start = min(_common(old, new, 1), width - 1)
+    end = max(before, after) if before != after else before - _common(old, new, -1)
+    return start, min(width, max(end, start + 1))
 
 
-def _cells(row: Row, width: int) -> list[tuple[str, str]] | None:
-    """(character, role) a column; None when some character is not one column wide."""
-    cells: list[tuple[str, str]] = []
-    for text, role in row:
-        if not text.isascii() and cell_len(text) != len(text):
-            return None
-        cells += [(char, role) for char in text]
-    return (cells + [(" ", "")] * (width - len(cells)))[:width]
+def _common(one: Row, other: Row, way: Literal[1, -1]) -> int:
+    """Columns that two rows have in common at their beginning (way 1) or end (way -1)."""
+    columns = 0
+    for (text, role), (with_text, with_role) in zip(one[::way], other[::way], strict=False):
+        if role != with_role:
+            break
+        if text != with_text:
+            if _narrow(text) and _narrow(with_text):
+                pairs = zip(text[::way], with_text[::way], strict=False)
+                shorter = min(len(text), len(with_text))
+                columns += next((n for n, (a, b) in enumerate(pairs) if a != b), shorter)
+            break
+        columns += cell_len(text)
+    return columns
+
+
+def _narrow(text: str) -> bool:
+    """Whether every character is one column wide."""
+    return text.isascii() or cell_len(text) == len(text)
 
 
 def row_length(row: Row) -> int:

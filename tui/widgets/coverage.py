@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from llmprof.core.coverage import cell
-from llmprof.core.report.coverage import Grid, grid_of
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.text import clean
 from llmprof.tui.chart.plot import Row
 from llmprof.tui.widgets.canvas import Canvas, heading, row_length
 
+if TYPE_CHECKING:
+    from llmprof.core.report.coverage import Grid
+
 GAP = 2
 _ROLES = {
     "done": "good", "running": "accent", "to come": "muted", "missing": "warn", "OOM": "bad",
-    "OOM (predicted)": "bad", "failed": "bad", "unsupported": "warn", "left out": "muted",
+    "OOM (predicted)": "bad", "failed": "bad", "killed": "bad", "unsupported": "warn", "left out": "muted",
 }  # fmt: skip
-_SIGNS = {"OOM": "O", "OOM (predicted)": "P", "failed": "x", "unsupported": "u", "left out": "s",
+_SIGNS = {"OOM": "O", "OOM (predicted)": "P", "failed": "x", "killed": "k", "unsupported": "u", "left out": "s",
           "missing": "?"}  # fmt: skip
 _SHORT = {"OOM (predicted)": "won't fit"}
 
@@ -44,6 +47,8 @@ class CoverageGrid(Canvas):
                  None if view is None else view.run_id)  # fmt: skip
         if known == self._known or not self.display:
             return
+        from llmprof.core.report.coverage import grid_of  # not needed for the first frame
+
         self._known, self._cases, self._alive = known, cases, alive
         self._sight = None if case is None else case.index
         self._grid = grid_of(cases)

@@ -22,6 +22,12 @@ class FormInput(Input):
                 tooltip="leave the field, so that letters are keys again"),
     ]  # fmt: skip
 
+    DEFAULT_CSS = """
+    FormInput { width: 1fr; max-width: 30; margin-right: 2; background: $panel; }
+    FormInput:focus { background: $cursor; }
+    FormInput.-invalid { color: $text-error; }
+    """
+
     def action_leave(self, by: int) -> None:
         """Go to the line above or below."""
         if by < 0:
@@ -37,6 +43,16 @@ class FormInput(Input):
             self.screen.set_focus(None)
 
 
+def form_input(value: str, hint: str, *, id: str) -> FormInput:
+    """An input of one line that is as quiet as the text around it."""
+    field = FormInput(
+        value, placeholder=hint, compact=True, max_length=40, select_on_focus=False, id=id,
+        classes="-valid -textual-compact",  # which it gets anyway, each with its styles anew
+    )  # fmt: skip
+    field.cursor_blink = False
+    return field
+
+
 class Field(Horizontal):
     """A label and an input in one line."""
 
@@ -45,19 +61,13 @@ class Field(Horizontal):
         height: 1;
         width: 1fr;
         &> Label { width: 11; color: $text-muted; }
-        &> FormInput { width: 1fr; max-width: 30; margin-right: 2; background: $panel; }
-        &> FormInput:focus { background: $cursor; }
-        &> FormInput.-invalid { color: $text-error; }
     }
     """
 
     def __init__(self, label: str, value: str, hint: str, *, id: str) -> None:
         super().__init__()
         self._label = label
-        self.input = FormInput(
-            value, placeholder=hint, compact=True, max_length=40, select_on_focus=False, id=id
-        )
-        self.input.cursor_blink = False
+        self.input = form_input(value, hint, id=id)
 
     def compose(self) -> ComposeResult:
         """Label, input."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from llmprof.core.predict.fits import Verdict
 from llmprof.core.text import clean
-from llmprof.tui.chart.plot import Row
-from llmprof.tui.forecast import Forecast, Need
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.widgets.canvas import Canvas, row_length
 from llmprof.tui.widgets.chips import LABEL_WIDTH
+
+if TYPE_CHECKING:
+    from llmprof.core.predict.fits import Verdict
+    from llmprof.tui.forecast import Forecast, Need
 
 ROLES: dict[Verdict, str] = {"fits": "good", "too close to say": "warn", "does not fit": "bad"}
 WORDS: dict[Verdict, tuple[str, ...]] = {  # as long as there is room for

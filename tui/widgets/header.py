@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual import events
 
-from llmprof.tui.chart.plot import Row
+from llmprof.core.text import clean
 from llmprof.tui.views import VIEWS
 from llmprof.tui.widgets.canvas import Canvas, row_length
+
+if TYPE_CHECKING:
+    from llmprof.tui.chart.cells import Row
+    from llmprof.tui.look import Look
+    from llmprof.tui.session import Session
 
 
 class Header(Canvas):
@@ -42,6 +48,25 @@ class Header(Canvas):
         for start, end, view in self._tabs:
             if start <= event.x - 1 < end:
                 self.app.switch_mode(view)
+
+
+def watched(session: Session, look: Look) -> Row:
+    """Device and state of the run that is watched, for the header's right end."""
+    if session.run is None:
+        return []
+    view = session.snapshot.view
+    row: Row = []
+    if view.environment is not None:
+        row += [(look.text(clean(view.environment.device_name, 40)), "muted"), ("  ", "")]
+    if session.snapshot.loading:
+        row.append(("reading", "muted"))
+    elif session.paused:
+        row.append(("paused", "warn"))
+    elif session.alive:
+        row.append((f"{look.on} live", "accent"))
+    else:
+        row.append((view.outcome or "interrupted", "muted"))
+    return row
 
 
 def _cut(row: Row, width: int) -> Row:

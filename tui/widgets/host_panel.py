@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from llmprof.core.devices import words
 from llmprof.core.results import RunView
 from llmprof.core.text import clean
-from llmprof.tui.chart.plot import Row
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.widgets.canvas import Canvas, heading
 from llmprof.tui.widgets.card_panel import Window, percent_line, percent_rows
 

@@ -8,7 +8,7 @@ from textual import events
 from textual.binding import ActiveBinding
 from textual.screen import Screen
 
-from llmprof.tui.chart.plot import Row
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.widgets.canvas import Canvas, row_length
 
 GAP = 2

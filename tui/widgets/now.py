@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmprof.core.results import CaseState
-from llmprof.tui.chart.plot import Row
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.curves import CaseCurves, RunningMean
 from llmprof.tui.format import mean_interval, memory, milliseconds, number, percent
 from llmprof.tui.widgets.canvas import Canvas, heading
-from llmprof.tui.widgets.charts import NAMES, ChartState
+from llmprof.tui.widgets.chart_state import NAMES, ChartState
 
 
 class NowPanel(Canvas):

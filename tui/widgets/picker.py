@@ -9,7 +9,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from llmprof.tui.chart.plot import Row
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.widgets.canvas import Canvas, row_length
 from llmprof.tui.widgets.chips import LABEL_WIDTH
 
@@ -74,6 +74,12 @@ class Picker(Canvas, can_focus=True):
         if chosen in self.options:
             self.chosen = chosen
             self.repaint()
+
+    def offer(self, options: Sequence[str], chosen: str) -> None:
+        """Take other options; the first one is shown when the chosen one is not among them."""
+        self.options = tuple(options)
+        self.chosen = chosen if chosen in options else self.options[0]
+        self.repaint()
 
     def rename_first(self, name: str) -> None:
         """Call the first option otherwise."""

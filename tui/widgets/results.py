@@ -9,7 +9,7 @@ from llmprof.core.results import CaseState, RunView
 from llmprof.core.stats import stability
 from llmprof.core.text import clean
 from llmprof.tui.curves import CaseCurves, total_of
-from llmprof.tui.format import count, mean_interval, memory, number, percent, sparkline
+from llmprof.tui.format import mean_interval, memory, number, percent, sparkline
 from llmprof.tui.look import Look
 from llmprof.tui.widgets.table import Cell, TableColumn, TableRow
 
@@ -88,28 +88,28 @@ class ResultRows:
         tokens = case.case.tokens / mean * 1000 if mean else None
         peak = case.memory.peak_bytes if case.memory else None
         recent = case.measured.total_ms(max(0, len(case.measured) - SPARK))
-        verdict, role = self._verdict(case)
         return [
             Cell(mean_interval(mean, half), "text", mean),
             Cell(sparkline(recent, SPARK, self.look.spark), "total"),
             Cell(percent(cv), "text", cv),
             Cell(number(tokens, 0), "text", tokens),
             Cell(memory(peak), "text", peak),
-            Cell(verdict, role),
+            self._verdict(case),
         ]
 
-    def _verdict(self, case: CaseState) -> tuple[str, str]:
+    def _verdict(self, case: CaseState) -> Cell:
         if case.failure is not None:
             asked = case.failure.bytes_asked
-            where = f"in {case.failure.phase} " if case.failure.phase else ""
-            size = f"asked {memory(asked)}: " if asked else ""
-            return clean(f"{where}{size}{case.failure.message}", 200), _ROLES[case.status]
+            where = f"in {case.failure.phase}" if case.failure.phase else ""
+            size = f"asked {memory(asked)}:" if asked else ""
+            words = [word for word in (where, size, case.failure.message) if word]
+            return Cell(clean(" ".join(words), 200), _ROLES[case.status], short=where)
         total = total_of(case) if case.done else None
         if total is None:
-            return "", "muted"
+            return Cell("", "muted")
         verdict = stability(total)
-        return verdict, "good" if verdict == "very stable" else (
-            "text" if verdict == "acceptable" else "warn")  # fmt: skip
+        role = {"very stable": "good", "acceptable": "text"}.get(verdict, "warn")
+        return Cell(verdict, role, short=verdict.partition(":")[0])
 
     def _axes(self, view: RunView) -> list[tuple[str, int, Callable[[CaseState], str]]]:
         first = view.cases[0] if view.cases else None
@@ -147,14 +147,3 @@ def _mean(
     if not running.n:
         return None, None, None
     return running.mean, running.ci95, None if std is None else 100 * std / running.mean
-
-
-def parameters_note(case: CaseState) -> str:
-    """Dimensions and counted parameters beside a name that alone says too little."""
-    model = case.case.model
-    counted = case.model.parameters if case.model else model.parameters
-    return (
-        f"{clean(model.name, 40)}: d_model {model.d_model}, d_ff {model.d_ff}, "
-        f"{model.num_layers} layers, {model.num_heads} heads, {counted:,} parameters"
-        f" ({count(counted)})"
-    )

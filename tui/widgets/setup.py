@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 from textual.app import ComposeResult
-from textual.containers import Container, Horizontal, VerticalScroll
+from textual.containers import Grid, Vertical, VerticalScroll
 from textual.message import Message
-from textual.widgets import Input
+from textual.widgets import Input, Label
 
-from llmprof.core.spec import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS, ModelShape, SpecError
-from llmprof.tui.chart.plot import Row
-from llmprof.tui.choices import (
-    NUMBERS,
-    Checked,
-    Choices,
-    check,
-    choose_experiment,
-    command_line,
-    experiments,
-)
-from llmprof.tui.forecast import (
-    DEFAULT_CARD,
-    CardChoice,
-    Forecast,
-    card_names,
-    every_model,
-    named_card,
-)
+from llmprof.core.spec import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS, ModelShape
+from llmprof.tui.chart.cells import Row
+from llmprof.tui.choices import NUMBERS, Checked, Choices, check, choose_experiment, experiments
 from llmprof.tui.format import count
 from llmprof.tui.widgets.canvas import Canvas, heading
 from llmprof.tui.widgets.chips import Chips
-from llmprof.tui.widgets.field import Field, FormInput
-from llmprof.tui.widgets.fits import ROLES, WORDS, FitsBar
+from llmprof.tui.widgets.equivalent import Equivalent
+from llmprof.tui.widgets.field import FormInput, form_input
+from llmprof.tui.widgets.forecast_line import ForecastLine
 from llmprof.tui.widgets.picker import Picker
 from llmprof.tui.widgets.ticks import Option, Ticks
+
+if TYPE_CHECKING:
+    from llmprof.core.events import Environment
 
 _CHIPS = (
     ("modes", "Mode", MODES),
@@ -44,12 +32,7 @@ _CHIPS = (
     ("attentions", "Attention", ATTENTIONS),
     ("optimizers", "Optimizer", OPTIMIZERS),
 )
-SLICE_S = 0.03  # of forecasting before the screen has its turn
 _HINTS = {"context": "128,256", "batch": "4", "warmup": "5", "steps": "10"}
-
-
-THIS = "this card"
-ASSUMED = f"no card, as {DEFAULT_CARD}"
 
 
 class Title(Canvas):
@@ -68,68 +51,14 @@ class Title(Canvas):
         return [heading(self.look, width, self._text, self._note)]
 
 
-class Equivalent(Canvas):
-    """The command that does the same, or what is wrong with the form."""
-
-    DEFAULT_CSS = """
-    Equivalent { height: auto; min-height: 3; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__(id="equivalent")
-        self.checked = Checked(None, 0, {})
-
-    def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """Heading and command."""
-        return max(3, 1 + len(self._wrapped(max(10, width))))
-
-    def draw(self, width: int, height: int) -> Sequence[Row]:
-        """Command and number of cases, or the error."""
-        look, checked = self.look, self.checked
-        copy: Row = [("c", "key"), (" copy", "muted")]
-        if checked.experiment is None:
-            return [
-                heading(look, width, "Command", right=copy), [(look.text(checked.message), "bad")]
-            ]  # fmt: skip
-        noun = "case" if checked.cases == 1 else "cases"
-        runs: Row = [("r", "key"), (f" runs {checked.cases} {noun}  ", "muted")]
-        return [
-            heading(look, width, "Command", right=[*runs, *copy]),
-            *([(line, "text")] for line in self._wrapped(width)),
-        ]
-
-    def show(self, checked: Checked) -> None:
-        """Take a checked form."""
-        lines = len(self._wrapped(max(10, self.size.width)))
-        self.checked = checked
-        if len(self._wrapped(max(10, self.size.width))) != lines:
-            self.refresh(layout=True)
-        self.repaint()
-
-    def _wrapped(self, width: int) -> list[str]:
-        if self.checked.experiment is None:
-            return [""]
-        lines = [""]
-        line = command_line(self.checked.experiment, smoke=self.checked.smoke)
-        head, *options = line.split(" --")
-        for word in (head, *(f"--{option}" for option in options)):
-            if lines[-1] and len(lines[-1]) + len(word) + 3 > width:
-                lines[-1] += " \\"
-                lines.append("  " + word)
-            else:
-                lines[-1] = f"{lines[-1]} {word}".lstrip() if len(lines) == 1 else (
-                    f"{lines[-1]} {word}")  # fmt: skip
-        return lines
-
-
-class SetupPane(VerticalScroll, can_focus=False):
-    """Models to tick, choices, numbers, and the equivalent command."""
+class SetupPane(Vertical):
+    """Models to tick, choices, numbers; below them, always in sight, the equivalent command."""
 
     DEFAULT_CSS = """
     SetupPane {
-        scrollbar-size-vertical: 1;
-        &> .pair { height: 1; }
-        &> #forecast { height: auto; layout: vertical; }
+        & #form { height: 1fr; scrollbar-size-vertical: 1; }
+        & #numbers { height: 2; grid-size: 4 2; grid-columns: 11 1fr; }
+        & #numbers > Label { color: $foreground 58%; }
     }
     """
 
@@ -145,9 +74,10 @@ class SetupPane(VerticalScroll, can_focus=False):
         super().__init__(id="setup")
         self.models = models
         self.choices = choices
+        self.ready = False  # whether the form is there
+        self._predicting = False
         self._known = experiments()
-        self._here: CardChoice | None = None
-        self._prediction: Forecast | None = None
+        self._environment: Environment | None = None
 
     @property
     def checked(self) -> Checked:
@@ -156,37 +86,56 @@ class SetupPane(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         """The form from top to bottom."""
-        yield self._experiment_picker()
-        yield Title("Models", "space ticks, a ticks all", id="models-title")
-        yield Ticks([_option(m) for m in self.models.values()], self.choices.models, id="models")
-        for name, label, options in _CHIPS:
-            yield Chips(label, options, getattr(self.choices, name), id=name)
-        for pair in (NUMBERS[:2], NUMBERS[2:]):
-            with Horizontal(classes="pair"):
-                for name, label, _, _ in pair:
-                    yield Field(label, getattr(self.choices, name), _HINTS[name], id=name)
-        with Container(id="forecast"):
-            yield self._card_picker()
-            yield FitsBar()
+        with VerticalScroll(id="form", can_focus=False):
+            yield self._experiment_picker()
+            yield Title("Models", "space ticks, a ticks all", id="models-title")
+            yield Ticks(
+                [_option(m) for m in self.models.values()], self.choices.models, id="models"
+            )
+            for name, label, options in _CHIPS:
+                yield Chips(label, options, getattr(self.choices, name), id=name)
+            with Grid(id="numbers"):
+                for name, label, _, _ in NUMBERS:
+                    yield Label(label, markup=False)
+                    yield form_input(getattr(self.choices, name), _HINTS[name], id=name)
+            yield ForecastLine(self.models, self.choices.card)
         yield Equivalent()
 
     def on_mount(self) -> None:
-        """Say what the form means."""
+        """Say what the form means, and take the keys."""
+        self.ready = True
         self._say(self.checked)
+        self.focus_first()
+        line = self.query_one(ForecastLine)
+        if self._environment is not None:
+            line.show_environment(self._environment)
+        if self._predicting:
+            self.call_after_refresh(line.begin)
 
-    def show_card(self, card: CardChoice | None) -> None:
-        """Take the card that is there, None where there is none or it is not known yet."""
-        if card != self._here:
-            self._here = card
-            self._say(self.checked)
+    def begin_forecast(self) -> None:
+        """Predict what the cases need from now on, or as soon as the form is there."""
+        self._predicting = True
+        if self.ready:
+            self.query_one(ForecastLine).begin()
+
+    def show_environment(self, environment: Environment | None) -> None:
+        """Take what is known of the machine of the run in sight."""
+        if environment is not self._environment:
+            self._environment = environment
+            if self.ready:
+                self.query_one(ForecastLine).show_environment(environment)
+
+    def on_forecast_line_judged(self, message: ForecastLine.Judged) -> None:
+        """Say beside each model whether it fits."""
+        message.stop()
+        self.query_one(Ticks).mark(message.marks)
 
     def on_picker_changed(self, message: Picker.Changed) -> None:
         """Another experiment fills in the form; another card, another forecast."""
         message.stop()
         picker = message.picker
         if picker.id == "pick-card":
-            at_home = picker.chosen == picker.options[0]
-            self._change(card="" if at_home else picker.chosen)
+            self._change(card=self.query_one(ForecastLine).picked)
         elif picker.chosen != self.choices.experiment:
             filled = choose_experiment(self.choices, picker.chosen, self.models)
             self._put(filled)
@@ -223,13 +172,6 @@ class SetupPane(VerticalScroll, can_focus=False):
         picker.on = self.choices.smoke
         return picker
 
-    def _card_picker(self) -> Picker:
-        try:
-            names = card_names()
-        except SpecError:
-            names = ()
-        return Picker("Memory", (ASSUMED, *names), self.choices.card or ASSUMED, id="pick-card")
-
     def _put(self, choices: Choices) -> None:
         """Show other choices all over the form."""
         self.choices = choices
@@ -247,34 +189,7 @@ class SetupPane(VerticalScroll, can_focus=False):
         title, small = self._known.get(self.choices.experiment, ("", False))
         picker.can_switch, picker.on, picker.note = small, self.choices.smoke, title
         picker.repaint()
-        self._forecast(checked)
-
-    def _forecast(self, checked: Checked) -> None:
-        """Predict what the cases need, a slice at once, so that no key waits for it."""
-        card = named_card(self.choices.card) or self._here or named_card(DEFAULT_CARD)
-        picker = self.query_one("#pick-card", Picker)
-        picker.rename_first(THIS if self._here is not None else ASSUMED)
-        picker.note = card.name if card is not None and card.here else ""
-        picker.repaint()
-        if card is None or checked.experiment is None:
-            self._prediction = None
-            self.query_one(FitsBar).show(None)
-            self.query_one(Ticks).mark({})
-            return
-        ticked = checked.experiment.cases()
-        others = () if checked.smoke else every_model(checked.experiment, self.models)
-        self._prediction = Forecast(card, ticked, others)
-        self._go_on(self._prediction)
-
-    def _go_on(self, forecast: Forecast) -> None:
-        if forecast is not self._prediction:
-            return  # the form says something else by now
-        if not forecast.work(SLICE_S):
-            self.set_timer(SLICE_S, partial(self._go_on, forecast))
-        self.query_one(FitsBar).show(forecast, "the closed form knows whole models only")
-        self.query_one(Ticks).mark(
-            {name: (WORDS[said], ROLES[said]) for name, said in forecast.by_model.items()}
-        )
+        self.query_one(ForecastLine).show(checked, self.choices.card)
 
     def _change(self, **changes: object) -> None:
         choices = msgspec.structs.replace(self.choices, **changes)

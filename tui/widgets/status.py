@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llmprof.core.results import RunView
 from llmprof.core.text import clean
-from llmprof.tui.chart.plot import Row
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.format import clock
 from llmprof.tui.look import Look
 from llmprof.tui.progress import progress

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from llmprof.core.results import CaseState
 from llmprof.core.spec import PHASES, Phase
 from llmprof.core.steps import StepRow
-from llmprof.tui.chart.plot import Row
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.curves import outliers
 from llmprof.tui.format import milliseconds
 from llmprof.tui.widgets.canvas import Canvas, heading

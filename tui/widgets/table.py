@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from llmprof.tui.chart.plot import Row
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.widgets.canvas import Canvas, heading, row_length
+from llmprof.tui.widgets.cells import Cell, TableColumn, TableRow, fit, sort_key, sortable
+
+__all__ = ["Cell", "Table", "TableColumn", "TableRow"]
 
 
-@dataclass(frozen=True)
-class TableColumn:
-    """A heading with its unit; a flexible column takes what the others leave."""
-
-    title: str
-    width: int
-    align: Literal["left", "right"] = "left"
-    flexible: bool = False
-    priority: int = 0  # where there is no room, columns of the highest number go first
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Text, its role, and what it is sorted by (its text when None)."""
-
-    text: str
-    role: str = "text"
-    sort: float | None = None
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """A row and the key by which it is known."""
-
-    key: str
-    cells: tuple[Cell, ...]
+LEAST_WORDS = 40  # columns for what did not fit into its cell, else the note makes room
 
 
 class Table(Canvas, can_focus=True):
@@ -116,11 +94,12 @@ class Table(Canvas, can_focus=True):
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading, column titles, the rows in sight."""
-        out: list[Row] = [self._heading(width)]
+        layout = self._layout(width)
+        out: list[Row] = [self._heading(width, layout)]
         if not self._shown:
             text = "no row matches the filter" if self.rows and self.filter else self.empty
-            return [*out, [(self.look.text(text), "muted")]]
-        layout = self._layout(width)
+            lines = textwrap.wrap(self.look.text(text), max(10, width))
+            return [*out, *([(line, "muted")] for line in lines)]
         out.append(self._titles(layout))
         room = max(1, height - 2)
         self._scroll(room)
@@ -197,9 +176,9 @@ class Table(Canvas, can_focus=True):
         ]
         if self.order is not None and self.order[0] < len(self.columns):
             column, falling = self.order
-            known = [row for row in rows if _sortable(row.cells[column])]
-            rest = [row for row in rows if not _sortable(row.cells[column])]
-            known.sort(key=lambda row: _sort_key(row.cells[column]), reverse=falling)
+            known = [row for row in rows if sortable(row.cells[column])]
+            rest = [row for row in rows if not sortable(row.cells[column])]
+            known.sort(key=lambda row: sort_key(row.cells[column]), reverse=falling)
             rows = known + rest  # unknown figures stay last in either direction
         self._shown = rows
         if rows and all(row.key != self.cursor for row in rows):
@@ -227,9 +206,21 @@ class Table(Canvas, can_focus=True):
     def _needed(self, kept: list[int]) -> int:
         return 2 + sum(self.columns[at].width + 2 for at in kept) - 2
 
-    def _heading(self, width: int) -> Row:
+    def _heading(self, width: int, layout: list[tuple[int, int]]) -> Row:
+        """Title and note; at the right what did not fit into the cursor's row."""
         note = f"filter: {self.filter}" if self.filter else self.note
-        return heading(self.look, width, self.title, note)
+        row = next((row for row in self._shown if row.key == self.cursor), None)
+        cut = [] if row is None else [
+            row.cells[at] for at, size in layout if cell_len(row.cells[at].text) > size
+        ]  # fmt: skip
+        if not cut:
+            return heading(self.look, width, self.title, note)
+        if width - len(self.title) - cell_len(note) < LEAST_WORDS and not self.filter:
+            note = ""
+        room = max(1, width - len(self.title) - cell_len(note) - 6)
+        text = self.look.text(cut[-1].text)
+        text = fit(text, min(room, cell_len(text)), "left", self.look.ellipsis)
+        return heading(self.look, width, self.title, note, [(text, cut[-1].role)])
 
     def _titles(self, layout: list[tuple[int, int]]) -> Row:
         row: Row = [("  ", "")]
@@ -239,7 +230,7 @@ class Table(Canvas, can_focus=True):
             if self.order is not None and self.order[0] == at:
                 arrow = self.look.down if self.order[1] else self.look.up
                 title = f"{title[: width - 2]} {arrow}"
-            row += [(_fit(title, width, column.align), "muted"), ("  ", "")]
+            row += [(fit(title, width, column.align), "muted"), ("  ", "")]
         return row
 
     def _line(self, row: TableRow, layout: list[tuple[int, int]], width: int) -> Row:
@@ -248,23 +239,7 @@ class Table(Canvas, can_focus=True):
         out: Row = [(f"{self.look.cursor if here else ' '} ", f"accent{back}")]
         for at, size in layout:
             cell, column = row.cells[at], self.columns[at]
-            text = _fit(self.look.text(cell.text), size, column.align, self.look.ellipsis)
+            text = fit(self.look.text(cell.shown(size)), size, column.align, self.look.ellipsis)
             out += [(text, f"{cell.role}{back}"), ("  ", f"text{back}")]
         rest = width - row_length(out)
         return [*out, (" " * rest, f"text{back}")] if rest > 0 else out
-
-
-def _fit(text: str, width: int, align: str, ellipsis: str = "") -> str:
-    length = cell_len(text)
-    if length > width:
-        return set_cell_size(text, width - len(ellipsis)) + ellipsis
-    pad = " " * (width - length)
-    return pad + text if align == "right" else text + pad
-
-
-def _sortable(cell: Cell) -> bool:
-    return cell.sort is not None or (bool(cell.text) and cell.text != "–")
-
-
-def _sort_key(cell: Cell) -> tuple[int, float, str]:
-    return (0, cell.sort, "") if cell.sort is not None else (1, 0.0, cell.text.casefold())

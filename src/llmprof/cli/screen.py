@@ -81,7 +81,6 @@ def open_screen(
     from llmprof.tui.app import LlmprofApp, Setting
     from llmprof.tui.choices import recall
     from llmprof.tui.look import choose_look, is_utf8
-    from llmprof.tui.monitor import Monitoring
     from llmprof.tui.starter import EngineStarter
 
     app = LlmprofApp(
@@ -97,7 +96,7 @@ def open_screen(
             watch=watch,
             view=view,
             demo=demo,
-            monitoring=monitoring or Monitoring(),
+            monitoring=monitoring,
         )
     )
     app.run()

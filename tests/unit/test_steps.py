@@ -1,0 +1,66 @@
+"""Columns of steps over the borders of their blocks."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmprof.core.events import StepDone
+from llmprof.core.steps import BLOCK, StepColumns
+
+STEPS = 2 * BLOCK + 3
+
+
+def step(at: int) -> StepDone:
+    forward = float(at)
+    return StepDone(t=at, case=0, index=at, warmup=False, start_ns=10 * at, wall_ms=2.0 * at + 1,
+                    total_ms=forward, device_ms=(forward, None, None, None, None),
+                    host_ms=(forward, None, None, None, 1.0), loss=None if at % 2 else 0.5,
+                    allocated_bytes=None if at % 2 else at)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def columns() -> StepColumns:
+    columns = StepColumns()
+    for at in range(STEPS):
+        columns.append(step(at))
+    return columns
+
+
+@pytest.mark.parametrize("start", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, STEPS - 1, STEPS])
+def test_what_is_read_from_a_row_on_crosses_blocks(columns: StepColumns, start: int) -> None:
+    view = columns.view()
+    assert view.total_ms(start) == [float(at) for at in range(start, STEPS)]
+    assert view.start_ns(start) == [10 * at for at in range(start, STEPS)]
+    assert view.device_ms("forward", start) == view.total_ms(start)
+    assert view.device_ms("backward", start) == []
+
+
+@pytest.mark.parametrize("at", [0, BLOCK - 1, BLOCK, STEPS - 1, -1, -BLOCK])
+def test_a_row_is_the_step_that_was_taken(columns: StepColumns, at: int) -> None:
+    index = at % STEPS
+    row = columns.view().row(at)
+    assert (row.index, row.start_ns, row.total_ms) == (index, 10 * index, float(index))
+    assert row.device_ms == (float(index), None, None, None, None)
+    assert row.loss == (None if index % 2 else 0.5)
+    assert row.allocated_bytes == (None if index % 2 else index)
+
+
+def test_a_view_keeps_its_length_while_columns_grow_over_a_border() -> None:
+    columns = StepColumns()
+    for at in range(BLOCK - 1):
+        columns.append(step(at))
+    view = columns.view()
+    for at in range(BLOCK - 1, BLOCK + 2):
+        columns.append(step(at))
+    assert len(view) == len(view.total_ms()) == BLOCK - 1
+    assert len(columns.view().wall_ms()) == BLOCK + 2
+    with pytest.raises(IndexError):
+        view.row(BLOCK - 1)
+
+
+def test_the_host_share_is_a_median_over_steps_with_unknown_phases_left_out() -> None:
+    columns = StepColumns()
+    assert columns.view().host_share() is None
+    for at in (1, 2, 3):
+        columns.append(step(at))
+    assert columns.view().host_share() == pytest.approx(3 / 5)  # of 2/3, 3/5, 4/7

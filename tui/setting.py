@@ -1,0 +1,34 @@
+"""What the app is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from llmprof.core.spec import ModelShape
+from llmprof.tui import themes
+from llmprof.tui.choices import Choices
+from llmprof.tui.look import UNICODE, Look
+
+if TYPE_CHECKING:
+    from llmprof.core.runs import Run, RunStore
+    from llmprof.tui.monitor import Monitoring
+    from llmprof.tui.starter import Starter
+
+
+@dataclass
+class Setting:
+    """Where runs live, how they start, how the screen looks and what it shows first."""
+
+    store: RunStore
+    starter: Starter
+    models: dict[str, ModelShape]
+    choices: Choices = field(default_factory=Choices)
+    look: Look = UNICODE
+    encoding: str = "utf-8"
+    refresh_hz: float = 4.0
+    theme: str = themes.DARK.name
+    watch: Run | None = None
+    view: str = "bench"
+    demo: bool = False  # a replay: it ends with the screen, without asking
+    monitoring: Monitoring | None = None  # None: every card, at the usual pace
