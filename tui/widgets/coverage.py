@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 GAP = 2
 _ROLES = {
     "done": "good", "running": "accent", "to come": "muted", "missing": "warn", "OOM": "bad",
-    "OOM (predicted)": "bad", "failed": "bad", "killed": "bad", "unsupported": "warn", "left out": "muted",
+    "OOM (predicted)": "bad", "failed": "bad", "killed": "bad", "unsupported": "warn",
+    "left out": "muted",
 }  # fmt: skip
-_SIGNS = {"OOM": "O", "OOM (predicted)": "P", "failed": "x", "killed": "k", "unsupported": "u", "left out": "s",
-          "missing": "?"}  # fmt: skip
+_SIGNS = {"OOM": "O", "OOM (predicted)": "P", "failed": "x", "killed": "k", "unsupported": "u",
+          "left out": "s", "missing": "?"}  # fmt: skip
 _SHORT = {"OOM (predicted)": "won't fit"}
 
 
