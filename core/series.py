@@ -87,7 +87,9 @@ class CardHistory:
     def append(self, t: int, card: CardSample) -> None:
         """Take one sample of the card."""
         self._last = card if self._last is None else merge_card(self._last, card)
-        for name, metric in card.metrics.items():
+        # Of a card that does not answer all is unknown, not only what was due.
+        changed = card.metrics if card.state == "ok" else self._last.metrics
+        for name, metric in changed.items():
             self._series.setdefault(name, Series()).append(t, metric.value)
         if card.processes is not None:
             self._note_others(t, tuple(p for p in card.processes if not p.ours))

@@ -74,7 +74,8 @@ class Card:
     def catch_up(self) -> None:
         """The readings that take long; the next sample carries them."""
         if self._handle is not None and self._state == "ok":
-            self._late.update(self._read_due(deferred=True))
+            found = self._read_due(deferred=True)  # losing the card replaces what was late
+            self._late.update(found)
 
     def show_activity(self, on: bool) -> None:
         """Read the activity counters from now on, or let go of them."""

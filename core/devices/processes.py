@@ -69,7 +69,7 @@ class ProcessReader:
                 command=who.command,
                 ours=who.ours,
                 local=who.local,
-                sm_percent=None if shares is None else shares.get(pid, 0.0),
+                sm_percent=_share(shares, pid),
             )
             for pid, size in rows.items()
             for who in (known.get(pid, Identity()),)
@@ -110,8 +110,8 @@ class ProcessReader:
             raise failed
         return rows
 
-    def _shares(self, api: Api, handle: Any) -> dict[int, float] | None:
-        """SM share by pid, None when this card does not tell."""
+    def _shares(self, api: Api, handle: Any) -> dict[int, float | None] | None:
+        """SM share by pid, None of an impossible one, and None when this card does not tell."""
         try:
             samples = api.call("nvmlDeviceGetProcessUtilization", handle, self._since)
         except Unavailable as error:
@@ -120,11 +120,11 @@ class ProcessReader:
             # NotFound is the driver's answer while all are idle, success with no rows the
             # binding's.
             return {} if error.code in (NOT_FOUND, SUCCESS) else None
-        newest: dict[int, tuple[int, float]] = {}
+        newest: dict[int, tuple[int, float | None]] = {}
         for sample in samples or ():
             stamp, share = int(sample.timeStamp), float(sample.smUtil)
-            if share <= 100 and stamp >= newest.get(int(sample.pid), (0, 0.0))[0]:
-                newest[int(sample.pid)] = (stamp, share)
+            if stamp >= newest.get(int(sample.pid), (0, 0.0))[0]:
+                newest[int(sample.pid)] = (stamp, share if share <= 100 else None)
         self._since = max((stamp for stamp, _ in newest.values()), default=self._since)
         return {pid: share for pid, (_, share) in newest.items()}
 
@@ -149,6 +149,11 @@ class ProcessReader:
             else who
             for pid, who in known.items()
         }
+
+
+def _share(shares: dict[int, float | None] | None, pid: int) -> float | None:
+    """SM share of a process; one that the driver leaves out was idle, if it is one at all."""
+    return None if shares is None or pid <= 0 else shares.get(pid, 0.0)
 
 
 def other_metrics(processes: Iterable[CardProcess]) -> dict[str, Metric]:

@@ -95,6 +95,8 @@ def _host(host: HostSample) -> dict[str, object]:
 
 
 def _card(card: CardSample) -> dict[str, object]:
+    mask = card.metrics.get("throttle")
+    told = mask is not None and mask.value is not None
     return {
         "index": card.index,
         "name": card.name,
@@ -103,8 +105,8 @@ def _card(card: CardSample) -> dict[str, object]:
         "state": card.state,
         "unified_memory": card.unified,
         "metrics": {name: _metric(name, metric) for name, metric in card.metrics.items()},
-        "throttle": list(card.throttle),
-        "throttled": any(map(throttle.is_harmful, card.throttle)),
+        "throttle": list(card.throttle) if told else None,
+        "throttled": any(map(throttle.is_harmful, card.throttle)) if told else None,
         "processes": None if card.processes is None else [_process(p) for p in card.processes],
         "mig": [{n: getattr(m, n) for n in m.__struct_fields__} for m in card.mig],
     }

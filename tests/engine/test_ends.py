@@ -56,10 +56,10 @@ def test_a_killed_profiler_is_the_kernels_part_of_its_case(tmp_path: Path) -> No
         *SMALL,
         "--mode=train",
         "--profile-steps=100",
-        "--warmup-steps=300",
+        "--warmup-steps=100",
     ]
     with started(tmp_path, *profile, f"--export={target}") as process:
-        wait_view(tmp_path, lambda v: len(v.cases) == 2 and len(v.cases[1].warmup) > 0)
+        wait_view(tmp_path, lambda v: len(v.cases) == 2 and len(v.cases[1].warmup) > 0, 180)
         os.kill(worker_pid(newest(tmp_path)), signal.SIGKILL)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1

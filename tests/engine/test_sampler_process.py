@@ -183,7 +183,11 @@ time.sleep(600)
 def watches_its_lifeline(pid: int) -> bool:
     """Whether a file of the process has O_ASYNC set, as lifeline.die_with does."""
     for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
-        flags = next(line for line in entry.read_text().splitlines() if line.startswith("flags:"))
+        try:
+            lines = entry.read_text().splitlines()
+        except FileNotFoundError:  # closed since it was listed
+            continue
+        flags = next(line for line in lines if line.startswith("flags:"))
         if int(flags.split()[1], 8) & os.O_ASYNC:
             return True
     return False

@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from llmprof.core.devices import processes
 from llmprof.core.devices.processes import Identity, ProcessReader, count_holders, identify
+from tests.unit.fake_binding import GIB, FakeNvml, cards_of
 
 
 @pytest.fixture
@@ -89,3 +91,17 @@ def test_pids_of_another_namespace_are_ours_only_as_many_as_ours_hold_the_card(
     monkeypatch.setattr(processes, "count_holders", lambda owner: holders)
     claimed = reader._claim(dict.fromkeys((11, 12, 13), Identity()))
     assert {pid for pid, who in claimed.items() if who.ours} == mine
+
+
+def test_a_share_that_is_not_told_is_unknown() -> None:
+    fake = FakeNvml()
+    listed = SimpleNamespace(pid=4321, usedGpuMemory=GIB)
+    fake.set("nvmlDeviceGetComputeRunningProcesses_v3", [listed])
+    fake.set(
+        "nvmlDeviceGetProcessUtilization",
+        [SimpleNamespace(pid=4321, timeStamp=5, smUtil=2**32 - 1)],
+    )
+    card = cards_of(fake).read().cards[0]
+    assert card.processes is not None
+    assert {process.sm_percent for process in card.processes} == {None}
+    assert card.metrics["other_utilization"].value is None

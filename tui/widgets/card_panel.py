@@ -15,7 +15,7 @@ from llmprof.tui.chart.envelope import as_columns
 from llmprof.tui.chart.plot import Line, Plot, Row, render
 from llmprof.tui.chart.scale import Scale
 from llmprof.tui.look import Look
-from llmprof.tui.widgets.canvas import Canvas, heading
+from llmprof.tui.widgets.canvas import Canvas, heading, row_length
 
 GUTTER = 4
 LABELS = 9
@@ -140,9 +140,11 @@ class CardChart(Canvas):
         if state is None:
             return [heading(look, width, "GPU", "waiting for the first sample")]
         card = state.card
-        note = look.text(clean(card.name, 60))
-        right = _state_row(card) or legend(look, LOAD, width)
-        title = heading(look, width, f"GPU {card.index}", note, right)
+        right = [*_state_row(card), *legend(look, LOAD, width)]
+        number = f"GPU {card.index}"
+        room = max(0, width - len(number) - row_length(right) - 5)
+        note = look.text(clean(card.name, 60))[:room].rstrip()
+        title = heading(look, width, number, note, right)
         lines = card_lines(state, LOAD)
         return [title, *percent_rows(self, lines, state.window.seconds, (width, height - 1))]
 

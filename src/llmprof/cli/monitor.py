@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
         view = _settled(watch)
     finally:
         watch.close()
+    _refuse_missing(view, args.gpus)
     if args.json:
         print(json.dumps(words.as_object(view, time.time_ns()), indent=2))
     else:
@@ -93,6 +94,14 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError(f"--gpus: {error}") from error
 
 
+def _refuse_missing(view: RunView, gpus: str | None) -> None:
+    """Raise UserError where --gpus names no card of this machine."""
+    sample = view.last_sample
+    reason = None if sample is None or sample.cards else sample.cards_reason
+    if gpus is not None and reason is not None and reason.startswith("no GPU"):
+        raise UserError(f"--gpus: {reason}")
+
+
 def _settled(watch: Watch) -> RunView:
     """The first view in which NVML has started, or failed, and slow metrics are there."""
     end = time.monotonic() + START_S
@@ -123,11 +132,12 @@ def _complete(view: RunView) -> bool:
 
 
 def _follow(watch: Watch) -> None:
-    """A line a sample until interrupted, or until the reader goes away."""
+    """A line a sample until interrupted, or until the reader goes away; none before NVML is up."""
+    end = time.monotonic() + START_S
     while True:
         if watch.poll(1.0):
             view = watch.view()
-            if view.last_sample is not None:
+            if view.last_sample is not None and (_started(view) or time.monotonic() > end):
                 line = json.dumps(words.as_object(view, time.time_ns()), separators=(",", ":"))
                 print(line, flush=True)
 
