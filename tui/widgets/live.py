@@ -63,6 +63,7 @@ class LivePanels(Vertical):
 
     def on_mount(self) -> None:
         """The panels are there from now on."""
+        self.table.spells_out = True
         self.ready = True
         self.post_message(self.Ready(self))
 

@@ -61,6 +61,7 @@ class Table(Canvas, can_focus=True):
         self.title = title
         self.empty = empty
         self.note = ""
+        self.spells_out = False  # the heading holds what the cursor's row had to cut
         self.columns: tuple[TableColumn, ...] = ()
         self.rows: tuple[TableRow, ...] = ()
         self.cursor: str | None = None
@@ -210,7 +211,7 @@ class Table(Canvas, can_focus=True):
         """Title and note; at the right what did not fit into the cursor's row."""
         note = f"filter: {self.filter}" if self.filter else self.note
         row = next((row for row in self._shown if row.key == self.cursor), None)
-        cut = [] if row is None else [
+        cut = [] if row is None or not self.spells_out else [
             row.cells[at] for at, size in layout if cell_len(row.cells[at].text) > size
         ]  # fmt: skip
         if not cut:
