@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from llmprof.core import events as ev
 from llmprof.core.results import CaseState, RunView
-from llmprof.core.spec import Case
 
 
 @dataclass(frozen=True)
@@ -40,12 +37,12 @@ def work_word(source: str) -> str:
 
 def twin(view: RunView, state: CaseState) -> CaseState | None:
     """The timing case of the same configuration, None when the run has none."""
-    wanted = _configuration(state.case)
+    wanted = state.case.configuration()
     return next(
         (
             other
             for other in view.cases
-            if other.case.probe == "timing" and _configuration(other.case) == wanted
+            if other.case.probe == "timing" and other.case.configuration() == wanted
         ),
         None,
     )
@@ -61,16 +58,3 @@ def mean_phase(state: CaseState | None, phase: str) -> float | None:
     if state is None:
         return None
     return next((found.mean for name, found in state.summaries.items() if name == phase), None)
-
-
-def _configuration(case: Case) -> Case:
-    return msgspec.structs.replace(
-        case,
-        probe="timing",
-        measure_steps=1,
-        target_percent=None,
-        interleaved=False,
-        stacks=False,
-        trace=False,
-        nvtx=False,
-    )

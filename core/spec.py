@@ -152,6 +152,22 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 <= self.seed < 2**63:
             raise SpecError("--seed must be between 0 and 2**63 - 1")
 
+    def configuration(self) -> Case:
+        """What is run, whatever measures it: equal for all probes of the same steps.
+
+        The attention probe runs another thing and stays itself.
+        """
+        return msgspec.structs.replace(
+            self,
+            probe="attention" if self.probe == "attention" else "timing",
+            measure_steps=1,
+            target_percent=None,
+            interleaved=False,
+            stacks=False,
+            trace=False,
+            nvtx=False,
+        )
+
     @property
     def tokens(self) -> int:
         """Tokens of one step."""

@@ -164,3 +164,4 @@ async def test_one_case_has_no_grid(tmp_path: Path) -> None:
         await settle(pilot, lambda: contains(app, "small"))
         await pilot.press("g")
         await settle(pilot, lambda: contains(app, "one case only"))
+        assert len([line for line in grid_lines(app) if line]) == 1

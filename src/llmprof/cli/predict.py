@@ -76,16 +76,7 @@ def _apart(cases: tuple[Case, ...]) -> list[Case]:
     """The cases that differ in memory: not in how often or under what they are measured."""
     plain = [
         msgspec.structs.replace(
-            case,
-            probe="attention" if case.probe == "attention" else "timing",
-            warmup_steps=5,
-            measure_steps=10,
-            warmup_auto=False,
-            target_percent=None,
-            interleaved=False,
-            stacks=False,
-            trace=False,
-            nvtx=False,
+            case.configuration(), warmup_steps=5, measure_steps=10, warmup_auto=False
         )
         for case in cases
     ]
