@@ -219,7 +219,7 @@ async def test_counters_are_read_only_while_the_view_is_in_sight(tmp_path: Path)
         await settle(pilot, lambda: machine.activity == [True, False, True])
         await shown(pilot, app, "321 / 700 W")
         assert machine.activity == [True, False, True]
-        assert not contains(app, "350 / 700 W")
+        assert not contains(app, "100 / 700 W")  # what it was before
 
 
 async def test_the_sampler_starts_with_the_first_sight_of_the_view(tmp_path: Path) -> None:
