@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from llmprof.core.results import CaseState
 from llmprof.core.spec import PHASES, Phase
 
-LAUNCH_BOUND = 0.9  # host time ÷ device time of a phase, or ÷ wall time of a step
+LAUNCH_BOUND = 0.9  # host time ÷ device time of a phase
 SMALLEST = 0.02  # of the step: a phase below it decides nothing
 MOST = 0.5  # of the step in such phases: then the host sets the step's pace
+NEARLY_ALL = 0.95  # from here on there is no need to name the phases
 
 
 @dataclass(frozen=True)

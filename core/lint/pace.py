@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmprof.core import joined
-from llmprof.core.lint.bound import LAUNCH_BOUND, MOST, bound
+from llmprof.core.lint.bound import MOST, NEARLY_ALL, bound
 from llmprof.core.lint.verdict import Context, Verdict, on_card
 from llmprof.core.results import CaseState, RunView
 
@@ -18,18 +18,17 @@ def launch_bound(state: CaseState, context: Context) -> Verdict | None:
     """Whether the host, not the card, sets the pace, and of which phases. Cards alone have it."""
     if not on_card(context) or state.host_share is None:
         return None
-    share = 100 * state.host_share
-    if state.host_share >= LAUNCH_BOUND:
-        text = f"launch-bound: the host spends {share:.0f} % of the step enqueueing work"
-        return Verdict("launch-bound", "warning", text)
     found = bound(state)
-    if found is None or not found.phases:
-        text = f"GPU-bound: launches take {share:.0f} % of the step"
-        return Verdict("launch-bound", "info", text)
+    if found is None:
+        return None
+    spent = f"the host spends {100 * state.host_share:.0f} % of the step enqueueing work"
+    if not found.phases:
+        return Verdict("launch-bound", "info", f"GPU-bound: {spent}")
     where = f"{' and '.join(found.phases)}, {100 * found.share:.0f} % of the step"
-    if found.share >= MOST:
-        return Verdict("launch-bound", "warning", f"launch-bound in {where}")
-    return Verdict("launch-bound", "info", f"GPU-bound but for {where}")
+    if found.share < MOST:
+        return Verdict("launch-bound", "info", f"GPU-bound but for {where}: {spent}")
+    where = "" if found.share >= NEARLY_ALL else f" in {where}"
+    return Verdict("launch-bound", "warning", f"launch-bound{where}: {spent}")
 
 
 def device(view: RunView) -> list[tuple[int, Verdict]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from llmprof.core.events import Environment
-from llmprof.core.lint.bound import LAUNCH_BOUND, MOST, bound
+from llmprof.core.lint.bound import MOST, bound
 from llmprof.core.results import CaseState
 
 Level = Literal["info", "warning", "error"]
@@ -40,11 +40,7 @@ def on_card(context: Context) -> bool:
 
 def waits_for_host(state: CaseState, context: Context) -> bool:
     """Whether the host's launches, not the card, set the pace of most of a case's step."""
-    if not on_card(context):
-        return False
-    if state.host_share is not None and state.host_share >= LAUNCH_BOUND:
-        return True
-    found = bound(state)
+    found = bound(state) if on_card(context) else None
     return found is not None and found.share >= MOST
 
 
