@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
@@ -114,9 +115,11 @@ class _Plot:
         for fraction in range(5):
             size = self.top * fraction / 4
             out.append(_text(LEFT - 6, self.y(size) + 4, f"{size / self.unit:g}", anchor="end"))
-            t_us = self.span * fraction / 4
-            anchor = "end" if fraction == 4 else "middle"
-            out.append(_text(self.x(t_us), bottom + 16, f"{t_us / 1000:,.1f}", anchor=anchor))
+        for t_ms in _round_steps(self.span / 1000):
+            x = self.x(t_ms * 1000)
+            out.append(f'<path d="M{x:.1f},{bottom}v4" stroke="#222"/>')
+            anchor = "end" if x > WIDTH - RIGHT - 12 else "middle"
+            out.append(_text(x, bottom + 16, f"{t_ms:,g}", anchor=anchor))
         return out
 
     def peak(self) -> list[str]:
@@ -160,3 +163,10 @@ def _nice(value: float) -> float:
     while value <= scale and scale > 1e-6:
         scale /= 10
     return next(step * scale for step in steps if step * scale >= value * 0.999999)
+
+
+def _round_steps(span: float) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten from 0 to a span, at most nine of them."""
+    scale = 10.0 ** math.floor(math.log10(span / 10))
+    step = next(scale * each for each in (1, 2, 5, 10, 20) if span / (scale * each) <= 8)
+    return [round(index * step, 9) for index in range(math.floor(span / step * 1.000001) + 1)]

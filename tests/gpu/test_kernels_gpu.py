@@ -161,7 +161,7 @@ def test_gemm_ops_of_every_preset_that_fits(tmp_path: Path) -> None:
         300,
         models=names,
         modes=["forward", "forward-backward"],
-        variants=[{"probe": "kernels"}],
+        variants=["profiled"],
         warmup_steps=[1],
         profile_steps=1,
     )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from llmprof.core.memory.picture import HEIGHT, WIDTH, draw
+import pytest
+from msgspec.structs import replace
+
+from llmprof.core.memory.picture import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, draw
 from llmprof.core.memory.points import Points
 from llmprof.core.predict.tape import CATEGORIES
 
@@ -58,3 +61,20 @@ def test_names_the_peak_phases_and_parts_with_units() -> None:
     assert "\x1b" not in text
     assert "temporaries" not in text
     assert "2.00 GiB" in draw(points(3 << 30), "large") or "3.00 GiB" in draw(points(3 << 30), "l")
+
+
+@pytest.mark.parametrize("end_us", [1, 13, 59_400, 100_000, 101_000, 12_345_678])
+def test_times_on_the_axis_are_round_and_lie_under_their_marks(end_us: int) -> None:
+    spread = replace(points(), t_us=[0, end_us // 2, end_us], phases=[], peak_t_us=0)
+    root = ET.fromstring(draw(spread, "t"))
+    under = HEIGHT - BOTTOM + 16
+    labels = [each for each in root.findall(f"{SVG}text") if float(each.attrib["y"]) == under]
+    times = [float((each.text or "").replace(",", "")) for each in labels]
+    assert 4 <= len(times) <= 9
+    step = times[1]
+    assert f"{step:e}"[0] in "125"
+    assert times == pytest.approx([index * step for index in range(len(times))])
+    assert times[-1] <= end_us / 1000 < times[-1] + step
+    for each, time_ms in zip(labels, times, strict=True):
+        wanted = LEFT + (WIDTH - LEFT - RIGHT) * time_ms * 1000 / end_us
+        assert float(each.attrib["x"]) == pytest.approx(wanted, abs=0.06)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table, format_cell
 from llmprof.core.report.warmup import warmup
 from llmprof.core.results import RunView
+from llmprof.core.runs import JOURNAL
 from llmprof.core.spec import Case, ModelShape
 from tests.unit.planted import CPU, SHAPE, Times, around, case, failed, memory, observed, run, view
 
@@ -45,6 +47,16 @@ GIB = 1 << 30
 
 def recording(name: str) -> RunView:
     return open_view(FIXTURES / f"{name}.llmprof")
+
+
+def before_its_last_resume(name: str, folder: Path) -> RunView:
+    """The recording as it stood when its engine was last started."""
+    with zipfile.ZipFile(FIXTURES / f"{name}.llmprof") as archive:
+        lines = archive.read(JOURNAL).splitlines(keepends=True)
+    starts = [at for at, line in enumerate(lines) if b'"kind":"Segment"' in line]
+    journal = folder / JOURNAL
+    journal.write_bytes(b"".join(lines[: starts[-1]]))
+    return open_view(journal)
 
 
 def cells(table: Table, heading: str) -> list[str]:
@@ -146,8 +158,18 @@ def test_switches_on_a_card_that_waits_for_its_host() -> None:
     assert any("the time that differs with SDPA is the host's" in note for note in table.notes)
 
 
-def test_a_stopped_run_shows_what_is_missing() -> None:
+def test_switches_of_large_models_are_all_there() -> None:
     state = recording("switches-large-h100")
+    assert to_resume(state) == ()
+    table = switches(state)
+    assert table is not None
+    assert cells(table, "Switch")[-1] == "bf16 + SDPA + fused AdamW + torch.compile"
+    assert cells(table, "Verdict")[-1] == "faster"
+    assert float(cells(table, "Compile + first step (s)")[-1]) > 60
+
+
+def test_a_stopped_run_shows_what_is_missing(tmp_path: Path) -> None:
+    state = before_its_last_resume("switches-large-h100", tmp_path)
     assert to_resume(state) == (13,)
     table = switches(state)
     assert table is not None
