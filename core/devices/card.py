@@ -55,6 +55,14 @@ class Card:
         self._reopen_s = 0.0
         self._open()
 
+    @property
+    def identified(self) -> CardSample:
+        """The card by name, without a reading."""
+        known = self.identity
+        return CardSample(
+            index=self.index, uuid=known.uuid, pci_bus_id=known.pci_bus_id, mig=known.mig
+        )
+
     def read(self) -> CardSample:
         """What is due now. The first sample after a change of state names the card."""
         now_ns = self._clock()

@@ -10,7 +10,8 @@ from llmprof.core.events import CardSample
 
 _PCI = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?", re.I)
 _HEX = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
-_INDEX = re.compile(r"\d{1,4}")
+_INDEX = re.compile(r"\d{1,4}", re.ASCII)
+_NAME = re.compile(r"(gpu|mig)-[0-9a-z/-]{1,100}", re.I | re.ASCII)
 PciAddress = tuple[int, int, int, int]
 
 
@@ -68,37 +69,41 @@ def match(
 
 @dataclass(frozen=True)
 class Selection:
-    """Which cards are asked for: indices and UUIDs (or their beginnings); empty means all."""
+    """Which cards are asked for, by index, by UUID or its beginning, or by the name of a slice.
 
-    indices: tuple[int, ...] = ()
-    uuids: tuple[str, ...] = ()
+    Without a name all are.
+    """
+
+    names: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str | None) -> Selection:
-        """From "0,2" or "GPU-1a2b...": raises ValueError naming the part it can't read."""
+        """From "0,2", "GPU-1a2b..." or "MIG-...": raises ValueError naming what it can't read."""
         if text is None or text.strip().lower() in ("", "all"):
             return cls()
-        indices: list[int] = []
-        uuids: list[str] = []
-        for part in (part.strip() for part in text.split(",")):
-            if _INDEX.fullmatch(part):
-                indices.append(int(part))
-            elif part.lower().startswith("gpu-") and len(part) > 4:
-                uuids.append(part[4:].lower())
-            else:
-                raise ValueError(f'"{part}" is neither a GPU index nor a UUID that begins GPU-')
-        return cls(tuple(indices), tuple(uuids))
+        names = [part.strip() for part in text.split(",")]
+        for name in names:
+            if not _INDEX.fullmatch(name) and not _NAME.fullmatch(name):
+                raise ValueError(
+                    f'"{name}" is neither a GPU index nor a UUID that begins GPU- or MIG-'
+                )
+        return cls(tuple(names))
 
-    def has(self, index: int, uuid: str | None) -> bool:
+    def has(self, card: CardSample) -> bool:
         """Whether a card is among those asked for."""
-        if not self.indices and not self.uuids:
-            return True
-        key = uuid_key(uuid) or ""
-        return index in self.indices or any(key.startswith(u) for u in self.uuids if key)
+        return not self.names or any(_means(name, card) for name in self.names)
 
-    def absent(self, count: int) -> tuple[int, ...]:
-        """Indices asked for that a machine with `count` cards does not have."""
-        return tuple(index for index in self.indices if index >= count)
+    def absent(self, cards: Sequence[CardSample]) -> tuple[str, ...]:
+        """The names that none of a machine's cards has."""
+        return tuple(name for name in self.names if not any(_means(name, card) for card in cards))
+
+
+def _means(name: str, card: CardSample) -> bool:
+    if _INDEX.fullmatch(name):
+        return int(name) == card.index
+    if name.lower().startswith("mig-"):
+        return match([card], name, None) is not None
+    return (uuid_key(card.uuid) or "").startswith(name.lower().removeprefix("gpu-"))
 
 
 def visible(

@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from llmprof.core.devices.card import Card
 from llmprof.core.devices.matching import Selection
 from llmprof.core.devices.processes import Identity, identify
 from llmprof.core.devices.source import Cards, Clock
+from llmprof.core.events import CardSample
 from llmprof.core.text import clean
 
 RETRY_S = 60.0  # between attempts to initialise
@@ -41,10 +42,13 @@ class _Opened:
     api: Api | None
     cards: tuple[Card, ...] = ()
     reason: str | None = None
+    absent: tuple[str, ...] = ()
 
 
 class NvmlCards:
     """Reads every selected card; a card that fails never disturbs the others.
+
+    Where one that was asked for is not there, none is read: what was asked for can't be had.
 
     The library is initialised once, in a thread: with persistence mode off it takes up to 24 s.
     """
@@ -81,7 +85,7 @@ class NvmlCards:
         if opened.reason is not None and not opened.cards:
             if opened.api is None and self._clock() - self._ended >= RETRY_S * 1e9:
                 self._begin(0.0)
-            return Cards(reason=opened.reason)
+            return Cards(reason=opened.reason, absent=opened.absent)
         self._apply_activity(opened)
         return Cards(tuple(card.read() for card in opened.cards), opened.reason)
 
@@ -148,24 +152,30 @@ class NvmlCards:
             reason = error.reason if isinstance(error, Unavailable) else str(error)
             return self._shut(api, f"the driver does not list its GPUs: {reason}")
         if count <= 0:
-            return self._shut(api, _NO_CARD)
+            return self._shut(api, _NO_CARD, self._selection.names)
         cards = tuple(
             Card(api, index, owner=self._owner, identify=self._identify, clock=self._clock)
             for index in range(count)
         )
-        chosen = tuple(
-            card for card in cards if self._selection.has(card.index, card.identity.uuid)
-        )
-        absent = self._selection.absent(count)
-        missing = f"no GPU {', '.join(map(str, absent))}: this machine has {count}"
-        if not chosen and not absent:
-            missing = "no GPU here has that UUID"
-        return _Opened(api, chosen, missing if absent or not chosen else None)
+        there = [card.identified for card in cards]
+        absent = self._selection.absent(there)
+        if absent:
+            return self._shut(api, _none_such(absent, there), absent)
+        chosen = [card for card in cards if self._selection.has(card.identified)]
+        return _Opened(api, tuple(chosen))
 
-    def _shut(self, api: Api, reason: str) -> _Opened:
+    def _shut(self, api: Api, reason: str, absent: tuple[str, ...] = ()) -> _Opened:
         with contextlib.suppress(Unavailable):
             api.call("nvmlShutdown")
-        return _Opened(None, reason=reason)
+        return _Opened(None, reason=reason, absent=absent)
+
+
+def _none_such(absent: Sequence[str], there: Sequence[CardSample]) -> str:
+    """Which of the names asked for are no cards, and what there is."""
+    named = any(not name.isdigit() for name in absent)
+    has = [f"{card.index} ({card.uuid})" if named else str(card.index) for card in there]
+    verb = "is" if len(has) == 1 else "are"
+    return f"no GPU {', '.join(absent)} here; there {verb} {', '.join(has)}"
 
 
 def _why_not(api: Api, error: Unavailable) -> str:

@@ -34,6 +34,7 @@ class Cards:
 
     cards: tuple[CardSample, ...] = ()
     reason: str | None = None
+    absent: tuple[str, ...] = ()  # asked for, but not of this machine
 
 
 class CardReader(Protocol):
@@ -82,6 +83,7 @@ class DeviceSource:
             host=host,
             cards=cards.cards,
             cards_reason=cards.reason,
+            cards_absent=cards.absent,
             cost_ms=round(cost / 1e6, 3),
         )
 

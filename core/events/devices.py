@@ -61,10 +61,11 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     load1: Ms | None = None
 
 
-class DeviceSample(Event, frozen=True, kw_only=True):
+class DeviceSample(Event, frozen=True, kw_only=True, omit_defaults=True):
     """What the sampler read: every visible card and the host."""
 
     host: HostSample
     cards: tuple[CardSample, ...] = ()
     cards_reason: str | None = None  # why there are no cards
+    cards_absent: tuple[str, ...] = ()  # asked for by these names, but not of this machine
     cost_ms: float | None = None  # what this poll took

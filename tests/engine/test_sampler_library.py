@@ -103,7 +103,7 @@ def test_success_with_zero_rows_is_idle(library: Path) -> None:
 
 def test_a_version_mismatch_shows_both_versions(library: Path) -> None:
     sample = poll(library, "mismatch")
-    assert sample["cards"] == []
+    assert not sample.get("cards")
     assert "library 12.535.54.03" in sample["cards_reason"]
     assert "kernel module" in sample["cards_reason"]
     assert sample["host"]["memory_total_bytes"] > 0

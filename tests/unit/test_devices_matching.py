@@ -117,7 +117,7 @@ def test_plain_indices_follow_the_bus_only_when_that_is_certain() -> None:
 )
 def test_selection(text: str | None, chosen: tuple[int, ...]) -> None:
     selection = Selection.parse(text)
-    assert tuple(c.index for c in CARDS if selection.has(c.index, c.uuid)) == chosen
+    assert tuple(c.index for c in CARDS if selection.has(c)) == chosen
 
 
 @pytest.mark.parametrize("text", ["x", "0,,1", "-1", "GPU-", "1.5", "0-2"])
@@ -126,5 +126,16 @@ def test_a_selection_that_cannot_be_read_is_named(text: str) -> None:
         Selection.parse(text)
 
 
-def test_indices_that_are_not_there() -> None:
-    assert Selection.parse("0,5,7").absent(3) == (5, 7)
+def test_what_is_asked_for_and_not_there_is_named() -> None:
+    selection = Selection.parse("0,5,GPU-1A2B,GPU-ffff,MIG-nowhere")
+    assert selection.absent(CARDS) == ("5", "GPU-ffff", "MIG-nowhere")
+    assert Selection.parse(None).absent(()) == ()
+    assert Selection.parse("0").absent(()) == ("0",)
+
+
+def test_a_slice_selects_its_card() -> None:
+    sliced = CardSample(index=4, uuid="GPU-77", mig=(MigInstance(uuid="MIG-ab12"),))
+    selection = Selection.parse("MIG-AB12")
+    assert selection.has(sliced)
+    assert not any(selection.has(card) for card in CARDS)
+    assert selection.absent((*CARDS, sliced)) == ()

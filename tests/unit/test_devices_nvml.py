@@ -457,9 +457,32 @@ def test_cards_that_are_asked_for() -> None:
 
     read = cards_of(FakeNvml(3), selection=Selection.parse("2,0")).read()
     assert [card.index for card in read.cards] == [0, 2]
-    read = cards_of(FakeNvml(3), selection=Selection.parse("1,7")).read()
-    assert [card.index for card in read.cards] == [1]
-    assert read.reason == "no GPU 7: this machine has 3"
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "absent", "reason"),
+    [
+        ("1,7", 3, ("7",), "no GPU 7 here; there are 0, 1, 2"),
+        ("5", 1, ("5",), "no GPU 5 here; there is 0"),
+        (
+            "0,GPU-ab",
+            1,
+            ("GPU-ab",),
+            "no GPU GPU-ab here; there is 0 (GPU-00000000-0000-0000-0000-000000000000)",
+        ),
+        ("0", 0, ("0",), "the NVIDIA driver works but sees no GPU"),
+    ],
+)
+def test_where_a_card_asked_for_is_not_there_none_is_read(
+    asked: str, count: int, absent: tuple[str, ...], reason: str
+) -> None:
+    from llmprof.core.devices.matching import Selection
+
+    fake = FakeNvml(count)
+    read = cards_of(fake, selection=Selection.parse(asked)).read()
+    assert (read.cards, read.absent, read.reason) == ((), absent, reason)
+    assert fake.calls["nvmlDeviceGetPowerUsage"] == 0
+    assert fake.calls["nvmlShutdown"] == 1
 
 
 CODES = (1, 2, 3, 4, 6, 7, 10, 12, 13, 15, 16, 17, 20, 21, 25, 26, 27, 28, 999, 4711)

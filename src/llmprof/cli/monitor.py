@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterable
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from llmprof.cli.exits import OK, UserError
+from llmprof.cli.machine import print_table
 from llmprof.cli.screen import add_look_options, open_screen
 from llmprof.core.devices import words
 from llmprof.core.devices.gpm import METRIC_IDS
@@ -20,13 +17,10 @@ from llmprof.core.devices.matching import Selection
 from llmprof.core.devices.process import SamplerProcess
 from llmprof.core.devices.sampler import INTERVAL_S, MAX_INTERVAL_S, MIN_INTERVAL_S
 from llmprof.core.devices.watch import Watch
-from llmprof.core.events import CardProcess, CardSample
-from llmprof.core.joined import describe
 from llmprof.core.results import RunView
 
 START_S = 30.0  # NVML takes up to 24 s to start with persistence mode off
 SETTLE_S = 3.0  # for metrics that need two readings
-_COLUMNS = ("GPU", "Name", "Util", "Mem BW", "Memory", "Power", "Temp", "SM clock", "Throttle")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,16 +42,16 @@ def run(args: argparse.Namespace) -> int:
         return _screen(args)
     watch = Watch(SamplerProcess(args.interval, args.gpus, activity=True))
     try:
+        _await_cards(watch)
         if args.follow:
             _follow(watch)
         view = _settled(watch)
     finally:
         watch.close()
-    _refuse_missing(view, args.gpus)
     if args.json:
         print(json.dumps(words.as_object(view, time.time_ns()), indent=2))
     else:
-        _print_table(view)
+        print_table(view)
     return OK
 
 
@@ -71,14 +65,21 @@ def _screen(args: argparse.Namespace) -> int:
         def warm(self) -> None:
             """Nothing."""
 
-    return open_screen(
-        view="monitor",
-        starter=Cold(),
-        monitoring=Monitoring(args.interval, args.gpus),
-        refresh=args.refresh,
-        ascii_only=args.ascii,
-        theme=args.theme,
-    )
+    with contextlib.ExitStack() as held:
+        monitoring = Monitoring(args.interval)
+        if args.gpus is not None:  # a card that is not there is refused before a screen opens
+            watch = Watch(SamplerProcess(args.interval, args.gpus))
+            held.callback(watch.close)
+            _await_cards(watch)
+            monitoring = Monitoring(args.interval, args.gpus, open=lambda *_: watch)
+        return open_screen(
+            view="monitor",
+            starter=Cold(),
+            monitoring=monitoring,
+            refresh=args.refresh,
+            ascii_only=args.ascii,
+            theme=args.theme,
+        )
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -94,19 +95,17 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError(f"--gpus: {error}") from error
 
 
-def _refuse_missing(view: RunView, gpus: str | None) -> None:
-    """Raise UserError where --gpus names no card of this machine."""
-    sample = view.last_sample
-    reason = None if sample is None or sample.cards else sample.cards_reason
-    if gpus is not None and reason is not None and reason.startswith("no GPU"):
-        raise UserError(f"--gpus: {reason}")
-
-
-def _settled(watch: Watch) -> RunView:
-    """The first view in which NVML has started, or failed, and slow metrics are there."""
+def _await_cards(watch: Watch) -> None:
+    """Wait for NVML to start or fail. Raises UserError where --gpus names what is not there."""
     end = time.monotonic() + START_S
     while not _started(view := watch.view()) and time.monotonic() < end:
         watch.poll(0.25)
+    if view.last_sample is not None and view.last_sample.cards_absent:
+        raise UserError(f"--gpus: {view.last_sample.cards_reason}")
+
+
+def _settled(watch: Watch) -> RunView:
+    """The first view in which slow metrics are there."""
     end = time.monotonic() + SETTLE_S
     while not _complete(view := watch.view()) and time.monotonic() < end:
         watch.poll(0.25)
@@ -132,72 +131,8 @@ def _complete(view: RunView) -> bool:
 
 
 def _follow(watch: Watch) -> None:
-    """A line a sample until interrupted, or until the reader goes away; none before NVML is up."""
-    end = time.monotonic() + START_S
+    """A line a sample until interrupted, or until the reader goes away."""
     while True:
-        if watch.poll(1.0):
-            view = watch.view()
-            if view.last_sample is not None and (_started(view) or time.monotonic() > end):
-                line = json.dumps(words.as_object(view, time.time_ns()), separators=(",", ":"))
-                print(line, flush=True)
-
-
-def _print_table(view: RunView) -> None:
-    width = None if sys.stdout.isatty() else 200
-    console = Console(soft_wrap=True, highlight=False)
-    sample = view.last_sample
-    if sample is not None:
-        host = sample.host
-        cpu = words.NOT_AVAILABLE if host.cpu_percent is None else f"{host.cpu_percent:.0f} %"
-        used, total = words.size(host.memory_used_bytes), words.size(host.memory_total_bytes)
-        console.print(Text(f"Host  CPU {cpu}  memory {used} of {total}"))
-    if sample is None or sample.cards_reason is not None:
-        reason = "the sampler gave no sample" if sample is None else sample.cards_reason
-        console.print(Text(f"GPU   {reason}"))
-    cards = [card.last for _, card in sorted(view.cards.items()) if card.last is not None]
-    if not cards:
-        return
-    table = Table(*_COLUMNS, box=None, pad_edge=False)
-    for card in cards:
-        table.add_row(*map(Text, _row(card)))
-    Console(highlight=False, width=width).print(table)
-    for card in cards:
-        console.print(*_details(card), sep="\n")
-
-
-def _row(card: CardSample) -> tuple[str, ...]:
-    memory = words.pair("memory_used", "memory_total", card)
-    return (
-        str(card.index),
-        card.name if card.state == "ok" else f"{card.name} {card.state.upper()}",
-        words.amount("utilization", card),
-        words.amount("memory_utilization", card),
-        f"{memory} unified" if card.unified else memory,
-        words.pair("power", "power_limit", card),
-        words.amount("temperature", card),
-        words.pair("sm_clock", "sm_clock_max", card),
-        words.throttle_words(card),
-    )
-
-
-def _details(card: CardSample) -> Iterable[Text]:
-    yield Text(f"GPU {card.index}")
-    shown = ("memory_clock", "energy", "energy_estimated", "fan", "ecc_errors", "pcie_tx")
-    values = ", ".join(
-        f"{name} {words.amount(name, card)}"
-        for name in (*shown, "pcie_rx", *METRIC_IDS)
-        if name in card.metrics and card.metrics[name].value is not None
-    )
-    yield Text(f"  {values}")
-    for instance in card.mig:
-        used = words.size(instance.memory_used_bytes)
-        yield Text(f"  MIG {instance.name} {instance.uuid}: {used} used")
-    for process in card.processes or ():
-        yield Text(f"  {_process(process)}")
-    for reason, names in words.reasons(card).items():
-        yield Text(f"  n/a {', '.join(names)}: {reason}")
-
-
-def _process(process: CardProcess) -> str:
-    share = "" if process.sm_percent is None else f", SM {process.sm_percent:.0f} %"
-    return f"{describe(process)}: {words.size(process.memory_bytes)}{share}"
+        if watch.poll(1.0) and (view := watch.view()).last_sample is not None:
+            line = json.dumps(words.as_object(view, time.time_ns()), separators=(",", ":"))
+            print(line, flush=True)

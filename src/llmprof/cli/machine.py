@@ -1,0 +1,80 @@
+"""What `llmprof monitor --once` prints: the host, a row a card, and what stands behind it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from llmprof.core.devices import words
+from llmprof.core.devices.gpm import METRIC_IDS
+from llmprof.core.events import CardProcess, CardSample
+from llmprof.core.joined import describe
+from llmprof.core.results import RunView
+
+_COLUMNS = ("GPU", "Name", "Util", "Mem BW", "Memory", "Power", "Temp", "SM clock", "Throttle")
+
+
+def print_table(view: RunView) -> None:
+    """Print the machine as it stands; names go out as text, never as markup."""
+    width = None if sys.stdout.isatty() else 200
+    console = Console(soft_wrap=True, highlight=False)
+    sample = view.last_sample
+    if sample is not None:
+        host = sample.host
+        cpu = words.NOT_AVAILABLE if host.cpu_percent is None else f"{host.cpu_percent:.0f} %"
+        used, total = words.size(host.memory_used_bytes), words.size(host.memory_total_bytes)
+        console.print(Text(f"Host  CPU {cpu}  memory {used} of {total}"))
+    if sample is None or sample.cards_reason is not None:
+        reason = "the sampler gave no sample" if sample is None else sample.cards_reason
+        console.print(Text(f"GPU   {reason}"))
+    cards = [card.last for _, card in sorted(view.cards.items()) if card.last is not None]
+    if not cards:
+        return
+    table = Table(*_COLUMNS, box=None, pad_edge=False)
+    for card in cards:
+        table.add_row(*map(Text, _row(card)))
+    Console(highlight=False, width=width).print(table)
+    for card in cards:
+        console.print(*_details(card), sep="\n")
+
+
+def _row(card: CardSample) -> tuple[str, ...]:
+    memory = words.pair("memory_used", "memory_total", card)
+    return (
+        str(card.index),
+        card.name if card.state == "ok" else f"{card.name} {card.state.upper()}",
+        words.amount("utilization", card),
+        words.amount("memory_utilization", card),
+        f"{memory} unified" if card.unified else memory,
+        words.pair("power", "power_limit", card),
+        words.amount("temperature", card),
+        words.pair("sm_clock", "sm_clock_max", card),
+        words.throttle_words(card),
+    )
+
+
+def _details(card: CardSample) -> Iterable[Text]:
+    yield Text(f"GPU {card.index}")
+    shown = ("memory_clock", "energy", "energy_estimated", "fan", "ecc_errors", "pcie_tx")
+    values = ", ".join(
+        f"{name} {words.amount(name, card)}"
+        for name in (*shown, "pcie_rx", *METRIC_IDS)
+        if name in card.metrics and card.metrics[name].value is not None
+    )
+    yield Text(f"  {values}")
+    for instance in card.mig:
+        used = words.size(instance.memory_used_bytes)
+        yield Text(f"  MIG {instance.name} {instance.uuid}: {used} used")
+    for process in card.processes or ():
+        yield Text(f"  {_process(process)}")
+    for reason, names in words.reasons(card).items():
+        yield Text(f"  n/a {', '.join(names)}: {reason}")
+
+
+def _process(process: CardProcess) -> str:
+    share = "" if process.sm_percent is None else f", SM {process.sm_percent:.0f} %"
+    return f"{describe(process)}: {words.size(process.memory_bytes)}{share}"

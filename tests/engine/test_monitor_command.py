@@ -1,0 +1,46 @@
+"""`llmprof monitor` without a screen, over the small C library with two cards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engine.nvml_library import build, environment
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+def monitor(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "llmprof", "monitor", *options],
+        env=environment(folder, "ok"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("form", [("--once",), ("--json",), ("--json", "--follow")])
+@pytest.mark.parametrize("asked", ["0,5", "GPU-99", "MIG-1a2b", "1,1,7"])
+def test_a_card_that_is_not_there_is_refused(
+    library: Path, form: tuple[str, ...], asked: str
+) -> None:
+    done = monitor(library, *form, "--gpus", asked)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert asked.rsplit(",", maxsplit=1)[-1] in done.stderr
+    assert "there are 0" in done.stderr
+
+
+def test_only_the_cards_asked_for_are_shown(library: Path) -> None:
+    done = monitor(library, "--json", "--gpus", "1")
+    assert done.returncode == 0
+    assert [card["index"] for card in json.loads(done.stdout)["cards"]] == [1]
