@@ -30,19 +30,19 @@ def gib(size: int | None) -> Figure:
 
 
 def prediction_table(rows: list[PredictedRow]) -> Table:
-    """One row a case and card: parts at the peak, the peak, the band and the verdict."""
+    """One row a case and card: the verdict, the peak, the band and the parts at the peak."""
+    on_cards = any(row.room for row in rows)
     used = [name for name in CATEGORIES if any(name in row.prediction.breakdown for row in rows)]
     columns = (
         Column("Configuration", numeric=False),
-        *(Column(name.capitalize(), "GiB") for name in used),
+        *((Column("Card", numeric=False), Column("Verdict", numeric=False)) if on_cards else ()),
         Column("Peak", "GiB"),
         Column("Peak phase", numeric=False),
         Column("Allocated from", "GiB"),
         Column("Allocated to", "GiB"),
-        Column("Card", numeric=False),
-        Column("Verdict", numeric=False),
+        *(Column(name.capitalize(), "GiB") for name in used),
     )
-    cells = tuple(_row(row, used) for row in rows)
+    cells = tuple(_row(row, used, on_cards) for row in rows)
     notes = ["Parts are requested bytes at the peak and sum to it; CUDA's context comes on top."]
     if any(row.prediction.upper_bound for row in rows):
         notes.append("Compiled models are predicted as eager ones, which is an upper bound.")
@@ -55,18 +55,17 @@ def prediction_table(rows: list[PredictedRow]) -> Table:
     return Table("prediction", "Predicted memory", columns, cells, tuple(dict.fromkeys(notes)))
 
 
-def _row(row: PredictedRow, used: list[str]) -> tuple[Cell, ...]:
+def _row(row: PredictedRow, used: list[str], on_cards: bool) -> tuple[Cell, ...]:
     prediction = row.prediction
-    parts = [_part(prediction.breakdown.get(name, 0)) for name in used]
+    card = "" if row.room is None else row.room.name
     return (
         row.case.label,
-        *parts,
+        *((card, row.verdict or "no card") if on_cards else ()),
         gib(prediction.requested_bytes),
         prediction.peak_phase,
         gib(prediction.allocated_low),
         gib(prediction.allocated_high),
-        "" if row.room is None else row.room.name,
-        row.verdict or "no card",
+        *(_part(prediction.breakdown.get(name, 0)) for name in used),
     )
 
 
