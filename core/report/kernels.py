@@ -92,6 +92,7 @@ def class_table(state: CaseState, table: ev.KernelTable, plain_ms: float | None 
         shares_note(table, wholes),
         walls,
         *table.notes,
+        *(f"Missing: {line}." for line in table.missing),
         *(trace if table.trace else ()),
     )
     title = f"Time by class, one profiled step (mean of {table.steps}): {state.case.label}"

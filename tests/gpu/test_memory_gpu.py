@@ -63,7 +63,7 @@ class Caught(Job):
 def recorded(case: Case, folder: Path) -> ev.MemoryTimeline:
     job = Caught(case, folder)
     memory.run(job)
-    (found,) = [event for event in job.events if isinstance(event, ev.MemoryTimeline)]
+    *_, found = [event for event in job.events if isinstance(event, ev.MemoryTimeline)]
     assert msgspec.json.decode(msgspec.json.encode(found), type=ev.MemoryTimeline) == found
     return found
 
@@ -80,6 +80,7 @@ def test_timeline_reaches_the_allocators_own_peak_to_the_byte(
     assert sum(found.at_peak.values()) == found.peak_bytes
     assert found.before["parameters"] == 4 * SHAPE.parameters
     assert found.before["optimizer state"] == 8 * SHAPE.parameters
+    assert found.artifact is not None
     points = load(tmp_path / "artifacts" / found.artifact)
     assert max(sum(level) for level in zip(*points.levels, strict=True)) == found.peak_bytes
     after = {p.phase: p.after_bytes for p in found.phases if p.step == 1}

@@ -14,6 +14,7 @@ from textual.widgets import Input
 from llmprof.core import events as ev
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
+from llmprof.core.kernels.strip import save_strip
 from llmprof.core.kernels.tables import class_ids
 from llmprof.core.runs import Run, RunStore
 from llmprof.core.spec import Experiment, Variant
@@ -67,7 +68,8 @@ def profiled_run(
     activities = activities or recorded()
     classes = class_ids(activities)
     table = kernel_table(activities, classes, index=1, case=TINY)
-    facts = timeline_facts(activities, classes, index=1, folder=run.artifacts)
+    saved = save_strip(activities, classes, run.artifacts, "timeline-1.npz")
+    facts = timeline_facts(activities, classes, index=1, strip=saved)
     if name is not None:
         first = msgspec.structs.replace(table.rows[0], name=name, full_name=name, module=name)
         table = msgspec.structs.replace(table, rows=(first, *table.rows[1:]))

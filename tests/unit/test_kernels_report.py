@@ -14,6 +14,7 @@ from llmprof.core.experiments import build_experiment
 from llmprof.core.journal import replay
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
 from llmprof.core.kernels.rows import Launches
+from llmprof.core.kernels.strip import save_strip
 from llmprof.core.kernels.tables import class_ids, with_sources
 from llmprof.core.profiled import twin
 from llmprof.core.report import export, render
@@ -41,9 +42,10 @@ def profile_events(folder: Path, index: int) -> list[ev.Event]:
     classes = class_ids(activities)
     lens = attention_lens(activities, index=index, case=TINY, layer=2)
     assert lens is not None
+    strip = save_strip(activities, classes, folder, f"timeline-{index}.npz")
     return [
         kernel_table(activities, classes, index=index, case=TINY),
-        timeline_facts(activities, classes, index=index, folder=folder),
+        timeline_facts(activities, classes, index=index, strip=strip),
         lens,
     ]
 
@@ -240,7 +242,7 @@ def test_overlapping_streams_are_told_from_busy_time(tmp_path: Path) -> None:
     classes = class_ids(activities)
     events[-1:-1] = [
         kernel_table(activities, classes, index=1, case=TINY),
-        timeline_facts(activities, classes, index=1, folder=tmp_path),
+        timeline_facts(activities, classes, index=1, strip=None),
     ]
     again = replay(write(tmp_path / "journal.jsonl", events))
     state = again.cases[1]

@@ -252,7 +252,7 @@ def test_phases_of_one_step_are_told_apart() -> None:
 
 def test_every_rule_is_explained() -> None:
     rules = set(EXPLAINED)
-    assert len(RULES) == 13
+    assert len(RULES) == 14
     assert {"flops", "mfu", "bytes", "cliff", "scaling", "elsewhere", "device", "drift"} <= rules
     assert all(text.endswith(".") for text in EXPLAINED.values())
 

@@ -147,9 +147,11 @@ class MemoryView(CaseView):
 
     def _fetch(self, event: MemoryTimeline) -> None:
         run = self.llmprof.session.run
-        wanted = (run.path, event.artifact, event.t) if run is not None else None
-        if wanted != self._wanted:
-            self._wanted, self._track, self._problem = wanted, None, "reading"
+        wanted, problem = None, next(iter(event.missing), "")
+        if run is not None and event.artifact is not None:
+            wanted, problem = (run.path, event.artifact, event.t), "reading"
+        if wanted != self._wanted or wanted is None:
+            self._wanted, self._track, self._problem = wanted, None, problem
             if wanted is not None:
                 self.run_worker(
                     partial(self._load, wanted), thread=True, group="track", exit_on_error=False
