@@ -17,7 +17,7 @@ from llmprof.core.results import CaseState, RunView
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.format import milliseconds
 from llmprof.tui.screens.cases import CaseView
-from llmprof.tui.widgets.field import FormInput
+from llmprof.tui.widgets.filter import FilterInput
 from llmprof.tui.widgets.kernel_panels import ClassBars, KernelDetail, KernelStatus, PhaseTabs
 from llmprof.tui.widgets.kernel_rows import ALL, columns, kernel_rows, phase_names, profiled
 from llmprof.tui.widgets.table import Table
@@ -48,8 +48,6 @@ class KernelsView(CaseView):
         &.-narrow.-classes #kernels-table { display: none; }
         &.-short #kernel-detail { height: 3; }
         &.-short #timeline-strip { height: 4; }
-        #kernel-filter { display: none; background: $panel; }
-        &.-filter #kernel-filter { display: block; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -96,9 +94,7 @@ class KernelsView(CaseView):
                 yield ClassBars()
             yield KernelDetail()
             yield TimelineStrip()
-            field = FormInput(placeholder="filter", compact=True, max_length=60, id="kernel-filter")
-            field.cursor_blink = False
-            yield field
+            yield FilterInput(id="kernel-filter")
 
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
@@ -137,7 +133,7 @@ class KernelsView(CaseView):
         return f"of one profiled step of {profiled} ms; plain {plain} ms"
 
     def _show_detail(self) -> None:
-        state, key = self.state, self.query_one(Table).cursor
+        state, key = self.state, self.query_one(Table).current
         table = state.kernels if state else None
         rows = table.rows if table else ()
         row = rows[int(key)] if key is not None and int(key) < len(rows) else None

@@ -181,7 +181,7 @@ class MemoryView(CaseView):
         self.query_one(MemoryChart).show(self._track, note)
 
     def _show_detail(self) -> None:
-        event, key = self.event, self.query_one(Table).cursor
+        event, key = self.event, self.query_one(Table).current
         live = event.largest if event is not None else ()
         found = live[int(key)] if key is not None and int(key) < len(live) else None
         self.query_one(AllocationDetail).show(found)

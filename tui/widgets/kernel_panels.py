@@ -22,7 +22,7 @@ _VERDICT_ROLES = {"GPU-bound": "good", "partly launch-bound": "warn", "launch-bo
 
 
 class KernelStatus(Canvas):
-    """The case in sight, what bounds it, and how much of it is accounted for."""
+    """The case in sight, what bounds it, how much of it is accounted for, and what is missing."""
 
     DEFAULT_CSS = """
     KernelStatus { height: 1; }
@@ -35,10 +35,15 @@ class KernelStatus(Canvas):
     def show(self, state: CaseState | None) -> None:
         """Take a case."""
         self._state = state
+        self.styles.height = 1 + len(self._missing())
         self.repaint()
 
+    def _missing(self) -> list[Row]:
+        table = self._state.kernels if self._state else None
+        return [[(clean(line, 200), "warn")] for line in (table.missing if table else ())[:2]]
+
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        """One line: the first fact stays, the others are left off from the right."""
+        """A line in which the first fact stays and others are left off from the right; warnings."""
         if self._state is None or self._state.kernels is None:
             return [[]]
         first, *others = self._facts(self._state, self._state.kernels)
@@ -51,7 +56,7 @@ class KernelStatus(Canvas):
             if row_length(row) + 2 + row_length(part) > width:
                 break
             row += [("  ", ""), *part]
-        return [row]
+        return [row, *self._missing()]
 
     def _facts(self, state: CaseState, table: ev.KernelTable) -> list[Row]:
         share = table.coverage.to_module
