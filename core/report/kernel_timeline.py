@@ -9,8 +9,9 @@ from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import CaseState, RunView
 
 WALLS = (
-    "Plain wall is the mean of the timing of the same case, which ran without a profiler;"
-    " every share is of the profiled step."
+    "Plain wall is the mean of the timing of the same case, which ran without a profiler, by the"
+    " host's clock; profiled times are the profiler's own timestamps, which differ a little from"
+    " the host's. Every share is of the profiled step."
 )
 GPU_SHARES = (
     "GPU time is the sum over kernels and copies, GPU-busy the time in which at least one ran."

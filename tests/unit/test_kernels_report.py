@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,7 @@ from llmprof.core.report.attention_lens import lens_tables
 from llmprof.core.report.gemms import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table, uneven
 from llmprof.core.report.kernels import kernel_tables, top_kernels
+from llmprof.core.report.markdown import facts
 from llmprof.core.report.overhead import overhead_table
 from llmprof.core.report.registry import BUILDERS
 from llmprof.core.report.steadiness import steadiness
@@ -179,6 +181,10 @@ def test_overhead_is_per_phase(view: RunView) -> None:
     assert column(table, "Phase") == [*PHASES, "wall"]
     assert number(column(table, "Overhead")[0]) == pytest.approx(100)
     assert column(table, "Verdict")[0] == "slower"
+    timeline = timeline_table(view)
+    assert timeline is not None
+    for notes in (table.notes, timeline.notes):  # the same step's wall by two clocks
+        assert any("host's clock" in note and "own timestamps" in note for note in notes)
     assert 0 < number(column(table, "95 % interval")[0]) < 100
 
 
@@ -369,3 +375,10 @@ def test_a_run_without_profiles_has_no_second_csv(tmp_path: Path) -> None:
     assert export(timed, tmp_path / "r.csv") == (tmp_path / "r.csv",)
     assert export(timed, tmp_path / "r.md") == (tmp_path / "r.md",)
     assert {path.name for path in tmp_path.iterdir()} == {"journal.jsonl", "r.csv", "r.md"}
+
+
+def test_the_header_says_which_steps_are_the_profiles(view: RunView) -> None:
+    text = dict(facts(view))["Steps"]
+    assert text == ("plain timing: 5 warm-up, 10 measured; kernel profile: 5 warm-up, 2 profiled")
+    alone = replace(view, cases=view.cases[:1])
+    assert dict(facts(alone))["Steps"] == "5 warm-up, 10 measured"
