@@ -212,6 +212,33 @@ async def test_the_csv_is_written_with_the_kernel_tables_beside_it(tmp_path: Pat
     assert "Top kernels of one profiled step" in beside
 
 
+async def test_a_file_beside_the_csv_is_asked_about_like_the_csv(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    target, beside = tmp_path / "out.csv", tmp_path / "out-kernels.csv"
+    beside.write_text("mine", "utf-8")
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        await pilot.press("e")
+        dialog = app.screen
+        assert isinstance(dialog, ExportDialog)
+        await settle(pilot, lambda: bool(dialog.text))
+        await pilot.press("shift+tab", "right", "space")
+        await settle(pilot, lambda: dialog.format == "csv" and bool(dialog.text))
+        dialog.query_one("#path", Input).value = str(target)
+        await pilot.press("ctrl+s")
+        await settle(pilot, lambda: contains(app, "out-kernels.csv exists; once more overwrites"))
+        assert beside.read_text("utf-8") == "mine"
+        assert not target.exists()  # neither is written before the answer
+        target.write_text("mine too", "utf-8")
+        await pilot.press("ctrl+s")  # it is another question now
+        await settle(pilot, lambda: contains(app, "exist; once more overwrites them"))
+        assert target.read_text("utf-8") == "mine too"
+        await pilot.press("ctrl+s")
+        await settle(pilot, lambda: app.screen is not dialog)
+    assert target.read_text("utf-8").startswith("case,")
+    assert beside.read_text("utf-8").startswith("table,")
+
+
 async def test_any_column_sorts(tmp_path: Path) -> None:
     app = opened(tmp_path, profiled_run(tmp_path))
     async with app.run_test(size=(200, 50)) as pilot:
