@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 EMPTY = "no kernel profile in this run: run the experiment `kernels` to make one"
 WITHOUT = "what the device did and when the CPU launched it, over one step"
+EARLIER = "recorded earlier:"
 Wanted = tuple[Path, StripInfo]
 
 
@@ -78,7 +79,6 @@ class KernelsView(CaseView):
     def __init__(self) -> None:
         super().__init__()
         self.phase = ALL
-        self._view = RunView()
         self._shown: tuple[CaseState | None, str] | None = None
         self._wanted: Wanted | None = None
         self._strip: Strip | None = None
@@ -96,10 +96,13 @@ class KernelsView(CaseView):
             yield TimelineStrip()
             yield FilterInput(id="kernel-filter")
 
+    def cases_of(self, view: RunView) -> list[CaseState]:
+        """Those that were profiled."""
+        return profiled(view)
+
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
-        self._view = snapshot.view
-        if self.gather(profiled(snapshot.view)):
+        if self.gather(snapshot.view):
             self.phase = ALL
         if (self.state, self.phase) != self._shown:
             self.show_case()
@@ -111,7 +114,7 @@ class KernelsView(CaseView):
         if table is not None and self.phase not in phase_names(table):
             self.phase = ALL
         self._shown = (state, self.phase)
-        self.query_one(KernelStatus).show(state)
+        self.query_one(KernelStatus).show(state, EARLIER if self.is_sample else "")
         self.query_one(PhaseTabs).show(state, self.phase)
         self.query_one(ClassBars).show(state, self.phase)
         listing = self.query_one(Table)
@@ -129,7 +132,7 @@ class KernelsView(CaseView):
         """What the table is of: the wall time of the step with and without the profiler."""
         parts = state.timeline.parts if state.timeline is not None else ()
         profiled = milliseconds(parts[0].wall_ms if parts else None)
-        plain = milliseconds(mean_wall(twin(self._view, state)))
+        plain = milliseconds(mean_wall(twin(self.run_view, state)))
         return f"of one profiled step of {profiled} ms; plain {plain} ms"
 
     def _show_detail(self) -> None:
@@ -141,7 +144,7 @@ class KernelsView(CaseView):
         self.query_one(KernelDetail).show(row, on_card=on_card)
 
     def _show_strip(self, state: CaseState | None) -> None:
-        run = self.llmprof.session.run
+        run = self.run
         info = state.timeline.strip if state and state.timeline else None
         wanted = (run.artifacts, info) if run is not None and info is not None else None
         if wanted != self._wanted:
@@ -177,7 +180,7 @@ class KernelsView(CaseView):
             return self.has_class("-narrow") and bool(self._cases)
         if action == "case":
             return len(self._cases) > 1
-        return self.llmprof.session.run is not None if action == "export" else True
+        return self.run is not None if action == "export" else True
 
     def on_table_moved(self, message: Table.Moved) -> None:
         """Show the kernel under the cursor in full."""

@@ -31,10 +31,11 @@ class KernelStatus(Canvas):
     def __init__(self) -> None:
         super().__init__(id="kernel-status")
         self._state: CaseState | None = None
+        self._mark = ""
 
-    def show(self, state: CaseState | None) -> None:
-        """Take a case."""
-        self._state = state
+    def show(self, state: CaseState | None, mark: str = "") -> None:
+        """Take a case, and what is to be known of it before anything else."""
+        self._state, self._mark = state, mark
         self.styles.height = 1 + len(self._missing())
         self.repaint()
 
@@ -48,10 +49,11 @@ class KernelStatus(Canvas):
             return [[]]
         first, *others = self._facts(self._state, self._state.kernels)
         label = self.look.text(clean(self._state.case.label, 120).removeprefix("kernels · "))
-        room = max(8, width - row_length(first) - 2)
+        mark: Row = [(f"{self._mark} ", "muted")] if self._mark else []
+        room = max(8, width - row_length(first) - row_length(mark) - 2)
         if len(label) > room:
             label = label[: room - len(self.look.ellipsis)] + self.look.ellipsis
-        row: Row = [(label, "title"), ("  ", ""), *first]
+        row: Row = [*mark, (label, "title"), ("  ", ""), *first]
         for part in others:
             if row_length(row) + 2 + row_length(part) > width:
                 break
