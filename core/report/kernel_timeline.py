@@ -104,13 +104,20 @@ def _launch_cells(state: CaseState, part: PhaseTimeline) -> tuple[Cell, ...]:
         part.phase,
         part.idle_ms,
         part.waiting_ms,
-        Figure(part.gaps, 1.0),
+        _count(part.gaps),
         part.gap_median_us,
         part.gap_max_us,
-        Figure(part.launches, 1.0),
+        _count(part.launches),
         part.launch_median_us,
         part.launch_gap_median_us,
     )
+
+
+def _count(mean: float | None) -> Cell:
+    """A mean count of one step: whole unless the steps differed."""
+    if mean is not None and mean.is_integer():
+        return int(mean)
+    return Figure(mean, 0.1)
 
 
 def _notes(state: CaseState, plain: CaseState | None) -> list[str]:

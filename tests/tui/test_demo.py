@@ -19,6 +19,7 @@ from llmprof.core.pack import open_view, pack
 from llmprof.core.runs import Run, RunStore
 from llmprof.tui.starter import ReplayStarter
 from llmprof.tui.views import VIEWS
+from llmprof.tui.widgets.kernel_rows import ALL, kernel_rows
 from llmprof.tui.widgets.table import Table
 from tests.tui import journals
 from tests.tui.apps import make_app
@@ -168,6 +169,15 @@ async def test_the_demos_kernels_view_is_filled(tmp_path: Path, size: tuple[int,
         await settle(pilot, lambda: contains(app, "no recorded memory"))
 
 
+@pytest.mark.parametrize("width", [38, 46, 60])
+def test_no_two_rows_of_a_phase_look_alike(width: int) -> None:
+    (recording,) = [path for path in SHIPPED if path.name == "demo-kernels.llmprof"]
+    for state in open_view(recording).cases:
+        names = [row.cells[0].shown(width) + row.cells[2].text for row in kernel_rows(state, ALL)]
+        assert len(set(names)) == len(names)
+        assert bool(names) == (state.case.probe == "kernels")
+
+
 async def test_a_sample_makes_way_for_what_the_watched_run_has(tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     own = profiled_run(tmp_path)
@@ -205,6 +215,18 @@ def test_demo_plays_and_ends_without_a_trace(tmp_path: Path, packed: Path) -> No
         terminal.send("q")
         assert terminal.end() == 0
         assert terminal.restored
+    assert not list(tmp_path.glob("llmprof-demo-*"))
+
+
+def test_the_demo_that_comes_with_the_program_has_kernels(tmp_path: Path) -> None:
+    env = environment(tmp_path, TMPDIR=str(tmp_path))
+    with Terminal(tmp_path, "demo", "--speed", "0.1", env=env, size=(120, 30)) as terminal:
+        terminal.wait("live")
+        terminal.send("3")
+        terminal.wait("recorded earlier: large")
+        terminal.wait("launches")
+        terminal.send("q")
+        assert terminal.end() == 0
     assert not list(tmp_path.glob("llmprof-demo-*"))
 
 

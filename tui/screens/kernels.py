@@ -114,7 +114,11 @@ class KernelsView(CaseView):
         if table is not None and self.phase not in phase_names(table):
             self.phase = ALL
         self._shown = (state, self.phase)
-        self.query_one(KernelStatus).show(state, EARLIER if self.is_sample else "")
+        self.query_one(KernelStatus).show(
+            state,
+            mean_wall(twin(self.run_view, state)) if state else None,
+            EARLIER if self.is_sample else "",
+        )
         self.query_one(PhaseTabs).show(state, self.phase)
         self.query_one(ClassBars).show(state, self.phase)
         listing = self.query_one(Table)
@@ -155,7 +159,8 @@ class KernelsView(CaseView):
                 )
         note = self._problem or ("reading" if wanted else WITHOUT)
         if self._strip is not None and info is not None:
-            note = f"step {info.step + 1}"
+            several = state is not None and state.kernels is not None and state.kernels.steps > 1
+            note = f"step {info.step + 1}{', the median' if several else ''}"
         self.query_one(TimelineStrip).show(self._strip, info.wall_ms if info else 0.0, note)
 
     def _load(self, wanted: Wanted) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from textual import events
@@ -31,11 +30,12 @@ class KernelStatus(Canvas):
     def __init__(self) -> None:
         super().__init__(id="kernel-status")
         self._state: CaseState | None = None
+        self._plain: float | None = None
         self._mark = ""
 
-    def show(self, state: CaseState | None, mark: str = "") -> None:
-        """Take a case, and what is to be known of it before anything else."""
-        self._state, self._mark = state, mark
+    def show(self, state: CaseState | None, plain: float | None = None, mark: str = "") -> None:
+        """Take a case, the wall time of its plain step (milliseconds), and a word before it."""
+        self._state, self._plain, self._mark = state, plain, mark
         self.styles.height = 1 + len(self._missing())
         self.repaint()
 
@@ -72,8 +72,15 @@ class KernelStatus(Canvas):
         return [
             [(f"{verdict} by profiled wall", _VERDICT_ROLES.get(verdict, "muted"))],
             [(f"GPU busy {percent(busy, 0)} of it", "muted")],
+            *self._of_plain(step.busy_ms),
             known,
         ]
+
+    def _of_plain(self, busy_ms: float) -> list[Row]:
+        """The share of the plain step, which has no profiler in it; nothing of a shorter one."""
+        if not self._plain or busy_ms > self._plain:
+            return []
+        return [[(f"{percent(100 * busy_ms / self._plain, 0)} of plain", "muted")]]
 
 
 class PhaseTabs(Canvas):
@@ -212,5 +219,6 @@ class KernelDetail(Canvas):
             if row_length([*line, *part]) <= width + 2:
                 line += part
         rows.append(line)
-        lines = textwrap.wrap(clean(row.full_name, 4_000), max(10, width))
+        name, room = clean(row.full_name, 4_000), max(10, width)
+        lines = [name[at : at + room] for at in range(0, len(name), room)]  # few blanks to wrap at
         return [*rows, *([(text, "text")] for text in lines)]
