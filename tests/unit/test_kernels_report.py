@@ -382,3 +382,45 @@ def test_the_header_says_which_steps_are_the_profiles(view: RunView) -> None:
     assert text == ("plain timing: 5 warm-up, 10 measured; kernel profile: 5 warm-up, 2 profiled")
     alone = replace(view, cases=view.cases[:1])
     assert dict(facts(alone))["Steps"] == "5 warm-up, 10 measured"
+
+
+def test_columns_are_explained_once_a_case_and_nothing_that_did_not_run_is_unknown(
+    view: RunView,
+) -> None:
+    tables = kernel_tables(view)
+    tops = [table for table in tables if table.title.startswith("Top kernels")]
+    assert len(tops) > 2
+    assert [any("Std over calls:" in note for note in table.notes) for table in tops] == [
+        True,
+        *[False] * (len(tops) - 1),
+    ]
+    classes = next(table for table in tables if table.title.startswith("Time by class"))
+    optimizer = dict(zip(column(classes, "Class"), column(classes, "forward"), strict=True))
+    assert number(optimizer["optimizer"]) == 0
+
+
+def test_counts_of_one_step_are_whole_unless_the_steps_differed(view: RunView) -> None:
+    table = launch_table(view)
+    assert table is not None
+    for heading in ("Gaps", "Launches"):
+        for cell in column(table, heading):
+            whole = isinstance(cell, int)
+            assert whole or not number(cell).is_integer()
+
+
+def test_what_is_missing_stands_below_the_tables_and_among_the_checks(view: RunView) -> None:
+    lines = ("no source lines: CUPTI is taken", "no Chrome trace: No space left on device (ENOSPC)")
+    state = view.cases[1]
+    assert state.kernels is not None
+    table = msgspec.structs.replace(state.kernels, missing=lines)
+    lacking = replace(view, cases=(view.cases[0], replace(state, kernels=table)))
+    text = render(lacking, "md")
+    for line in lines:
+        assert f"Missing: {line}." in text
+    assert "; ".join(lines) in text  # the check, one row a case
+    assert "incomplete" not in render(view, "md")
+    document = json.loads(render(lacking, "json"))
+    assert document["cases"][1]["kernels"]["missing"] == list(lines)
+    said = {verdict["rule"] for verdict in document["cases"][1]["verdicts"]}
+    assert "incomplete" in said
+    assert "incomplete" not in {v["rule"] for v in document["cases"][0]["verdicts"]}
