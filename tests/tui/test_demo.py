@@ -140,7 +140,7 @@ def test_recordings_that_come_with_the_program_are_small_whole_and_nameless() ->
 
 
 def test_every_sample_is_named_after_a_view(tmp_path: Path) -> None:
-    samples = demo._samples(RunStore(tmp_path))
+    samples = demo.samples_in(RunStore(tmp_path))
     assert "kernels" in samples
     assert set(samples) <= {view.VIEW for view in VIEWS}
 
@@ -149,7 +149,7 @@ def test_every_sample_is_named_after_a_view(tmp_path: Path) -> None:
 async def test_the_demos_kernels_view_is_filled(tmp_path: Path, size: tuple[int, int]) -> None:
     store = RunStore(tmp_path)
     live = journals.finished(store, ("tiny",))
-    samples = demo._samples(store)
+    samples = demo.samples_in(store)
     app, _ = make_app(tmp_path, watch=live, samples=samples, demo=True)
     async with app.run_test(size=size) as pilot:
         await settle(pilot, lambda: contains(app, "finished"))
@@ -181,7 +181,7 @@ def test_no_two_rows_of_a_phase_look_alike(width: int) -> None:
 async def test_a_sample_makes_way_for_what_the_watched_run_has(tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     own = profiled_run(tmp_path)
-    app, _ = make_app(tmp_path, watch=None, samples=demo._samples(store), view="kernels")
+    app, _ = make_app(tmp_path, watch=None, samples=demo.samples_in(store), view="kernels")
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "recorded earlier: large"))
         app.watch_run(own)

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     with tempfile.TemporaryDirectory(prefix="llmprof-demo-") as folder:
         store = RunStore(Path(folder))
-        samples = {} if args.recording else _samples(store)
+        samples = {} if args.recording else samples_in(store)
         starter = ReplayStarter(recording, args.speed)
         the_run = store.create("demo")
         try:
@@ -69,7 +69,7 @@ def factor(text: str) -> float:
     return value
 
 
-def _samples(store: RunStore) -> dict[str, Run]:
+def samples_in(store: RunStore) -> dict[str, Run]:
     """The runs that come with the program for views of which the replayed run has nothing."""
     found = {}
     for each in sorted(resources.files("llmprof.tui").iterdir(), key=lambda file: file.name):
