@@ -110,6 +110,17 @@ def test_saved_bytes_are_the_activations_that_the_closed_form_counts(tmp_path: P
     assert saved - tokens + logits == pytest.approx(predicted, rel=0.01)
 
 
+def test_a_snapshot_that_cannot_be_written_is_all_that_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "artifacts" / "snapshot-0.pickle").mkdir(parents=True)  # in the way
+    found = recorded(_case(trace=True), tmp_path)
+    assert found.snapshot is None
+    assert len(found.missing) == 1
+    assert found.missing[0].startswith("no snapshot: ")
+    assert found.peak_bytes == found.requested_peak_bytes
+    assert found.artifact is not None
+    assert (tmp_path / "artifacts" / found.artifact).exists()
+
+
 def test_snapshot_is_written_on_demand(tmp_path: Path) -> None:
     found = recorded(_case(trace=True), tmp_path)
     assert found.snapshot is not None
