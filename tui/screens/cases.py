@@ -28,7 +28,8 @@ class CaseView(View):
 
     def on_mount(self) -> None:
         """The table has the keys."""
-        self.query_one(Table).focus()
+        for table in self.query(Table)[:1]:  # none when the app ends while it starts
+            table.focus()
 
     @property
     def state(self) -> CaseState | None:
