@@ -22,6 +22,7 @@ MIN_SAMPLES = 10
 MIN_SECONDS = 0.5  # measured time in all
 MEASURE_BUDGET_S = 15.0
 NORMAL_95 = 1.96
+PATIENCE_S = 600.0  # longer measuring of one case is no advice
 
 NOT_STEADY = "not steady"  # how a reason begins that names an unmet condition
 NOT_MET = "target not met"
@@ -89,8 +90,19 @@ def steps_needed(samples: Sequence[float], target_percent: float) -> int | None:
     mean = math.fsum(samples) / n
     if mean <= 0:
         return None
-    relative = statistics.stdev(samples, mean) / mean
-    return max(2, math.ceil((NORMAL_95 * relative / (target_percent / 100)) ** 2))
+    return steps_for(100 * statistics.stdev(samples, mean) / mean, target_percent)
+
+
+def steps_for(cv_percent: float, target_percent: float) -> int:
+    """Samples of this scatter whose mean has a 95 % interval within ± the target.
+
+    The least n of 2 or more with t(n - 1) · CV / √n ≤ target: a few more than the normal
+    quantile would need.
+    """
+    n = max(2, math.ceil((NORMAL_95 * cv_percent / target_percent) ** 2))
+    while student_t(n - 1) * cv_percent > target_percent * math.sqrt(n):
+        n += 1
+    return n
 
 
 def short_of(samples: Sequence[float], target_percent: float) -> str | None:
@@ -129,7 +141,9 @@ def _outlook(samples: Sequence[float], target_percent: float) -> str:
     needed = steps_needed(samples, target_percent)
     if needed is None or needed <= len(samples):
         return ""
-    return f"; about {needed:,} steps would do"
+    if needed * statistics.fmean(samples) / 1e3 > PATIENCE_S:
+        return "; the steps scatter too much for any sensible number of them"
+    return f"; a fixed --measure-steps {needed} would do"
 
 
 def _mad(samples: Sequence[float]) -> float:

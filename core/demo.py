@@ -6,6 +6,7 @@ lock, stops on SIGTERM with a last event, and ends when its standard input close
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -19,6 +20,7 @@ import msgspec
 
 from llmprof.core import events as ev
 from llmprof.core.journal import JournalWriter
+from llmprof.core.pack import PackError, unpack
 from llmprof.core.runs import JOURNAL, Run
 
 LONGEST_S = 3.0  # a longer silence of the recording is cut to this
@@ -63,6 +65,9 @@ def replay_into(run: Run, recording: Path, speed: float, stop: int) -> None:
 
     `stop` is a file descriptor: as soon as it can be read, the run is stopped.
     """
+    if zipfile.is_zipfile(recording):
+        with contextlib.suppress(PackError, OSError):  # the figures do without
+            unpack(recording, run, journal=False)
     journal = JournalWriter(run.journal)
     shift = saved = 0
     start = time.monotonic_ns()

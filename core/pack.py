@@ -13,7 +13,9 @@ from llmprof.core.runs import JOURNAL, Run
 
 SUFFIX = ".llmprof"
 MAX_JOURNAL_BYTES = 2 << 30
+MAX_ARTIFACT_BYTES = 2 << 30  # of all artifacts
 CHUNK = 1 << 20
+DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error)
 
 
 class PackError(ValueError):
@@ -27,6 +29,40 @@ def pack(run: Run, target: Path) -> None:
         for path in sorted(run.artifacts.rglob("*")):
             if path.is_file():
                 archive.write(path, f"artifacts/{path.relative_to(run.artifacts)}")
+
+
+def unpack(path: Path, run: Run, *, journal: bool = True) -> None:
+    """Artifacts and journal of a packed run, into a run's folder; the artifacts alone if told so.
+
+    The file is not trusted: only plain files directly below artifacts/ are taken, of a size that
+    is looked at while they are read. Raises PackError, OSError.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if journal:
+                _copy(archive, JOURNAL, run.journal, MAX_JOURNAL_BYTES)
+            left = MAX_ARTIFACT_BYTES
+            for member in archive.namelist():
+                folder, _, name = member.rpartition("/")
+                if folder == "artifacts" and name not in ("", ".", ".."):
+                    run.artifacts.mkdir(exist_ok=True)
+                    left -= _copy(archive, member, run.artifacts / name, left)
+    except KeyError as error:
+        raise PackError(f"{path} is no packed run: it has no {JOURNAL}") from error
+    except DAMAGE as error:
+        raise PackError(f"{path} is damaged: {error}") from error
+
+
+def _copy(archive: zipfile.ZipFile, member: str, target: Path, limit: int) -> int:
+    """A member's bytes as a file; how many there were."""
+    taken = 0
+    with archive.open(member) as source, target.open("wb") as out:
+        while block := source.read(CHUNK):
+            taken += len(block)
+            if taken > limit:
+                raise PackError(f"{archive.filename}: {member} is over {limit:,} bytes")
+            out.write(block)
+    return taken
 
 
 def open_view(path: Path) -> RunView:
@@ -51,21 +87,14 @@ def _from_zip(path: Path) -> RunView:
     try:
         with (
             zipfile.ZipFile(path) as archive,
-            archive.open(JOURNAL) as source,
             tempfile.TemporaryDirectory(prefix="llmprof-") as folder,
         ):
             copy = Path(folder) / JOURNAL
-            taken = 0
-            with copy.open("wb") as out:
-                while block := source.read(CHUNK):
-                    taken += len(block)
-                    if taken > MAX_JOURNAL_BYTES:
-                        raise PackError(f"{path}: its journal is over 2 GiB")
-                    out.write(block)
+            _copy(archive, JOURNAL, copy, MAX_JOURNAL_BYTES)
             return replay(copy)
     except KeyError as error:
         raise PackError(f"{path} is no packed run: it has no {JOURNAL}") from error
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+    except DAMAGE as error:
         raise PackError(f"{path} is damaged: {error}") from error
 
 

@@ -41,6 +41,7 @@ RECORDED_STEPS = 2
 
 
 MOST = 10_000_000  # of any dimension or number of steps
+MOST_SEED = 2**63 - 1  # of torch.manual_seed
 
 
 class SpecError(ValueError):
@@ -149,8 +150,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             raise SpecError(f"--warmup-steps must be between 0 and {MOST:,}")
         if self.target_percent is not None and not 0.01 <= self.target_percent <= 100:
             raise SpecError("--target must be between 0.01 % and 100 %")
-        if not 0 <= self.seed < 2**63:
-            raise SpecError("--seed must be between 0 and 2**63 - 1")
+        if not 0 <= self.seed <= MOST_SEED:
+            raise SpecError(f"--seed must be between 0 and {MOST_SEED:,}")
 
     def configuration(self) -> Case:
         """What is run, whatever measures it: equal for all probes of the same steps.

@@ -1,4 +1,4 @@
-"""Makes the README's pictures from the demo's recording: `python docs/make_screens.py [RECORDING]`.
+"""Makes the README's pictures from the demo's runs: `python docs/make_screens.py [RECORDING]`.
 
 The recorded run is written into a store of its own, once up to the middle of a case and once
 whole, and the app is photographed over it. Writes docs/*.svg.
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from llmprof.cli.demo import samples_in
 from llmprof.core import events as ev
 from llmprof.core.demo import recorded
 from llmprof.core.journal import JournalWriter
@@ -71,9 +72,9 @@ async def main(recording: Path) -> None:
         held.enter_context(live.lock())
         models = load_models()
 
-        def setting(watch: Run | None, theme: str = "llmprof-dark") -> Setting:
+        def setting(watch: Run | None, theme: str = "llmprof-dark", view: str = "bench") -> Setting:
             starter = ReplayStarter(recording, 1.0)
-            return Setting(store, starter, models, watch=watch, theme=theme)
+            return Setting(store, starter, models, watch=watch, theme=theme, view=view)
 
         await photograph("screen-setup", setting(None), WIDE)
         await photograph("screen-live", setting(live), WIDE)
@@ -82,6 +83,8 @@ async def main(recording: Path) -> None:
         await photograph("screen-runs", setting(whole), WIDE, ["2"])
         await photograph("screen-export", setting(whole), WIDE, ["e"])
         await photograph("screen-quit", setting(live), NARROW, ["q"])
+        for view, run in samples_in(RunStore(Path(folder) / "samples")).items():
+            await photograph(f"screen-{view}", setting(run, view=view), WIDE)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -31,4 +32,5 @@ class Setting:
     watch: Run | None = None
     view: str = "bench"
     demo: bool = False  # a replay: it ends with the screen, without asking
+    samples: Mapping[str, Run] = field(default_factory=dict)  # what a demo's views show else
     monitoring: Monitoring | None = None  # None: every card, at the usual pace

@@ -11,7 +11,10 @@ from llmprof.core.kernels import rows as kernels
 
 
 class KernelTable(Event, frozen=True, kw_only=True):
-    """Where a profiled case's time went; times are sums over its profiled steps."""
+    """Where a profiled case's time went; times are sums over its profiled steps.
+
+    It is sent as soon as it is known, and once more for each part that is added to it.
+    """
 
     case: int
     source: kernels.ProfileSource  # "cuda": kernels and copies; "cpu": ops, by self time
@@ -25,6 +28,7 @@ class KernelTable(Event, frozen=True, kw_only=True):
     coverage: kernels.Coverage
     trace: str | None = None  # Chrome trace in the run's artifacts
     notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # what belongs to it or was asked for, and why it is not there
 
 
 class TimelineFacts(Event, frozen=True, kw_only=True):

@@ -90,7 +90,7 @@ class MemoryTimeline(Event, frozen=True, kw_only=True):
     """
 
     case: int
-    artifact: str  # memory-N.json.gz: core/memory/points.py reads it
+    artifact: str | None  # memory-N.json.gz: core/memory/points.py reads it
     source: Literal["cuda allocator", "cpu tensors"]
     steps: int
     entries: int
@@ -109,3 +109,4 @@ class MemoryTimeline(Event, frozen=True, kw_only=True):
     driver_before_bytes: int | None = None  # by NVML, before this process made its context
     card: CardSample | None = None  # the same moment as NVML sees it
     snapshot: str | None = None  # pickle for pytorch.org/memory_viz
+    missing: tuple[str, ...] = ()  # what belongs to it or was asked for, and why it is not there

@@ -1,8 +1,6 @@
-"""One profile summed up: events for the journal, a file for the timeline."""
+"""One profile summed up: events for the journal."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 
@@ -12,8 +10,7 @@ from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.columns import Bool, Int64
 from llmprof.core.kernels.gemm import gemm_counts
 from llmprof.core.kernels.lens import lens_rows
-from llmprof.core.kernels.rows import CLASSES, Coverage
-from llmprof.core.kernels.strip import save_strip
+from llmprof.core.kernels.rows import CLASSES, Coverage, StripInfo
 from llmprof.core.kernels.timeline import launch_counts, timeline, verdict
 from llmprof.core.spec import Case
 
@@ -58,42 +55,38 @@ def kernel_table(
     *,
     index: int,
     case: Case,
-    sources: tables.Sources | None = None,
-    trace: str | None = None,
     notes: tuple[str, ...] = (),
+    missing: tuple[str, ...] = (),
 ) -> ev.KernelTable:
     """Kernels, classes, ops, modules, GEMMs and coverage of a profile."""
     names, tree = activities.columns.names, activities.tree
-    rows = tables.kernel_rows(activities, classes)
-    if sources:
-        rows = tables.with_sources(rows, sources)
     return ev.KernelTable(
         case=index,
         source=activities.source,
         steps=activities.windows.steps,
-        rows=rows,
+        rows=tables.kernel_rows(activities, classes),
         classes=tables.share_rows(activities, classes, CLASSES),
         ops=tables.share_rows(activities, activities.op_name, names),
         modules=tables.share_rows(activities, activities.of_op(tree.place), tree.places),
         gemms=gemm_counts(activities, case),
         launches=launch_counts(activities) if activities.source == "cuda" else (),
         coverage=coverage(activities),
-        trace=trace,
         notes=notes,
+        missing=missing,
     )
 
 
 def timeline_facts(
-    activities: Activities, classes: Int64, *, index: int, folder: Path
+    activities: Activities, classes: Int64, *, index: int, strip: StripInfo | None
 ) -> ev.TimelineFacts:
-    """Timeline of the step and its phases; the strip goes to a file. Raises OSError."""
+    """Timeline of the step and its phases; the strip is where one step's lies."""
     parts = timeline(activities, classes)
     return ev.TimelineFacts(
         case=index,
         source=activities.source,
         parts=parts,
         verdict="n/a" if activities.source == "cpu" else verdict(parts[0]),
-        strip=save_strip(activities, classes, folder, f"timeline-{index}.npz"),
+        strip=strip,
     )
 
 

@@ -15,6 +15,7 @@ from llmprof.core.kernels.columns import Int32, Int64
 from llmprof.core.kernels.files import Limits, check_times, load_arrays, save_arrays
 from llmprof.core.kernels.nesting import union
 from llmprof.core.kernels.rows import CLASSES, StripInfo
+from llmprof.core.wholefile import whole
 
 LIMITS = Limits(rows=5_000_000, names=200_000)
 MOST_PHASES = 64
@@ -188,7 +189,8 @@ def save_strip(activities: Activities, classes: Int64, folder: Path, file: str) 
     if built is None:
         return None
     step, strip = built
-    strip.save(folder / file)
+    with whole(folder / file) as draft:
+        strip.save(draft)
     wall_ms = float(activities.windows.wall_ns[step]) * _MS
     return StripInfo(file=file, step=step, wall_ms=wall_ms, activities=len(strip))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llmprof.core.events import Environment
-from llmprof.core.lint import neighbours, observed, pace, physics, steady
+from llmprof.core.lint import missing, neighbours, observed, pace, physics, steady
 from llmprof.core.lint.verdict import Context, Level, Rule, Verdict
 from llmprof.core.results import CaseState, RunView
 
@@ -29,6 +29,7 @@ RULES: tuple[Rule, ...] = (
     steady.drifting,
     steady.unmet,
     pace.launch_bound,
+    missing.incomplete,
 )
 RUN_RULES: tuple[Callable[[RunView], list[tuple[int, Verdict]]], ...] = (
     neighbours.cliffs,
@@ -41,6 +42,7 @@ EXPLAINED: dict[str, str] = {
     **physics.EXPLAINED,
     **steady.EXPLAINED,
     **pace.EXPLAINED,
+    **missing.EXPLAINED,
     **neighbours.EXPLAINED,
 }
 

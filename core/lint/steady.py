@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 
-from llmprof.core.adaptive import NOT_MET, NOT_STEADY
+from llmprof.core.adaptive import NOT_MET, NOT_STEADY, PATIENCE_S, steps_for
 from llmprof.core.lint.verdict import Context, Verdict
 from llmprof.core.results import CaseState
-from llmprof.core.stats import stability
+from llmprof.core.spec import MOST_PROFILE_STEPS
+from llmprof.core.stats import Summary, stability
+from llmprof.core.text import duration
 
 UNSURE = 5.0  # percent: half-width of the 95 % interval beyond which digits are few
 DRIFT = 3.0  # percent between first and last third: smaller ones are told, but no warning
@@ -43,9 +44,32 @@ def few_samples(state: CaseState, context: Context) -> Verdict | None:
     half = 100 * total.ci95 / total.mean
     if half <= UNSURE:
         return None
-    needed = math.ceil(total.n * (half / UNSURE) ** 2)
-    text = f"±{half:.0f} % with {total.n} steps, about {needed} would give ±{UNSURE:g} %"
-    return Verdict("few-samples", "warning", text)
+    profiled = state.case.probe == "kernels"
+    noun = "profiled steps" if profiled else "steps"
+    advice = _more_steps(total, profiled=profiled)
+    return Verdict("few-samples", "warning", f"±{half:.0f} % with {total.n} {noun}; {advice}")
+
+
+def _more_steps(total: Summary, *, profiled: bool) -> str:
+    """What would make the mean's interval narrow enough, as an option that can be given."""
+    needed = steps_for(total.cv_percent or 0.0, UNSURE)
+    if needed <= total.n:
+        needed = total.n + 1
+    took_s = needed * total.mean / 1e3
+    goal = f"would give about ±{UNSURE:g} %"
+    if profiled and needed > MOST_PROFILE_STEPS:
+        return (
+            f"not even {MOST_PROFILE_STEPS}, the most there may be, {goal}: for the step's time"
+            " take the timing of the same case"
+        )
+    if profiled:
+        return f"--profile-steps {needed} {goal}"
+    if took_s > PATIENCE_S:
+        return (
+            f"it would take {duration(took_s)} of steps like these to reach ±{UNSURE:g} %: first"
+            " find what disturbs them (another process, a changing clock)"
+        )
+    return f"--measure-steps {needed:d} {goal}"
 
 
 def warming(state: CaseState, context: Context) -> Verdict | None:

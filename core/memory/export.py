@@ -19,7 +19,7 @@ def write_pictures(view: RunView, run: Path, report: Path) -> list[tuple[str, Pa
     written = []
     for state in view.cases:
         event = state.memory_timeline
-        if event is None:
+        if event is None or event.artifact is None:
             continue
         try:
             points = read_points(run, event.artifact)

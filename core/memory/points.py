@@ -10,6 +10,7 @@ import msgspec
 
 from llmprof.core.memory.timeline import OPEN, Timeline
 from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.wholefile import whole
 
 MAX_POINTS = 4000
 MAX_BYTES = 64 << 20
@@ -60,9 +61,9 @@ def _chosen(totals: list[int], limit: int, peak_at: int) -> list[int]:
 
 
 def save(points: Points, path: Path) -> None:
-    """Write points as compressed JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(msgspec.json.encode(points), 6))
+    """Write points as compressed JSON, whole or not at all. Raises OSError."""
+    with whole(path) as draft:
+        draft.write_bytes(gzip.compress(msgspec.json.encode(points), 6))
 
 
 def load(path: Path, limit: int = MAX_BYTES) -> Points:

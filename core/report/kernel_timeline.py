@@ -9,8 +9,9 @@ from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import CaseState, RunView
 
 WALLS = (
-    "Plain wall is the mean of the timing of the same case, which ran without a profiler;"
-    " every share is of the profiled step."
+    "Plain wall is the mean of the timing of the same case, which ran without a profiler, by the"
+    " host's clock; profiled times are the profiler's own timestamps, which differ a little from"
+    " the host's. Every share is of the profiled step."
 )
 GPU_SHARES = (
     "GPU time is the sum over kernels and copies, GPU-busy the time in which at least one ran."
@@ -103,13 +104,20 @@ def _launch_cells(state: CaseState, part: PhaseTimeline) -> tuple[Cell, ...]:
         part.phase,
         part.idle_ms,
         part.waiting_ms,
-        Figure(part.gaps, 1.0),
+        _count(part.gaps),
         part.gap_median_us,
         part.gap_max_us,
-        Figure(part.launches, 1.0),
+        _count(part.launches),
         part.launch_median_us,
         part.launch_gap_median_us,
     )
+
+
+def _count(mean: float | None) -> Cell:
+    """A mean count of one step: whole unless the steps differed."""
+    if mean is not None and mean.is_integer():
+        return int(mean)
+    return Figure(mean, 0.1)
 
 
 def _notes(state: CaseState, plain: CaseState | None) -> list[str]:

@@ -33,7 +33,10 @@ def kernel_tables(view: RunView) -> list[Table]:
     for state in view.cases:
         if state.kernels is not None:
             tables += [class_table(state, state.kernels, mean_wall(twin(view, state)))]
-            tables += [top_kernels(state, state.kernels, p) for p in phases(state.kernels)]
+            tables += [
+                top_kernels(state, state.kernels, phase, explained=not at)
+                for at, phase in enumerate(phases(state.kernels))
+            ]
             tables += [module_table(state, state.kernels)]
     return tables
 
@@ -44,9 +47,17 @@ def phases(table: ev.KernelTable) -> list[str]:
 
 
 def top_kernels(
-    state: CaseState, table: ev.KernelTable, phase: str, limit: int | None = TOP
+    state: CaseState,
+    table: ev.KernelTable,
+    phase: str,
+    limit: int | None = TOP,
+    *,
+    explained: bool = True,
 ) -> Table:
-    """M23, M25: the kernels of one phase, the longest first, the rest in one row."""
+    """M23, M25: the kernels of one phase, the longest first, the rest in one row.
+
+    explained: what the columns mean stands below; once is enough for the phases of a case.
+    """
     rows = [row for row in table.rows if row.phase == phase]
     shown, rest = (rows, []) if limit is None else (rows[:limit], rows[limit:])
     layout = Layout(table, Wholes.of(state, table), any(row.source for row in shown))
@@ -59,7 +70,7 @@ def top_kernels(
         f"Top {nouns} of one profiled step, {phase}: {state.case.label}",
         layout.columns(),
         tuple(cells),
-        layout.notes(),
+        layout.notes(explained=explained),
         folded=phase not in ("forward", "backward", "optimizer"),
     )
 
@@ -92,6 +103,7 @@ def class_table(state: CaseState, table: ev.KernelTable, plain_ms: float | None 
         shares_note(table, wholes),
         walls,
         *table.notes,
+        *(f"Missing: {line}." for line in table.missing),
         *(trace if table.trace else ()),
     )
     title = f"Time by class, one profiled step (mean of {table.steps}): {state.case.label}"
@@ -188,7 +200,7 @@ class Layout:
             *(("",) if self.sources else ()),
         )
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self, *, explained: bool) -> tuple[str, ...]:
         """What the columns mean."""
         origin = "Launched by and Module name the one pair" if self.on_card else "Module is the one"
         note = (
@@ -199,18 +211,18 @@ class Layout:
         )
         return (
             *(() if self.on_card else (CPU_NOTE,)),
-            note,
+            *((note,) if explained else ()),
             *((SOURCES_NOTE,) if self.sources else ()),
         )
 
 
 def _phase_cells(mine: Iterable[ShareRow], names: list[str], steps: int) -> tuple[Cell, ...]:
-    """Calls, the time in each phase, and the whole time, all of one step."""
+    """Calls, the time in each phase (0 where none of it ran), the whole time, all of one step."""
     by_phase = {row.phase: row for row in mine}
     calls = sum(row.calls for row in by_phase.values())
     total = sum(row.total_ms for row in by_phase.values())
-    times = [_per_step(by_phase[p].total_ms if p in by_phase else None, steps) for p in names]
-    return (calls_cell(calls, steps), *times, _per_step(total, steps))
+    times = [Figure(by_phase[p].total_ms / steps if p in by_phase else 0.0) for p in names]
+    return (calls_cell(calls, steps), *times, Figure(total / steps))
 
 
 def _walls_note(table: ev.KernelTable, wholes: Wholes, plain_ms: float | None) -> str:
@@ -232,10 +244,6 @@ def _coverage_notes(table: ev.KernelTable) -> list[str]:
         return [CPU_NOTE, *notes]
     lost = f"{c.launches_without_kernel:,} without a kernel"
     return [*notes, f"{c.launches:,} kernel launches, {lost}."]
-
-
-def _per_step(total: float | None, steps: int) -> Cell:
-    return Figure(None if total is None else total / steps)
 
 
 def _value(cell: Cell) -> float:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Cell, Prose, Table, format_cell
-from llmprof.core.results import RunView
+from llmprof.core.results import CaseState, RunView
+from llmprof.core.spec import Probe
 from llmprof.core.text import clean
 from llmprof.version import __version__
 
 # An underscore between letters or digits means nothing to Markdown and stays readable.
 _SPECIAL = re.compile(r"([\\|*\[\]<>~#]|(?<![^\W_])_|_(?![^\W_]))")
+
+STEPS: dict[Probe, tuple[str, str]] = {  # what a case is, and what is done with its steps
+    "timing": ("plain timing", "measured"),
+    "kernels": ("kernel profile", "profiled"),
+    "memory": ("memory recording", "recorded"),
+}
 
 
 def render(view: RunView) -> str:
@@ -47,8 +54,7 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
     yield "Precision", escape(", ".join(precisions) + _tf32(view))
     cases = view.cases
     if cases:
-        steps = sorted({(s.case.warmup_steps, s.case.measure_steps) for s in cases})
-        yield "Steps", "; ".join(f"{w} warm-up, {m} measured" for w, m in steps)
+        yield "Steps", steps_of(cases)
         contexts = ", ".join(str(c) for c in dict.fromkeys(s.case.context_length for s in cases))
         batches = ", ".join(str(b) for b in dict.fromkeys(s.case.batch_size for s in cases))
         yield "Context", f"{contexts} tokens, batch {batches}"
@@ -68,6 +74,21 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
         )
     if view.outcome != "complete":
         yield "Outcome", f"**{view.outcome or 'interrupted'}**: not every case was measured"
+
+
+def steps_of(cases: Sequence[CaseState]) -> str:
+    """How many steps the cases have, said of what where they are not of one kind."""
+    kinds: dict[Probe, dict[str, None]] = {}
+    for case in (state.case for state in cases):
+        verb = STEPS.get(case.probe, ("", "measured"))[1]
+        text = f"{case.warmup_steps} warm-up, {case.measure_steps} {verb}"
+        kinds.setdefault(case.probe, {}).setdefault(text)
+    if len(kinds) == 1:
+        return "; ".join(text for texts in kinds.values() for text in texts)
+    return "; ".join(
+        f"{STEPS.get(probe, (probe, ''))[0]}: {' or '.join(texts)}"
+        for probe, texts in kinds.items()
+    )
 
 
 def section(table: Table) -> str:

@@ -117,6 +117,8 @@ def _notes(event: MemoryTimeline) -> Iterable[str]:
     own = event.requested_peak_bytes
     if own is not None and own != event.peak_bytes:
         yield f"The allocator itself counted a peak of {own / MIB:,.1f} MiB: they should agree."
+    for line in event.missing:
+        yield f"Missing: {line}."
     if event.snapshot is not None:
         where = f"artifacts/{event.snapshot} in the run's folder"
         yield f"Snapshot for pytorch.org/memory_viz: {where}."

@@ -8,6 +8,10 @@ from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.stats import Summary
 
+CLOCKS = (
+    "Both times of wall are the host's clock around each step; the timeline's are the profiler's"
+    " own timestamps of the same steps, so that the two differ a little."
+)
 NOTES = (
     "Means; the plain steps ran in a process that never had a profiler on.",
     "The interval is that of the ratio of the two means (delta method, Welch's degrees of"
@@ -32,7 +36,9 @@ def overhead_table(view: RunView) -> Table | None:
         Column("Verdict", numeric=False),
     )
     title = "Overhead of the kernel profiler"
-    return Table("M19", title, columns, tuple(rows), NOTES) if rows else None
+    timeline = any(state.timeline is not None for state in view.cases)
+    notes = (*NOTES, CLOCKS) if timeline else NOTES
+    return Table("M19", title, columns, tuple(rows), notes) if rows else None
 
 
 def _rows(state: CaseState, plain: CaseState) -> list[tuple[Cell, ...]]:

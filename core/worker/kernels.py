@@ -7,9 +7,11 @@ they are, steps under the profiler.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
+from msgspec.structs import replace
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
@@ -18,11 +20,13 @@ from llmprof.core.kernels import profile as summary
 from llmprof.core.kernels.attribution import UNATTRIBUTED, Activities, Source, attribute
 from llmprof.core.kernels.columns import EventColumns, Kind
 from llmprof.core.kernels.extract import extract
-from llmprof.core.kernels.tables import Sources, class_ids, launch_sources
+from llmprof.core.kernels.strip import save_strip
+from llmprof.core.kernels.tables import Sources, class_ids, launch_sources, with_sources
 from llmprof.core.kernels.windows import from_marks
 from llmprof.core.spec import Case
 from llmprof.core.worker.clock import PhaseClock, StepTimes, build_clock
 from llmprof.core.worker.compiling import compile_step
+from llmprof.core.worker.extras import tried
 from llmprof.core.worker.failures import Unsupported
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.kernel_ranges import (
@@ -31,6 +35,7 @@ from llmprof.core.worker.kernel_ranges import (
     mark_attention,
     mark_modules,
 )
+from llmprof.core.worker.kernel_trace import write_trace
 from llmprof.core.worker.observe import Observer
 from llmprof.core.worker.stepping import StepWriter, measure, quiet_gc
 from llmprof.core.worker.timing import build
@@ -47,10 +52,14 @@ class Session:
     columns: EventColumns
     times: list[StepTimes]
     losses: list[Tensor | None]
+    results: Any = None  # kineto's own, where they are kept
 
 
 def run(job: Job) -> None:
-    """Profile the job's case. Raises Unsupported when the profiler cannot."""
+    """Profile the job's case. Raises Unsupported when the profiler cannot.
+
+    What was found is sent before anything is tried that the profile can do without.
+    """
     trainer = build(job)
     case = job.case
     observer = Observer(trainer)
@@ -65,9 +74,8 @@ def run(job: Job) -> None:
             steps.flush()
             probe.record(1)  # a process's first session starts CUPTI and is not read
             observer.begin()
-            session = probe.record(case.measure_steps, trace=_trace_path(job))
+            session = probe.record(case.measure_steps, keep=case.trace)
             observer.end()
-            sources = _sources(probe, case)
     except Unsupported:
         job.phase = "profiler"
         raise
@@ -75,7 +83,12 @@ def run(job: Job) -> None:
     for index, (times, loss) in enumerate(zip(session.times, session.losses, strict=True)):
         steps.write(index, times, loss, warmup=False)
     steps.flush()
-    job.emit(*_events(job, session, layer, sources), observer.report(job.index))
+    table, *others = _events(job, session, layer)
+    job.emit(table, *others)
+    job.emit(observer.report(job.index))
+    job.phase = "extras"
+    for more in _extras(job, probe, session, table):
+        job.emit(more)
 
 
 class Profiler:
@@ -89,8 +102,11 @@ class Profiler:
         if job.device.type == "cuda":
             self._activities.append(ProfilerActivity.CUDA)
 
-    def record(self, steps: int, trace: Path | None = None) -> Session:
-        """One session: a step that is not read, then `steps`. Raises Unsupported."""
+    def record(self, steps: int, *, keep: bool = False) -> Session:
+        """One session: a step that is not read, then `steps`. Raises Unsupported.
+
+        keep: with kineto's own results, from which a trace can be written.
+        """
         times: list[StepTimes] = []
         losses: list[Tensor | None] = []
         with contextlib.ExitStack() as stack:
@@ -108,9 +124,7 @@ class Profiler:
         if results is None:
             raise Unsupported("the profiler recorded nothing", INSTEAD)
         columns = extract(results.events())
-        if trace is not None:
-            session.export_chrome_trace(str(trace))
-        return Session(columns, times[LEAD_IN:], losses[LEAD_IN:])
+        return Session(columns, times[LEAD_IN:], losses[LEAD_IN:], results if keep else None)
 
 
 def read(session: Session, case: Case, source: Source) -> Activities:
@@ -130,26 +144,48 @@ def read(session: Session, case: Case, source: Source) -> Activities:
     return activities
 
 
-def _events(job: Job, session: Session, layer: int | None, sources: Sources) -> list[ev.Event]:
+def _events(
+    job: Job, session: Session, layer: int | None
+) -> tuple[ev.KernelTable, ev.TimelineFacts, *tuple[ev.AttentionLens, ...]]:
     activities = read(session, job.case, _source(job))
     classes = class_ids(activities)
-    trace = _trace_path(job)
-    events: list[ev.Event] = [
-        summary.kernel_table(
-            activities,
-            classes,
-            index=job.index,
-            case=job.case,
-            sources=sources,
-            trace=None if trace is None else trace.name,
-            notes=_notes(job, activities),
-        ),
-        summary.timeline_facts(activities, classes, index=job.index, folder=job.artifacts),
-    ]
-    if layer is not None:
-        seen = summary.attention_lens(activities, index=job.index, case=job.case, layer=layer)
-        events += [] if seen is None else [seen]
-    return events
+    missing: list[str] = []
+    strip = tried(
+        "timeline on the screen",
+        lambda: save_strip(activities, classes, job.artifacts, f"timeline-{job.index}.npz"),
+        missing,
+    )
+    table = summary.kernel_table(
+        activities,
+        classes,
+        index=job.index,
+        case=job.case,
+        notes=_notes(job, activities),
+        missing=tuple(missing),
+    )
+    facts = summary.timeline_facts(activities, classes, index=job.index, strip=strip)
+    if layer is None:
+        return table, facts
+    seen = summary.attention_lens(activities, index=job.index, case=job.case, layer=layer)
+    return (table, facts) if seen is None else (table, facts, seen)
+
+
+def _extras(
+    job: Job, probe: Profiler, session: Session, table: ev.KernelTable
+) -> Iterator[ev.KernelTable]:
+    """The table once more after each part that was asked for, with it or with why it is not."""
+    case, missing = job.case, list(table.missing)
+    if case.trace:
+        name = f"trace-{job.index}.json.gz"
+        done = tried(
+            "Chrome trace", lambda: write_trace(session.results, job.artifacts / name), missing
+        )
+        table = replace(table, trace=name if done else None, missing=tuple(missing))
+        yield table
+    if case.stacks and case.compile is None:
+        sources = tried("source lines", lambda: _sources(probe, case), missing)
+        rows = with_sources(table.rows, sources or {})
+        yield replace(table, rows=rows, missing=tuple(missing))
 
 
 def _mark(trainer: Trainer, case: Case) -> int | None:
@@ -165,9 +201,7 @@ def _mark(trainer: Trainer, case: Case) -> int | None:
 
 def _sources(probe: Profiler, case: Case) -> Sources:
     """Python lines of the launches, from a session of their own, which they slow down."""
-    if not case.stacks or case.compile is not None:
-        return {}
-    with SourceMode():
+    with quiet_gc(), SourceMode():
         session = probe.record(1)
     source: Source = "cuda" if len(session.columns.of_kind(Kind.KERNEL)) else "cpu"
     return launch_sources(read(session, case, source))
@@ -191,10 +225,6 @@ def _notes(job: Job, activities: Activities) -> tuple[str, ...]:
     if case.nvtx and job.device.type != "cuda":
         notes.append("--nvtx: no ranges were made, since they are for a card.")
     return tuple(notes)
-
-
-def _trace_path(job: Job) -> Path | None:
-    return job.artifacts / f"trace-{job.index}.json.gz" if job.case.trace else None
 
 
 def _nvtx(job: Job) -> bool:

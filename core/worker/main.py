@@ -9,7 +9,6 @@ import resource
 import signal
 import sys
 import time
-import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
@@ -25,6 +24,7 @@ from llmprof.core.spec import Case
 from llmprof.core.worker import environment
 from llmprof.core.worker.card import cards_now
 from llmprof.core.worker.compiling import use_empty_cache
+from llmprof.core.worker.extras import log_traceback
 from llmprof.core.worker.failures import describe
 from llmprof.core.worker.job import Job, write_all
 
@@ -70,9 +70,9 @@ def _look(request: Request, fd: int) -> None:
     try:
         write_all(fd, ev.encode(environment.read(request.device)))
     except Exception as error:
-        traceback.print_exc()
         failure = describe(error, "start")
         write_all(fd, ev.encode(ev.Log(message=failure.message, level="error")))
+        log_traceback()
         sys.exit(1)
 
 
@@ -88,8 +88,8 @@ def _measure(request: Request, case: Case, fd: int, turns: int) -> None:
         importlib.import_module(f"llmprof.core.worker.{case.probe}").run(job)
         job.emit(ev.CaseDone(case=job.index))
     except Exception as error:
-        traceback.print_exc()
         job.emit(ev.CaseFailed(case=job.index, failure=describe(error, job.phase)))
+        log_traceback()
     except SystemExit as stop:
         _leave(int(stop.code or 0))
     _leave(0)
@@ -106,6 +106,7 @@ def _open_device(job: Job) -> None:
 
 def _leave(code: int) -> NoReturn:
     """End without the interpreter's teardown: the card is free at once, nothing is left to do."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError, ValueError):  # what was printed may fit on no disk
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(code)

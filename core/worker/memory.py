@@ -5,8 +5,10 @@ The process is never used for timing: recording slows its steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import msgspec
 import torch
 from torch import Tensor
 
@@ -17,6 +19,7 @@ from llmprof.core.predict.tape import CATEGORIES, INPUTS, OPTIMIZER, PARAMETERS
 from llmprof.core.spec import RECORDED_STEPS, RECORDING_WARMUP
 from llmprof.core.worker import timing
 from llmprof.core.worker.card import card_of, cards_now, used_bytes
+from llmprof.core.worker.extras import tried
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.recorders import CudaRecorder, TensorRecorder
@@ -27,7 +30,10 @@ LARGEST = 20
 
 
 def run(job: Job) -> None:
-    """Record the job's case. Raises what the step raises."""
+    """Record the job's case. Raises what the step raises.
+
+    What was found is sent before a snapshot of it is written.
+    """
     trainer = timing.build(job)
     job.phase = "warm-up"
     for _ in range(RECORDING_WARMUP):
@@ -35,27 +41,41 @@ def run(job: Job) -> None:
     job.phase = "memory"
     job.emit(memory_step(job, trainer))
     job.phase = "recording"
-    job.emit(record(job, trainer))
+    for found in record(job, trainer):
+        job.emit(found)
 
 
-def record(job: Job, trainer: Trainer) -> ev.MemoryTimeline:
-    """Record steps and reduce them to a timeline, whose points go to an artifact."""
+def record(job: Job, trainer: Trainer) -> Iterator[ev.MemoryTimeline]:
+    """Record steps and reduce them to a timeline, whose points go to an artifact.
+
+    It is given once more when a snapshot was asked for, with it or with why there is none.
+    """
     held = list(named_tensors(trainer))
-    if job.device.type == "cuda":
-        event = _record_cuda(job, trainer, held)
-    else:
-        event = _record_cpu(job, trainer, held)
-    return event
-
-
-def _record_cuda(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimeline:
+    if job.device.type != "cuda":
+        yield _record_cpu(job, trainer, held)
+        return
     recorder = CudaRecorder(trainer, job.device)
+    found = _record_cuda(job, trainer, held, recorder)
+    yield found
+    if job.case.trace:
+        yield with_snapshot(job, found, recorder.dump)
+
+
+def with_snapshot(
+    job: Job, found: ev.MemoryTimeline, dump: Callable[[Path], None]
+) -> ev.MemoryTimeline:
+    """The timeline with the snapshot that dump writes, or with why there is none."""
+    name, missing = f"snapshot-{job.index}.pickle", list(found.missing)
+    tried("snapshot", lambda: dump(job.artifacts / name), missing)
+    kept = name if len(missing) == len(found.missing) else None
+    return msgspec.structs.replace(found, snapshot=kept, missing=tuple(missing))
+
+
+def _record_cuda(
+    job: Job, trainer: Trainer, held: list[Held], recorder: CudaRecorder
+) -> ev.MemoryTimeline:
     trace, known = recorder.record(RECORDED_STEPS)
     timeline = build(trace, base_of(held, recorder.base), held, known)
-    snapshot = None
-    if job.case.trace:
-        snapshot = f"snapshot-{job.index}.pickle"
-        recorder.dump(job.artifacts / snapshot)
     free, total = torch.cuda.mem_get_info(job.device)
     return _event(
         job,
@@ -69,7 +89,6 @@ def _record_cuda(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimel
         driver_used_bytes=total - free,
         driver_before_bytes=used_bytes(card_of(job.cards, job.device)),
         card=card_of(cards_now(), job.device),
-        snapshot=snapshot,
     )
 
 
@@ -89,10 +108,12 @@ def _event(
     **measured: int | str | ev.CardSample | None,
 ) -> ev.MemoryTimeline:
     name = f"memory-{job.index}.json.gz"
-    save(thin(timeline), job.artifacts / name)
+    missing: list[str] = []
+    tried("timeline to draw", lambda: save(thin(timeline), job.artifacts / name), missing)
     return ev.MemoryTimeline(
         case=job.index,
-        artifact=name,
+        artifact=None if missing else name,
+        missing=tuple(missing),
         source=source,  # type: ignore[arg-type]
         steps=RECORDED_STEPS,
         entries=len(timeline.trace.entries),

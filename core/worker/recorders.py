@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from llmprof.core.memory.entries import Entry, Mark, Place, Stacks, Trace, read_snapshot, settle
 from llmprof.core.memory.timeline import Known
 from llmprof.core.spec import Phase
+from llmprof.core.wholefile import whole
 from llmprof.core.worker.tracker import StorageTracker
 from llmprof.core.worker.trainer import Trainer
 
@@ -89,9 +90,9 @@ class CudaRecorder:
         return found
 
     def dump(self, path: Path) -> None:
-        """Write the snapshot as pytorch.org/memory_viz reads it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pickle.dumps(self.snapshot))
+        """Write the snapshot as pytorch.org/memory_viz reads it. Raises OSError."""
+        with whole(path) as draft, draft.open("wb") as file:
+            pickle.dump(self.snapshot, file)
 
 
 def autocast_copies(trainer: Trainer, device: torch.device) -> frozenset[int]:

@@ -66,6 +66,7 @@ def test_recorded_training_steps_are_those_of_the_closed_form(tmp_path: Path) ->
     tables = 48 * 16 * 4 + 48 * 48  # RoPE's tables and the mask
     for phase in ("forward", "loss", "optimizer"):
         assert peaks[phase] == pytest.approx(said[phase] - tables, abs=256), phase
+    assert found.artifact is not None
     points = load(tmp_path / "artifacts" / found.artifact)
     assert max(sum(level) for level in zip(*points.levels, strict=True)) == found.peak_bytes
     after = {p.phase: p.after_bytes for p in found.phases if p.step == 1}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,7 @@ from llmprof.core.presets import load_models, select_models
 from llmprof.core.results import CaseState
 from llmprof.core.runs import Run, RunStore
 from llmprof.core.spec import Case
+from tests.engine.runs import llmprof, newest
 
 torch = pytest.importorskip("torch")
 PRESETS = ("tiny", "small", "medium", "large", "xl", "2.7B", "10B")
@@ -37,9 +41,9 @@ def profile(folder: Path, seconds: float = 110, **overrides: object) -> Run:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A full step of small, plain and profiled, with source lines."""
+    """A full step of small, plain and profiled, with source lines and a trace."""
     folder = tmp_path_factory.mktemp("kernels")
-    return profile(folder, models=["small"], modes=["train"], stacks=True)
+    return profile(folder, models=["small"], modes=["train"], stacks=True, trace=True)
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +111,33 @@ def test_backward_kernels_have_the_line_of_their_forward(state: CaseState) -> No
     for row in softmax:
         assert row.source is not None
         assert row.source.endswith(" in softmax")
+
+
+def test_the_trace_holds_the_kernels_of_the_tables(run: Run, state: CaseState) -> None:
+    table = state.kernels
+    assert table is not None
+    assert table.missing == ()
+    assert table.trace is not None
+    packed = (run.artifacts / table.trace).read_bytes()
+    events = json.loads(gzip.decompress(packed))["traceEvents"]
+    kernels = {event["name"] for event in events if event.get("cat") == "kernel"}
+    wanted = {row.full_name for row in table.rows if not row.name.startswith("Mem")}
+    assert len(wanted - kernels) <= 0.05 * len(wanted)  # some names are cut or cleaned here
+
+
+def test_a_trace_that_does_not_fit_on_the_disk_is_all_that_is_lost(tmp_path: Path) -> None:
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+
+    options = ("--model-size=tiny", "--mode=train", "--chrome-trace", "--stacks")
+    done = llmprof(tmp_path, "run", "kernels", *options, preexec=limited, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "case 2: no Chrome trace: File too large (EFBIG)" in done.stderr
+    found = replay(newest(tmp_path).journal).cases[1].kernels
+    assert found is not None
+    assert found.trace is None
+    assert any(row.source for row in found.rows)
+    assert [path.suffix for path in newest(tmp_path).artifacts.iterdir()] == [".npz"]
 
 
 def test_strip_has_launches_before_kernels(run: Run, state: CaseState) -> None:

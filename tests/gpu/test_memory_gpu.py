@@ -63,7 +63,7 @@ class Caught(Job):
 def recorded(case: Case, folder: Path) -> ev.MemoryTimeline:
     job = Caught(case, folder)
     memory.run(job)
-    (found,) = [event for event in job.events if isinstance(event, ev.MemoryTimeline)]
+    *_, found = [event for event in job.events if isinstance(event, ev.MemoryTimeline)]
     assert msgspec.json.decode(msgspec.json.encode(found), type=ev.MemoryTimeline) == found
     return found
 
@@ -80,6 +80,7 @@ def test_timeline_reaches_the_allocators_own_peak_to_the_byte(
     assert sum(found.at_peak.values()) == found.peak_bytes
     assert found.before["parameters"] == 4 * SHAPE.parameters
     assert found.before["optimizer state"] == 8 * SHAPE.parameters
+    assert found.artifact is not None
     points = load(tmp_path / "artifacts" / found.artifact)
     assert max(sum(level) for level in zip(*points.levels, strict=True)) == found.peak_bytes
     after = {p.phase: p.after_bytes for p in found.phases if p.step == 1}
@@ -107,6 +108,17 @@ def test_saved_bytes_are_the_activations_that_the_closed_form_counts(tmp_path: P
     logits = 4 * case.tokens * SHAPE.vocab_size  # log-probabilities, which the loss saves
     tokens = 8 * case.tokens  # the embedding saves its indices
     assert saved - tokens + logits == pytest.approx(predicted, rel=0.01)
+
+
+def test_a_snapshot_that_cannot_be_written_is_all_that_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "artifacts" / "snapshot-0.pickle").mkdir(parents=True)  # in the way
+    found = recorded(_case(trace=True), tmp_path)
+    assert found.snapshot is None
+    assert len(found.missing) == 1
+    assert found.missing[0].startswith("no snapshot: ")
+    assert found.peak_bytes == found.requested_peak_bytes
+    assert found.artifact is not None
+    assert (tmp_path / "artifacts" / found.artifact).exists()
 
 
 def test_snapshot_is_written_on_demand(tmp_path: Path) -> None:

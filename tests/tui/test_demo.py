@@ -6,18 +6,26 @@ import subprocess
 import sys
 import time
 import zipfile
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from llmprof.cli import demo
 from llmprof.core import events as ev
 from llmprof.core.demo import LONGEST_S, recorded, shifted
 from llmprof.core.journal import replay
-from llmprof.core.pack import pack
+from llmprof.core.pack import open_view, pack
 from llmprof.core.runs import Run, RunStore
 from llmprof.tui.starter import ReplayStarter
+from llmprof.tui.views import VIEWS
+from llmprof.tui.widgets.kernel_rows import ALL, kernel_rows
+from llmprof.tui.widgets.table import Table
 from tests.tui import journals
+from tests.tui.apps import make_app
+from tests.tui.frames import contains, settle, text_of
 from tests.tui.terminal import Terminal, environment
+from tests.tui.test_kernels_view import profiled_run
 
 
 @pytest.fixture
@@ -103,6 +111,86 @@ def test_a_starter_replays_whatever_is_asked_for(tmp_path: Path, packed: Path) -
     assert not run.alive()
 
 
+def test_a_replay_has_the_artifacts_of_the_recording(tmp_path: Path, packed: Path) -> None:
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.writestr("artifacts/timeline-0.npz", b"strip")
+        archive.writestr("artifacts/../../escaped", b"no")
+    run = RunStore(tmp_path / "runs").create("demo")
+    process = start(packed, run, "1000")
+    assert process.wait(20) == 0
+    assert process.stdin is not None
+    process.stdin.close()
+    assert [path.name for path in run.artifacts.iterdir()] == ["timeline-0.npz"]
+    assert not list(tmp_path.rglob("escaped"))
+
+
+SHIPPED = sorted(Path(str(resources.files("llmprof.tui"))).glob("*.llmprof"))
+
+
+def test_recordings_that_come_with_the_program_are_small_whole_and_nameless() -> None:
+    assert len(SHIPPED) >= 2
+    for path in SHIPPED:
+        assert path.stat().st_size < 300 << 10, path
+        view = open_view(path)
+        assert view.outcome == "complete", path
+        assert (view.damaged_lines, view.unknown_events) == (0, 0), path
+        assert view.environment is not None
+        assert (view.environment.device_name or "").startswith("NVIDIA"), path
+        assert {segment.boot_id for segment in view.segments} <= {"recorded", ""}, path
+
+
+def test_every_sample_is_named_after_a_view(tmp_path: Path) -> None:
+    samples = demo.samples_in(RunStore(tmp_path))
+    assert "kernels" in samples
+    assert set(samples) <= {view.VIEW for view in VIEWS}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 30)], ids=lambda s: f"{s[0]}x{s[1]}")
+async def test_the_demos_kernels_view_is_filled(tmp_path: Path, size: tuple[int, int]) -> None:
+    store = RunStore(tmp_path)
+    live = journals.finished(store, ("tiny",))
+    samples = demo.samples_in(store)
+    app, _ = make_app(tmp_path, watch=live, samples=samples, demo=True)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("3")
+        table = app.screen.query_one(Table)
+        await settle(pilot, lambda: len(table.rows) > 20 and contains(app, "launches"))
+        for text in ("recorded earlier: large", "launch-bound", "GEMM", "launched by aten::"):
+            assert contains(app, text), text
+        lane = next(line for line in text_of(app).splitlines() if "launches" in line)
+        assert any(block in lane for block in "▁▂▃▄▅▆▇█")
+        assert app.session.run is live  # the live run is still the watched one
+        await pilot.press("c")
+        await settle(pilot, lambda: contains(app, "recorded earlier: small"))
+        await pilot.press("e")
+        await settle(pilot, lambda: contains(app, f"Export {samples['kernels'].label}"))
+        await pilot.press("escape", "4")
+        await settle(pilot, lambda: contains(app, "no recorded memory"))
+
+
+@pytest.mark.parametrize("width", [38, 46, 60])
+def test_no_two_rows_of_a_phase_look_alike(width: int) -> None:
+    (recording,) = [path for path in SHIPPED if path.name == "demo-kernels.llmprof"]
+    for state in open_view(recording).cases:
+        names = [row.cells[0].shown(width) + row.cells[2].text for row in kernel_rows(state, ALL)]
+        assert len(set(names)) == len(names)
+        assert bool(names) == (state.case.probe == "kernels")
+
+
+async def test_a_sample_makes_way_for_what_the_watched_run_has(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    own = profiled_run(tmp_path)
+    app, _ = make_app(tmp_path, watch=None, samples=demo.samples_in(store), view="kernels")
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "recorded earlier: large"))
+        app.watch_run(own)
+        await settle(pilot, lambda: contains(app, "tiny · train") and contains(app, "30.15 ms"))
+        assert not contains(app, "recorded earlier")
+        app.watch_run(journals.finished(store, ("tiny",)))
+        await settle(pilot, lambda: contains(app, "recorded earlier: large"))
+
+
 def test_long_silences_are_cut(tmp_path: Path) -> None:
     run = RunStore(tmp_path / "source").create("bench")
     writer = journals.Writer(run)
@@ -127,6 +215,18 @@ def test_demo_plays_and_ends_without_a_trace(tmp_path: Path, packed: Path) -> No
         terminal.send("q")
         assert terminal.end() == 0
         assert terminal.restored
+    assert not list(tmp_path.glob("llmprof-demo-*"))
+
+
+def test_the_demo_that_comes_with_the_program_has_kernels(tmp_path: Path) -> None:
+    env = environment(tmp_path, TMPDIR=str(tmp_path))
+    with Terminal(tmp_path, "demo", "--speed", "0.1", env=env, size=(120, 30)) as terminal:
+        terminal.wait("live")
+        terminal.send("3")
+        terminal.wait("recorded earlier: large")
+        terminal.wait("launches")
+        terminal.send("q")
+        assert terminal.end() == 0
     assert not list(tmp_path.glob("llmprof-demo-*"))
 
 

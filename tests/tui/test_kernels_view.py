@@ -14,6 +14,7 @@ from textual.widgets import Input
 from llmprof.core import events as ev
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
+from llmprof.core.kernels.strip import save_strip
 from llmprof.core.kernels.tables import class_ids
 from llmprof.core.runs import Run, RunStore
 from llmprof.core.spec import Experiment, Variant
@@ -54,6 +55,7 @@ def profiled_run(
     name: str | None = None,
     strip: str | None = None,
     activities: Activities | None = None,
+    missing: tuple[str, ...] = (),
 ) -> Run:
     """A plain case and a profiled one; with `name` its first kernel is called so."""
     variants = (Variant(), Variant(probe="kernels"))
@@ -66,8 +68,9 @@ def profiled_run(
     writer.case(1, profiled, 12.0, finish=False)
     activities = activities or recorded()
     classes = class_ids(activities)
-    table = kernel_table(activities, classes, index=1, case=TINY)
-    facts = timeline_facts(activities, classes, index=1, folder=run.artifacts)
+    table = kernel_table(activities, classes, index=1, case=TINY, missing=missing)
+    saved = save_strip(activities, classes, run.artifacts, "timeline-1.npz")
+    facts = timeline_facts(activities, classes, index=1, strip=saved)
     if name is not None:
         first = msgspec.structs.replace(table.rows[0], name=name, full_name=name, module=name)
         table = msgspec.structs.replace(table, rows=(first, *table.rows[1:]))
@@ -209,6 +212,33 @@ async def test_the_csv_is_written_with_the_kernel_tables_beside_it(tmp_path: Pat
     assert "Top kernels of one profiled step" in beside
 
 
+async def test_a_file_beside_the_csv_is_asked_about_like_the_csv(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    target, beside = tmp_path / "out.csv", tmp_path / "out-kernels.csv"
+    beside.write_text("mine", "utf-8")
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        await pilot.press("e")
+        dialog = app.screen
+        assert isinstance(dialog, ExportDialog)
+        await settle(pilot, lambda: bool(dialog.text))
+        await pilot.press("shift+tab", "right", "space")
+        await settle(pilot, lambda: dialog.format == "csv" and bool(dialog.text))
+        dialog.query_one("#path", Input).value = str(target)
+        await pilot.press("ctrl+s")
+        await settle(pilot, lambda: contains(app, "out-kernels.csv exists; once more overwrites"))
+        assert beside.read_text("utf-8") == "mine"
+        assert not target.exists()  # neither is written before the answer
+        target.write_text("mine too", "utf-8")
+        await pilot.press("ctrl+s")  # it is another question now
+        await settle(pilot, lambda: contains(app, "exist; once more overwrites them"))
+        assert target.read_text("utf-8") == "mine too"
+        await pilot.press("ctrl+s")
+        await settle(pilot, lambda: app.screen is not dialog)
+    assert target.read_text("utf-8").startswith("case,")
+    assert beside.read_text("utf-8").startswith("table,")
+
+
 async def test_any_column_sorts(tmp_path: Path) -> None:
     app = opened(tmp_path, profiled_run(tmp_path))
     async with app.run_test(size=(200, 50)) as pilot:
@@ -241,6 +271,47 @@ async def test_filter_as_you_type_and_clear(tmp_path: Path) -> None:
         await pilot.press("escape")
         await settle(pilot, lambda: len(table_of(app).shown_keys) == everything)
         assert app.screen.query_one("#kernel-filter", Input).value == ""
+
+
+async def test_the_first_escape_clears_the_filter(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        everything = len(table_of(app).shown_keys)
+        await pilot.press("slash", *"softmax")
+        await settle(pilot, lambda: 0 < len(table_of(app).shown_keys) < 8)
+        assert contains(app, "esc Clear filter")
+        await pilot.press("escape")
+        assert len(table_of(app).shown_keys) == everything
+        assert app.focused is table_of(app)
+        assert not app.screen.has_class("-filter")
+
+
+async def test_the_detail_is_never_of_a_row_that_the_filter_hides(tmp_path: Path) -> None:
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        assert contains(app, "launched by aten::")
+        await pilot.press("slash", *"softmax")
+        await settle(pilot, lambda: contains(app, "launched by aten::_softmax"))
+        await pilot.press(*"zzz")
+        await settle(pilot, lambda: contains(app, "no row matches the filter"))
+        assert table_of(app).current is None
+        assert contains(app, "the row under the cursor, in full")
+        assert not contains(app, "launched by")
+        await pilot.press("escape")
+        await settle(pilot, lambda: contains(app, "launched by aten::"))
+
+
+@sizes
+async def test_what_a_profile_lacks_is_a_line(tmp_path: Path, size: tuple[int, int]) -> None:
+    lines = ("no source lines: CUPTI is \x1b[31mtaken", "no Chrome trace: disk full")
+    app = opened(tmp_path, profiled_run(tmp_path, missing=lines))
+    async with app.run_test(size=size) as pilot:
+        await ready(pilot, app)
+        assert contains(app, "no source lines: CUPTI is [31mtaken")
+        assert contains(app, "no Chrome trace: disk full")
+        assert len(table_of(app).shown_keys) > 20
 
 
 async def test_the_kernel_under_the_cursor_is_shown_in_full(tmp_path: Path) -> None:

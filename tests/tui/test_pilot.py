@@ -369,7 +369,12 @@ async def test_keys_of_the_runs_view(tmp_path: Path, size: tuple[int, int]) -> N
         assert chosen.label == "mine"
         await pilot.press("slash", *"mine")
         await settle(pilot, lambda: table(app).shown_keys == [chosen.id])
-        await pilot.press("enter", "escape")
+        await pilot.press(*"zzz")
+        await settle(pilot, lambda: table(app).shown_keys == [])
+        assert view.current is None  # so that no key acts on a run that is out of sight
+        await pilot.press("escape")
+        await settle(pilot, lambda: len(table(app).shown_keys) == 2)
+        await pilot.press("slash", *"mine", "enter", "escape")
         await settle(pilot, lambda: len(table(app).shown_keys) == 2)
         table(app).put_cursor(other.id)
         await pilot.press("d")

@@ -92,7 +92,7 @@ def test_a_missed_target_names_what_is_unmet_and_how_many_steps_would_do() -> No
     needed = adaptive.steps_needed(rough, 1.0)
     assert needed is not None
     assert 1000 < needed < 2500  # (1.96 · 0.2 / 0.01)² = 1,537 for the true spread
-    assert f"about {needed:,} steps would do" in stop
+    assert f"a fixed --measure-steps {needed} would do" in stop
     capped = adaptive.measure_stop(rough, 1.0, 1.0, 50)
     assert capped is not None
     assert capped.startswith(f"{adaptive.NOT_MET} within 50 steps")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
 from llmprof.cli.main import main
+from llmprof.cli.options import add_case_options
 
 
 @pytest.fixture(autouse=True)
@@ -40,16 +42,9 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (["run", "--optimizer=sgd"], "'sgd'"),
         (["run", "--compile=hard"], "'hard'"),
         (["run", "--model-size=tiny", "--num-heads=7"], "does not divide"),
-        (["run", "--measure-steps=0"], "--measure-steps must be between 1"),
-        (["run", "--measure-steps=-4"], "not a whole number"),
         (["run", "--measure-steps=1e3"], "not a whole number"),
-        (["run", "--warmup-steps=-1"], "not a whole number"),
-        (["run", "--context-length=0"], "--context-length must be between 1"),
         (["run", "--context-length=128,"], "empty item"),
-        (["run", "--batch-size=0"], "--batch-size must be between 1"),
         (["run", "--device=gpu"], "is not auto, cpu"),
-        (["run", "kernels", "--profile-steps=0"], "--profile-steps must be between 1 and 100"),
-        (["run", "overhead", "--profile-steps=101"], "--profile-steps must be between 1 and 100"),
         (["run", "--profile-steps=5"], "--profile-steps has no effect here"),
         (["run", "--stacks"], "end-to-end has no kernels profiles"),
         (["run", "memory", "--chrome-trace"], "`llmprof run kernels --chrome-trace` does"),
@@ -80,6 +75,46 @@ def test_bad_input_is_one_line(
     assert says in err
     assert err.count("\n") == 1
     assert not home.exists()
+
+
+BOUNDS = {
+    "--profile-steps": (1, 100),
+    "--measure-steps": (1, 10_000_000),
+    "--warmup-steps": (0, 10_000_000),
+    "--context-length": (1, 10_000_000),
+    "--batch-size": (1, 10_000_000),
+    "--seed": (0, 2**63 - 1),
+    "--vocab-size": (1, 10_000_000),
+    "--d-model": (1, 10_000_000),
+    "--d-ff": (1, 10_000_000),
+    "--num-layers": (1, 10_000_000),
+    "--num-heads": (1, 10_000_000),
+    "--kv-heads": (0, 10_000_000),
+}
+
+
+def test_every_number_has_one_line_for_whatever_lies_outside_its_bounds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for option, (least, most) in BOUNDS.items():
+        says = f"is not a whole number from {least} to {most:,}"
+        for text in (str(least - 1), "-1", "-7", str(most + 1), "9" * 30, "1.5", "x"):
+            code, out, err = outcome(capsys, "run", "kernels", f"{option}={text}", "--dry-run")
+            assert (code, out) == (2, ""), (option, text)
+            assert f"{option}" in err
+            assert f"'{text}' {says}" in err
+            assert err.count("\n") == 1
+
+
+def test_no_option_with_a_number_is_left_out_of_the_bounds() -> None:
+    parser = argparse.ArgumentParser()
+    add_case_options(parser)
+    numbers = {
+        action.option_strings[0]
+        for action in parser._actions
+        if action.metavar == "N" and action.option_strings
+    }
+    assert numbers == set(BOUNDS)
 
 
 def test_files_that_are_no_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 from llmprof.core.kernels.classes import classify
 from llmprof.core.kernels.columns import Kind
 from llmprof.core.kernels.names import LONGEST, short_name, short_names
+from llmprof.core.kernels.narrow import narrow
+from llmprof.core.pack import open_view
 from tests.unit.kernel_events import FIXTURES
 
 Row = tuple[int, str, str | None, str | None, str | None]
@@ -121,3 +125,48 @@ def test_classes(
     arguments: tuple[Kind, str, str | None, str | None, str | None], expected: str
 ) -> None:
     assert classify(*arguments) == expected
+
+
+def on_a_card() -> set[str]:
+    """Short names of every kernel that was recorded: cuBLAS, CUTLASS, cuDNN, triton, torch."""
+    names = {row[1] for row in json.loads((FIXTURES / "kernels-names-h100.json").read_text())}
+    view = open_view(Path(str(resources.files("llmprof.tui"))) / "demo-kernels.llmprof")
+    profiled = [row.name for state in view.cases if state.kernels for row in state.kernels.rows]
+    return {*short_names(sorted(names)), *profiled}
+
+
+@pytest.mark.parametrize("width", [38, 44, 60])
+def test_kernels_are_told_apart_in_a_narrow_column(width: int) -> None:
+    names = on_a_card()
+    assert len(names) > 100
+    seen = {name: narrow(name, width) for name in names}
+    assert all(len(text) <= width for text in seen.values())
+    assert all(text == name for name, text in seen.items() if len(name) <= width)
+    assert len(set(seen.values())) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "text"),
+    [
+        (
+            "sm80_xmma_gemm_f32_tn_n_tile64x64x8_s3_w1x4x1_ffma_a4c4_split_k",
+            38,
+            "xmma_gemm_f32_tn_n_tile64x64x8…split_k",
+        ),
+        (
+            "sm80_xmma_gemm_f32_tn_n_tile64x64x8_s3_w1x4x1_ffma_a4c4",
+            38,
+            "sm80_xmma_gemm_f32_tn_n_tile64x64x8…",
+        ),
+        (
+            "cutlass_80_simt_sgemm_256x128_8x4_nn_align1",
+            40,
+            "cutlass_80_simt_sgemm_256x128_8x4_nn…",
+        ),
+        ("a_name_that_no_rule_knows_of_1", 16, "a_name_tha…_of_1"),
+        ("short", 38, "short"),
+        ("abc", 1, "…"),
+    ],
+)
+def test_a_narrow_name_keeps_what_tells_it_apart(name: str, width: int, text: str) -> None:
+    assert narrow(name, width) == text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from llmprof.core.experiments import build_experiment
 from llmprof.core.journal import replay
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
 from llmprof.core.kernels.rows import Launches
+from llmprof.core.kernels.strip import save_strip
 from llmprof.core.kernels.tables import class_ids, with_sources
 from llmprof.core.profiled import twin
 from llmprof.core.report import export, render
@@ -21,6 +23,7 @@ from llmprof.core.report.attention_lens import lens_tables
 from llmprof.core.report.gemms import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table, uneven
 from llmprof.core.report.kernels import kernel_tables, top_kernels
+from llmprof.core.report.markdown import facts
 from llmprof.core.report.overhead import overhead_table
 from llmprof.core.report.registry import BUILDERS
 from llmprof.core.report.steadiness import steadiness
@@ -41,9 +44,10 @@ def profile_events(folder: Path, index: int) -> list[ev.Event]:
     classes = class_ids(activities)
     lens = attention_lens(activities, index=index, case=TINY, layer=2)
     assert lens is not None
+    strip = save_strip(activities, classes, folder, f"timeline-{index}.npz")
     return [
         kernel_table(activities, classes, index=index, case=TINY),
-        timeline_facts(activities, classes, index=index, folder=folder),
+        timeline_facts(activities, classes, index=index, strip=strip),
         lens,
     ]
 
@@ -177,6 +181,10 @@ def test_overhead_is_per_phase(view: RunView) -> None:
     assert column(table, "Phase") == [*PHASES, "wall"]
     assert number(column(table, "Overhead")[0]) == pytest.approx(100)
     assert column(table, "Verdict")[0] == "slower"
+    timeline = timeline_table(view)
+    assert timeline is not None
+    for notes in (table.notes, timeline.notes):  # the same step's wall by two clocks
+        assert any("host's clock" in note and "own timestamps" in note for note in notes)
     assert 0 < number(column(table, "95 % interval")[0]) < 100
 
 
@@ -240,7 +248,7 @@ def test_overlapping_streams_are_told_from_busy_time(tmp_path: Path) -> None:
     classes = class_ids(activities)
     events[-1:-1] = [
         kernel_table(activities, classes, index=1, case=TINY),
-        timeline_facts(activities, classes, index=1, folder=tmp_path),
+        timeline_facts(activities, classes, index=1, strip=None),
     ]
     again = replay(write(tmp_path / "journal.jsonl", events))
     state = again.cases[1]
@@ -367,3 +375,52 @@ def test_a_run_without_profiles_has_no_second_csv(tmp_path: Path) -> None:
     assert export(timed, tmp_path / "r.csv") == (tmp_path / "r.csv",)
     assert export(timed, tmp_path / "r.md") == (tmp_path / "r.md",)
     assert {path.name for path in tmp_path.iterdir()} == {"journal.jsonl", "r.csv", "r.md"}
+
+
+def test_the_header_says_which_steps_are_the_profiles(view: RunView) -> None:
+    text = dict(facts(view))["Steps"]
+    assert text == ("plain timing: 5 warm-up, 10 measured; kernel profile: 5 warm-up, 2 profiled")
+    alone = replace(view, cases=view.cases[:1])
+    assert dict(facts(alone))["Steps"] == "5 warm-up, 10 measured"
+
+
+def test_columns_are_explained_once_a_case_and_nothing_that_did_not_run_is_unknown(
+    view: RunView,
+) -> None:
+    tables = kernel_tables(view)
+    tops = [table for table in tables if table.title.startswith("Top kernels")]
+    assert len(tops) > 2
+    assert [any("Std over calls:" in note for note in table.notes) for table in tops] == [
+        True,
+        *[False] * (len(tops) - 1),
+    ]
+    classes = next(table for table in tables if table.title.startswith("Time by class"))
+    optimizer = dict(zip(column(classes, "Class"), column(classes, "forward"), strict=True))
+    assert number(optimizer["optimizer"]) == 0
+
+
+def test_counts_of_one_step_are_whole_unless_the_steps_differed(view: RunView) -> None:
+    table = launch_table(view)
+    assert table is not None
+    for heading in ("Gaps", "Launches"):
+        for cell in column(table, heading):
+            whole = isinstance(cell, int)
+            assert whole or not number(cell).is_integer()
+
+
+def test_what_is_missing_stands_below_the_tables_and_among_the_checks(view: RunView) -> None:
+    lines = ("no source lines: CUPTI is taken", "no Chrome trace: No space left on device (ENOSPC)")
+    state = view.cases[1]
+    assert state.kernels is not None
+    table = msgspec.structs.replace(state.kernels, missing=lines)
+    lacking = replace(view, cases=(view.cases[0], replace(state, kernels=table)))
+    text = render(lacking, "md")
+    for line in lines:
+        assert f"Missing: {line}." in text
+    assert "; ".join(lines) in text  # the check, one row a case
+    assert "incomplete" not in render(view, "md")
+    document = json.loads(render(lacking, "json"))
+    assert document["cases"][1]["kernels"]["missing"] == list(lines)
+    said = {verdict["rule"] for verdict in document["cases"][1]["verdicts"]}
+    assert "incomplete" in said
+    assert "incomplete" not in {v["rule"] for v in document["cases"][0]["verdicts"]}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.adaptive import steps_for
 from llmprof.core.lint import EXPLAINED, RULES, lint, verdicts
 from llmprof.core.results import CaseState
-from llmprof.core.spec import ModelShape
+from llmprof.core.spec import Experiment, ModelShape
+from llmprof.core.stats import student_t
 from tests.unit.planted import (
     CPU,
     GPU,
@@ -212,9 +215,43 @@ def test_a_cold_first_step_and_a_drift() -> None:
 def test_few_samples() -> None:
     few: Times = {"forward": [20.0, 22.0, 19.0]}
     _, text = found(one(case(mode="forward", measure_steps=3), few))["few-samples"]
-    assert text == "±19 % with 3 steps, about 42 would give ±5 %"
+    assert text == "±19 % with 3 steps; --measure-steps 12 would give about ±5 %"
     single = one(case(mode="forward", measure_steps=1), {"forward": [20.0]})
     assert "n/a: one sample" in found(single)["stability"][1]
+
+
+@pytest.mark.parametrize(
+    ("probe", "times", "advice"),
+    [
+        ("kernels", [20.0, 22.0, 19.0], "--profile-steps 12 would give about ±5 %"),
+        ("kernels", [20.0, 60.0, 9.0], "not even 100, the most there may be, would give"),
+        ("timing", [20.0, 60.0, 9.0], "--measure-steps 1"),
+        ("timing", [20e3, 60e3, 9e3], "first find what disturbs them (another process, a"),
+    ],
+)
+def test_advice_on_samples_can_be_followed(probe: str, times: list[float], advice: str) -> None:
+    asked = case(mode="forward", measure_steps=3, probe=probe)
+    _, text = found(one(asked, {"forward": times}))["few-samples"]
+    assert advice in text
+    number = re.search(r"--(?:profile|measure)-steps (\d+)", text)
+    if number is not None:
+        spec = Experiment(
+            name="x",
+            models=(SHAPE,),
+            probe=asked.probe,
+            measure_steps=int(number[1]),
+            profile_steps=int(number[1]) if probe == "kernels" else 3,
+        )
+        assert spec.cases()[0].measure_steps == int(number[1]) > 3
+
+
+@pytest.mark.parametrize("target", [1.0, 5.0])
+@pytest.mark.parametrize("cv", [0.5, 4.0, 12.0, 40.0])
+def test_steps_for_a_target_are_the_least_that_meet_it(cv: float, target: float) -> None:
+    n = steps_for(cv, target)
+    assert student_t(n - 1) * cv / n**0.5 <= target
+    if n > 2:
+        assert student_t(n - 2) * cv / (n - 1) ** 0.5 > target
 
 
 def test_an_unmet_target_is_named() -> None:
@@ -252,7 +289,7 @@ def test_phases_of_one_step_are_told_apart() -> None:
 
 def test_every_rule_is_explained() -> None:
     rules = set(EXPLAINED)
-    assert len(RULES) == 13
+    assert len(RULES) == 14
     assert {"flops", "mfu", "bytes", "cliff", "scaling", "elsewhere", "device", "drift"} <= rules
     assert all(text.endswith(".") for text in EXPLAINED.values())
 

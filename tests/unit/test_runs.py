@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from llmprof.core import pack as packing
-from llmprof.core.pack import PackError, open_view, pack
+from llmprof.core.pack import PackError, open_view, pack, unpack
 from llmprof.core.runlist import summaries
 from llmprof.core.runs import JOURNAL, Run, RunNotFound, RunStore
 from tests.unit.handmade import whole_run
@@ -141,3 +141,51 @@ def test_a_zip_without_a_journal_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(PackError, match="no packed run"):
         open_view(target)
     assert [path.name for path in tmp_path.iterdir()] == ["other.zip"]
+
+
+def packed_run(store: RunStore, tmp_path: Path, **members: bytes) -> Path:
+    run = store.create("bench")
+    whole_run(run.journal)
+    (run.artifacts / "timeline-0.npz").write_bytes(b"strip")
+    target = tmp_path / "carried.llmprof"
+    pack(run, target)
+    with zipfile.ZipFile(target, "a") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return target
+
+
+def test_a_packed_run_is_unpacked_with_its_artifacts(store: RunStore, tmp_path: Path) -> None:
+    nasty = {
+        "artifacts/../out": b"no",
+        "artifacts/deep/er": b"no",
+        "artifacts/..": b"no",
+        "/artifacts/root": b"no",
+        "label": b"no",
+    }
+    carried, run = packed_run(store, tmp_path, **nasty), store.create("other")
+    before = {path for path in tmp_path.rglob("*") if run.path not in path.parents}
+    unpack(carried, run)
+    assert open_view(run.path).experiment == open_view(carried).experiment
+    assert [path.name for path in run.artifacts.iterdir()] == ["timeline-0.npz"]
+    assert (run.artifacts / "timeline-0.npz").read_bytes() == b"strip"
+    assert not (run.path / "label").exists()
+    assert {path for path in tmp_path.rglob("*") if run.path not in path.parents} == before
+    bare = store.create("third")
+    unpack(carried, bare, journal=False)
+    assert not bare.journal.exists()
+    assert (bare.artifacts / "timeline-0.npz").exists()
+
+
+def test_artifacts_that_unpack_to_too_much_are_refused(
+    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    big = {"artifacts/a": bytes(3_000), "artifacts/b": bytes(3_000)}
+    carried, run = packed_run(store, tmp_path, **big), store.create("other")
+    monkeypatch.setattr(packing, "MAX_ARTIFACT_BYTES", 5_005)  # with the 5 of the timeline
+    with pytest.raises(PackError, match="artifacts/b is over 2,000 bytes"):
+        unpack(carried, run)
+    whole = carried.read_bytes()
+    carried.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(PackError, match="damaged"):
+        unpack(carried, run)

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
-from llmprof.core.results import CaseState
+from llmprof.core.journal import replay
+from llmprof.core.results import CaseState, RunView
+from llmprof.core.runs import Run
 from llmprof.tui.screens.view import View
 from llmprof.tui.widgets.table import Table
 
 
 class CaseView(View):
-    """Its own state: the case in sight, among those that have what the view shows."""
+    """Its own state: the case in sight, among those that have what the view shows.
+
+    A demo's view shows its sample, a run recorded before, while the watched run has no such case.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.case: int | None = None  # index of the case in sight; None: the last
+        self.run: Run | None = None  # whose cases are in sight
+        self.run_view = RunView()
         self._cases: list[CaseState] = []
-        self._run: str | None = None
+        self._sample: RunView | None = None
+        self._reading = False
 
     def on_mount(self) -> None:
         """The table has the keys."""
-        self.query_one(Table).focus()
+        for table in self.query(Table)[:1]:  # none when the app ends while it starts
+            table.focus()
 
     @property
     def state(self) -> CaseState | None:
@@ -28,14 +37,44 @@ class CaseView(View):
         found = next((state for state in self._cases if state.index == self.case), None)
         return found or (self._cases[-1] if self._cases else None)
 
-    def gather(self, cases: Sequence[CaseState]) -> bool:
-        """Take the cases there are to show; whether they are another run's than before."""
+    @property
+    def is_sample(self) -> bool:
+        """Whether the run in sight is not the watched one."""
+        return self.run is not self.llmprof.session.run
+
+    def cases_of(self, view: RunView) -> list[CaseState]:
+        """The cases of a run that have what the view shows."""
+        raise NotImplementedError
+
+    def gather(self, view: RunView) -> bool:
+        """Take the cases of the watched run, or the sample's; whether it is another run's."""
         run = self.llmprof.session.run
-        before, self._run = self._run, run.id if run else None
-        if self._run != before:
+        cases = self.cases_of(view) if run else []
+        sample = self.llmprof.setting.samples.get(self.VIEW)
+        if not cases and sample is not None:
+            if self._sample is not None:
+                run, view, cases = sample, self._sample, self.cases_of(self._sample)
+            elif not self._reading:
+                self._reading = True
+                self.run_worker(partial(self._read, sample), thread=True, group="sample")
+        before = self.run.id if self.run else None
+        self.run, self.run_view, self._cases = run, view, cases
+        other = (run.id if run else None) != before
+        if other:
             self.case = None
-        self._cases = list(cases) if run else []
-        return self._run != before
+        return other
+
+    def _read(self, sample: Run) -> None:
+        """In a thread: it takes longer than a key may wait."""
+        try:
+            view = replay(sample.journal)
+        except OSError:
+            return
+        self.app.call_from_thread(self._have_read, view)
+
+    def _have_read(self, view: RunView) -> None:
+        self._sample = view
+        self.catch_up()
 
     def show_case(self) -> None:
         """Show the case in sight."""
@@ -51,4 +90,4 @@ class CaseView(View):
 
     def action_export(self) -> None:
         """Open the export dialog for the run in sight."""
-        self.llmprof.export(self.llmprof.session.run)
+        self.llmprof.export(self.run)

@@ -133,18 +133,18 @@ class ExportDialog(Dialog[str]):
         self.action_save()
 
     def action_save(self) -> None:
-        """Write the file; an existing one is not overwritten in silence."""
+        """Write the file and what belongs beside it; none that is there goes in silence."""
         path = Path(self.query_one("#path", Input).value.strip()).expanduser()
         if not self.text:
             self._problem("the run is still being read")
             return
         try:
-            if path.exists() and not self._confirmed(path):
-                self._problem(f"{path} exists; once more overwrites it")
+            files = {path: self.text, **self._beside(path)}
+            there = tuple(each for each in files if each.exists())
+            if there and not self._confirmed(there):
+                self._problem(_asking(there))
                 return
-            path.write_text(self.text, "utf-8")
-            for other, text in self._beside(path).items():
-                other.write_text(text, "utf-8")
+            _write(files)
         except (OSError, ValueError) as error:
             self._problem(clean(str(error), 200))
             return
@@ -160,10 +160,10 @@ class ExportDialog(Dialog[str]):
         elif message.state is WorkerState.ERROR:
             self._problem(clean(f"cannot export: {message.worker.error}", 200))
 
-    _asked: Path | None = None
+    _asked: tuple[Path, ...] = ()
 
-    def _confirmed(self, path: Path) -> bool:
-        again, self._asked = self._asked == path, path
+    def _confirmed(self, there: tuple[Path, ...]) -> bool:
+        again, self._asked = self._asked == there, there
         return again
 
     def _render_text(self) -> None:
@@ -189,6 +189,19 @@ class ExportDialog(Dialog[str]):
 
     def _problem(self, text: str) -> None:
         self.query_one("#export-problem", Static).update(self.llmprof.look.text(text))
+
+
+def _asking(there: tuple[Path, ...]) -> str:
+    names = " and ".join(clean(path.name, 60) for path in there)  # of the folder in the field
+    one = len(there) == 1
+    return f"{names} {'exists' if one else 'exist'}; once more overwrites {'it' if one else 'them'}"
+
+
+def _write(files: dict[Path, str]) -> None:
+    from llmprof.core import report
+
+    for path, text in files.items():
+        report.write(path, text)
 
 
 def clean_line(line: str) -> str:

@@ -17,7 +17,7 @@ from llmprof.core.results import CaseState, RunView
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.format import milliseconds
 from llmprof.tui.screens.cases import CaseView
-from llmprof.tui.widgets.field import FormInput
+from llmprof.tui.widgets.filter import FilterInput
 from llmprof.tui.widgets.kernel_panels import ClassBars, KernelDetail, KernelStatus, PhaseTabs
 from llmprof.tui.widgets.kernel_rows import ALL, columns, kernel_rows, phase_names, profiled
 from llmprof.tui.widgets.table import Table
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 EMPTY = "no kernel profile in this run: run the experiment `kernels` to make one"
 WITHOUT = "what the device did and when the CPU launched it, over one step"
+EARLIER = "recorded earlier:"
 Wanted = tuple[Path, StripInfo]
 
 
@@ -48,8 +49,6 @@ class KernelsView(CaseView):
         &.-narrow.-classes #kernels-table { display: none; }
         &.-short #kernel-detail { height: 3; }
         &.-short #timeline-strip { height: 4; }
-        #kernel-filter { display: none; background: $panel; }
-        &.-filter #kernel-filter { display: block; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -80,7 +79,6 @@ class KernelsView(CaseView):
     def __init__(self) -> None:
         super().__init__()
         self.phase = ALL
-        self._view = RunView()
         self._shown: tuple[CaseState | None, str] | None = None
         self._wanted: Wanted | None = None
         self._strip: Strip | None = None
@@ -96,14 +94,15 @@ class KernelsView(CaseView):
                 yield ClassBars()
             yield KernelDetail()
             yield TimelineStrip()
-            field = FormInput(placeholder="filter", compact=True, max_length=60, id="kernel-filter")
-            field.cursor_blink = False
-            yield field
+            yield FilterInput(id="kernel-filter")
+
+    def cases_of(self, view: RunView) -> list[CaseState]:
+        """Those that were profiled."""
+        return profiled(view)
 
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
-        self._view = snapshot.view
-        if self.gather(profiled(snapshot.view)):
+        if self.gather(snapshot.view):
             self.phase = ALL
         if (self.state, self.phase) != self._shown:
             self.show_case()
@@ -115,7 +114,11 @@ class KernelsView(CaseView):
         if table is not None and self.phase not in phase_names(table):
             self.phase = ALL
         self._shown = (state, self.phase)
-        self.query_one(KernelStatus).show(state)
+        self.query_one(KernelStatus).show(
+            state,
+            mean_wall(twin(self.run_view, state)) if state else None,
+            EARLIER if self.is_sample else "",
+        )
         self.query_one(PhaseTabs).show(state, self.phase)
         self.query_one(ClassBars).show(state, self.phase)
         listing = self.query_one(Table)
@@ -133,11 +136,11 @@ class KernelsView(CaseView):
         """What the table is of: the wall time of the step with and without the profiler."""
         parts = state.timeline.parts if state.timeline is not None else ()
         profiled = milliseconds(parts[0].wall_ms if parts else None)
-        plain = milliseconds(mean_wall(twin(self._view, state)))
+        plain = milliseconds(mean_wall(twin(self.run_view, state)))
         return f"of one profiled step of {profiled} ms; plain {plain} ms"
 
     def _show_detail(self) -> None:
-        state, key = self.state, self.query_one(Table).cursor
+        state, key = self.state, self.query_one(Table).current
         table = state.kernels if state else None
         rows = table.rows if table else ()
         row = rows[int(key)] if key is not None and int(key) < len(rows) else None
@@ -145,7 +148,7 @@ class KernelsView(CaseView):
         self.query_one(KernelDetail).show(row, on_card=on_card)
 
     def _show_strip(self, state: CaseState | None) -> None:
-        run = self.llmprof.session.run
+        run = self.run
         info = state.timeline.strip if state and state.timeline else None
         wanted = (run.artifacts, info) if run is not None and info is not None else None
         if wanted != self._wanted:
@@ -156,7 +159,8 @@ class KernelsView(CaseView):
                 )
         note = self._problem or ("reading" if wanted else WITHOUT)
         if self._strip is not None and info is not None:
-            note = f"step {info.step + 1}"
+            several = state is not None and state.kernels is not None and state.kernels.steps > 1
+            note = f"step {info.step + 1}{', the median' if several else ''}"
         self.query_one(TimelineStrip).show(self._strip, info.wall_ms if info else 0.0, note)
 
     def _load(self, wanted: Wanted) -> None:
@@ -181,7 +185,7 @@ class KernelsView(CaseView):
             return self.has_class("-narrow") and bool(self._cases)
         if action == "case":
             return len(self._cases) > 1
-        return self.llmprof.session.run is not None if action == "export" else True
+        return self.run is not None if action == "export" else True
 
     def on_table_moved(self, message: Table.Moved) -> None:
         """Show the kernel under the cursor in full."""

@@ -114,9 +114,13 @@ class MemoryView(CaseView):
         """The recording in sight."""
         return self.state.memory_timeline if self.state is not None else None
 
+    def cases_of(self, view: RunView) -> list[CaseState]:
+        """Those that were recorded."""
+        return recorded(view)
+
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
-        self.gather(recorded(snapshot.view))
+        self.gather(snapshot.view)
         if self.has_class("-empty") == bool(self._cases):
             self.set_class(not self._cases, "-empty")
             self.refresh_bindings()  # what can be done has changed
@@ -138,6 +142,7 @@ class MemoryView(CaseView):
         said = prediction_of(state)
         at = self._cases.index(state) + 1
         place = f"recorded case {at} of {len(self._cases)}" if len(self._cases) > 1 else ""
+        place = f"recorded earlier  {place}" if self.is_sample else place
         self.query_one(MemoryStatus).show(state, said, place)
         self.query_one(MemoryPhases).show(event, said)
         listing = self.query_one(Table)
@@ -146,10 +151,12 @@ class MemoryView(CaseView):
         self._fetch(event)
 
     def _fetch(self, event: MemoryTimeline) -> None:
-        run = self.llmprof.session.run
-        wanted = (run.path, event.artifact, event.t) if run is not None else None
-        if wanted != self._wanted:
-            self._wanted, self._track, self._problem = wanted, None, "reading"
+        run = self.run
+        wanted, problem = None, next(iter(event.missing), "")
+        if run is not None and event.artifact is not None:
+            wanted, problem = (run.path, event.artifact, event.t), "reading"
+        if wanted != self._wanted or wanted is None:
+            self._wanted, self._track, self._problem = wanted, None, problem
             if wanted is not None:
                 self.run_worker(
                     partial(self._load, wanted), thread=True, group="track", exit_on_error=False
@@ -179,7 +186,7 @@ class MemoryView(CaseView):
         self.query_one(MemoryChart).show(self._track, note)
 
     def _show_detail(self) -> None:
-        event, key = self.event, self.query_one(Table).cursor
+        event, key = self.event, self.query_one(Table).current
         live = event.largest if event is not None else ()
         found = live[int(key)] if key is not None and int(key) < len(live) else None
         self.query_one(AllocationDetail).show(found)
@@ -204,7 +211,7 @@ class MemoryView(CaseView):
             return not self.has_class("-empty")
         if action == "case":
             return len(self._cases) > 1
-        return self.llmprof.session.run is not None if action == "export" else True
+        return self.run is not None if action == "export" else True
 
     def action_cursor(self, by: int) -> None:
         """Move the cursor, or along the stack."""

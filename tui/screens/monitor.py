@@ -27,7 +27,7 @@ from llmprof.tui.widgets.card_panel import (
     CardInSight,
     Window,
 )
-from llmprof.tui.widgets.field import FormInput
+from llmprof.tui.widgets.filter import FilterInput
 from llmprof.tui.widgets.host_panel import HostChart, HostLine
 from llmprof.tui.widgets.process_table import (
     CARD_COLUMNS,
@@ -88,11 +88,7 @@ class MonitorView(View):
                     yield ActivityChart()
                 yield CardFigures()
             yield Table("Processes", "no process holds memory on a card", id="processes")
-            field = FormInput(
-                placeholder="filter", compact=True, max_length=60, id="process-filter"
-            )
-            field.cursor_blink = False
-            yield field
+            yield FilterInput(id="process-filter")
 
     def on_mount(self) -> None:
         """The sampler starts with the view's first sight; the table has the keys."""

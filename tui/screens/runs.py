@@ -19,7 +19,7 @@ from llmprof.tui.index import ListedRun
 from llmprof.tui.screens.ask import AskDialog, Choice
 from llmprof.tui.screens.name import NameDialog
 from llmprof.tui.screens.view import View
-from llmprof.tui.widgets.field import FormInput
+from llmprof.tui.widgets.filter import FilterInput
 from llmprof.tui.widgets.table import Cell, Table, TableColumn, TableRow
 
 COLUMNS = (
@@ -62,9 +62,7 @@ class RunsView(View):
         """The table, and the filter when it is wanted."""
         with Vertical(id="runs-body"):
             yield Table("Runs", "no runs yet: press 1, then r, to measure something", id="runs")
-            field = FormInput(placeholder="filter", compact=True, max_length=60, id="filter")
-            field.cursor_blink = False
-            yield field
+            yield FilterInput(id="filter")
 
     def on_mount(self) -> None:
         """The table has the keys."""
@@ -81,7 +79,7 @@ class RunsView(View):
     @property
     def current(self) -> Run | None:
         """The run under the cursor."""
-        key = self.query_one(Table).cursor
+        key = self.query_one(Table).current
         return next((listed.run for listed in self._runs_listed if listed.run.id == key), None)
 
     def on_table_selected(self, message: Table.Selected) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from textual import events
@@ -22,7 +21,7 @@ _VERDICT_ROLES = {"GPU-bound": "good", "partly launch-bound": "warn", "launch-bo
 
 
 class KernelStatus(Canvas):
-    """The case in sight, what bounds it, and how much of it is accounted for."""
+    """The case in sight, what bounds it, how much of it is accounted for, and what is missing."""
 
     DEFAULT_CSS = """
     KernelStatus { height: 1; }
@@ -31,27 +30,35 @@ class KernelStatus(Canvas):
     def __init__(self) -> None:
         super().__init__(id="kernel-status")
         self._state: CaseState | None = None
+        self._plain: float | None = None
+        self._mark = ""
 
-    def show(self, state: CaseState | None) -> None:
-        """Take a case."""
-        self._state = state
+    def show(self, state: CaseState | None, plain: float | None = None, mark: str = "") -> None:
+        """Take a case, the wall time of its plain step (milliseconds), and a word before it."""
+        self._state, self._plain, self._mark = state, plain, mark
+        self.styles.height = 1 + len(self._missing())
         self.repaint()
 
+    def _missing(self) -> list[Row]:
+        table = self._state.kernels if self._state else None
+        return [[(clean(line, 200), "warn")] for line in (table.missing if table else ())[:2]]
+
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        """One line: the first fact stays, the others are left off from the right."""
+        """A line in which the first fact stays and others are left off from the right; warnings."""
         if self._state is None or self._state.kernels is None:
             return [[]]
         first, *others = self._facts(self._state, self._state.kernels)
         label = self.look.text(clean(self._state.case.label, 120).removeprefix("kernels · "))
-        room = max(8, width - row_length(first) - 2)
+        mark: Row = [(f"{self._mark} ", "muted")] if self._mark else []
+        room = max(8, width - row_length(first) - row_length(mark) - 2)
         if len(label) > room:
             label = label[: room - len(self.look.ellipsis)] + self.look.ellipsis
-        row: Row = [(label, "title"), ("  ", ""), *first]
+        row: Row = [*mark, (label, "title"), ("  ", ""), *first]
         for part in others:
             if row_length(row) + 2 + row_length(part) > width:
                 break
             row += [("  ", ""), *part]
-        return [row]
+        return [row, *self._missing()]
 
     def _facts(self, state: CaseState, table: ev.KernelTable) -> list[Row]:
         share = table.coverage.to_module
@@ -65,8 +72,15 @@ class KernelStatus(Canvas):
         return [
             [(f"{verdict} by profiled wall", _VERDICT_ROLES.get(verdict, "muted"))],
             [(f"GPU busy {percent(busy, 0)} of it", "muted")],
+            *self._of_plain(step.busy_ms),
             known,
         ]
+
+    def _of_plain(self, busy_ms: float) -> list[Row]:
+        """The share of the plain step, which has no profiler in it; nothing of a shorter one."""
+        if not self._plain or busy_ms > self._plain:
+            return []
+        return [[(f"{percent(100 * busy_ms / self._plain, 0)} of plain", "muted")]]
 
 
 class PhaseTabs(Canvas):
@@ -205,5 +219,6 @@ class KernelDetail(Canvas):
             if row_length([*line, *part]) <= width + 2:
                 line += part
         rows.append(line)
-        lines = textwrap.wrap(clean(row.full_name, 4_000), max(10, width))
+        name, room = clean(row.full_name, 4_000), max(10, width)
+        lines = [name[at : at + room] for at in range(0, len(name), room)]  # few blanks to wrap at
         return [*rows, *([(text, "text")] for text in lines)]

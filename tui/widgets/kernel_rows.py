@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from llmprof.core import events as ev
+from llmprof.core.kernels.narrow import narrow
 from llmprof.core.kernels.rows import KernelRow
 from llmprof.core.profiled import Wholes
 from llmprof.core.results import CaseState, RunView
@@ -11,6 +14,14 @@ from llmprof.tui.format import milliseconds, number
 from llmprof.tui.widgets.table import Cell, TableColumn, TableRow
 
 ALL = "all"
+
+
+class NameCell(Cell):
+    """A kernel's name, of which what tells it from others stays in sight."""
+
+    def shown(self, width: int) -> str:
+        """The name, narrow where it must be."""
+        return narrow(self.text, width)
 
 
 def columns(source: str, phase: str) -> tuple[TableColumn, ...]:
@@ -59,13 +70,28 @@ def kernel_rows(state: CaseState, phase: str) -> list[TableRow]:
     rows = [(at, row) for at, row in enumerate(table.rows) if phase in (ALL, row.phase)]
     if phase == ALL:
         rows.sort(key=lambda pair: -pair[1].total_ms)
-    return [TableRow(str(at), _cells(row, table.steps, whole, wholes.wall)) for at, row in rows]
+    times = Counter((row.phase, row.name) for row in table.rows)
+    return [
+        TableRow(
+            str(at),
+            (
+                _name(row, alike=times[row.phase, row.name] > 1),
+                *_cells(row, table.steps, whole, wholes.wall),
+            ),
+        )
+        for at, row in rows
+    ]
+
+
+def _name(row: KernelRow, *, alike: bool) -> Cell:
+    """The name, with its class where the phase has the same kernel in another one."""
+    mark = f" ({row.group})" if alike and row.group not in row.name else ""
+    return NameCell(clean(f"{row.name}{mark}", 200))
 
 
 def _cells(row: KernelRow, steps: int, whole: float | None, wall: float | None) -> tuple[Cell, ...]:
     calls = row.calls / steps
     return (
-        Cell(clean(row.name, 200)),
         Cell(clean(row.group, 20), "muted"),
         Cell(clean(row.phase, 20), row.phase if row.phase in PHASE_ROLES else "muted"),
         _figure(calls, f"{calls:,.0f}" if row.calls % steps == 0 else f"{calls:,.1f}"),

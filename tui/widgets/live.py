@@ -54,16 +54,17 @@ class LivePanels(Vertical):
                 yield MeanChart()
         yield CoverageGrid()
         with Horizontal(id="bottom"):
-            yield Table(
+            table = Table(
                 "Results",
                 "one row a case: status, step time, trend, memory and a verdict",
                 id="results",
             )
+            table.spells_out = True
+            yield table
             yield StepLog()
 
     def on_mount(self) -> None:
         """The panels are there from now on."""
-        self.table.spells_out = True
         self.ready = True
         self.post_message(self.Ready(self))
 

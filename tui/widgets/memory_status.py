@@ -56,6 +56,7 @@ class MemoryStatus(Canvas):
         first: list[Row] = [[(clean(state.case.label, 120), "title")]]
         if event.overflow:
             first.append([("the recorder was full: the start is lost", "bad")])
+        first += [[(clean(line, 120), "warn")] for line in event.missing]
         first.append([(self._place, "muted")])
         return [_fit(first, width), _fit(self._figures(event), width)]
 

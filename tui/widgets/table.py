@@ -89,6 +89,11 @@ class Table(Canvas, can_focus=True):
         self.repaint()
 
     @property
+    def current(self) -> str | None:
+        """Key of the row under the cursor, None while no row is shown."""
+        return self._shown[self._position()].key if self._shown else None
+
+    @property
     def shown_keys(self) -> list[str]:
         """Keys of the rows in their order on the screen."""
         return [row.key for row in self._shown]

@@ -11,9 +11,11 @@ from llmprof.cli.exits import UserError
 from llmprof.cli.screen import add_look_options, open_screen, require_terminal
 from llmprof.core.demo import recorded
 from llmprof.core.events import RunStarted
-from llmprof.core.runs import RunStore, wait_started
+from llmprof.core.pack import SUFFIX, unpack
+from llmprof.core.runs import Run, RunStore, wait_started
 
 RECORDING = "demo.llmprof"
+SAMPLE = "demo-"  # demo-kernels.llmprof is what the Kernels view shows, and so on for each view
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     with tempfile.TemporaryDirectory(prefix="llmprof-demo-") as folder:
         store = RunStore(Path(folder))
+        samples = {} if args.recording else samples_in(store)
         starter = ReplayStarter(recording, args.speed)
         the_run = store.create("demo")
         try:
@@ -49,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
                 store=store,
                 starter=starter,
                 demo=True,
+                samples=samples,
             )
         finally:
             starter.dismiss()
@@ -63,6 +67,17 @@ def factor(text: str) -> float:
     if not 0.01 <= value <= 1000:
         raise argparse.ArgumentTypeError(f"{text!r} is not between 0.01 and 1000")
     return value
+
+
+def samples_in(store: RunStore) -> dict[str, Run]:
+    """The runs that come with the program for views of which the replayed run has nothing."""
+    found = {}
+    for each in sorted(resources.files("llmprof.tui").iterdir(), key=lambda file: file.name):
+        if each.name.startswith(SAMPLE) and each.name.endswith(SUFFIX):
+            view = each.name.removeprefix(SAMPLE).removesuffix(SUFFIX)
+            found[view] = store.create(view)
+            unpack(Path(str(each)), found[view])
+    return found
 
 
 def _plan(recording: Path) -> RunStarted:

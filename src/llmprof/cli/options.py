@@ -29,6 +29,7 @@ from llmprof.core.spec import (
     MODES,
     MOST_MEASURE_STEPS,
     MOST_PROFILE_STEPS,
+    MOST_SEED,
     MOST_WARMUP_STEPS,
     OPTIMIZERS,
     PRECISIONS,
@@ -57,7 +58,8 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     _add_how_long(parser)
     shape = parser.add_argument_group("change the model's dimensions")
     for name in DIMENSIONS:
-        shape.add_argument(f"--{name.replace('_', '-')}", type=listed(whole), metavar="N")
+        least = 0 if name == "kv_heads" else 1  # 0: as many as there are heads
+        shape.add_argument(f"--{name.replace('_', '-')}", type=listed(whole(least)), metavar="N")
     _add_profile(parser)
     _add_limits(parser)
 
@@ -71,8 +73,8 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="small,medium or all (tiny to 2.7B); `llmprof presets` lists them",
     )
-    add("--context-length", "--seq-len", type=listed(whole), metavar="N", help="tokens (128)")
-    add("--batch-size", type=listed(whole), metavar="N", help="sequences a step (4)")
+    add("--context-length", "--seq-len", type=listed(whole(1)), metavar="N", help="tokens (128)")
+    add("--batch-size", type=listed(whole(1)), metavar="N", help="sequences a step (4)")
     add("--mode", "--pass-type", type=listed(one_of(MODES)), metavar="MODES", help=", ".join(MODES))
     add(
         "--precision",
@@ -108,20 +110,20 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     )
     add("--smoke", action="store_true", help="the experiment's small sizes, for a try on a CPU")
     add("--device", type=device, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)")
-    add("--seed", type=whole, metavar="N", help="of weights and tokens (0)")
+    add("--seed", type=whole(0, MOST_SEED), metavar="N", help="of weights and tokens (0)")
 
 
 def _add_how_long(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("how many steps").add_argument
     add(
         "--warmup-steps",
-        type=automatic(listed(whole)),
+        type=automatic(listed(whole(0))),
         metavar="N",
         help="steps before the measured (5), or auto: until they are steady",
     )
     add(
         "--measure-steps",
-        type=automatic(whole),
+        type=automatic(whole(1)),
         metavar="N",
         help="measured steps (10), or auto: until --target is met",
     )
@@ -142,7 +144,7 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
     profile = parser.add_argument_group("kernel and memory profiles")
     profile.add_argument(
         "--profile-steps",
-        type=whole,
+        type=whole(1, MOST_PROFILE_STEPS),
         metavar="N",
         help=f"steps under the profiler (3, at most {MOST_PROFILE_STEPS})",
     )

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, UserError
+from llmprof.core.lint.missing import missing
 from llmprof.core.memory.export import links, write_pictures
 from llmprof.core.report import ExportError, check_writable, export, render
 from llmprof.core.report.groups import status_word
@@ -31,6 +32,7 @@ def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None
     """
     if run is not None:
         _name_kept(view, run)
+    _name_missing(view)
     if not exports:
         sys.stdout.write(render(view, "md"))
         return
@@ -52,6 +54,13 @@ def _name_kept(view: RunView, run: Path) -> None:
         names += [found.trace for found in (state.kernels,) if found is not None]
         for name in filter(None, names):
             print(f"kept {run / 'artifacts' / clean(name)}", file=sys.stderr)
+
+
+def _name_missing(view: RunView) -> None:
+    """Say what of a profile or a recording could not be had: the rest is in the tables."""
+    for state in view.cases:
+        for line in missing(state):
+            print(f"case {state.index + 1}: {line}", file=sys.stderr)
 
 
 def _add_pictures(view: RunView, run: Path, report: Path) -> None:

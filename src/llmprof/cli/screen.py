@@ -6,6 +6,7 @@ import argparse
 import gc
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from llmprof.cli.exits import USAGE, UserError
@@ -65,11 +66,13 @@ def open_screen(
     store: RunStore | None = None,
     starter: Starter | None = None,
     demo: bool = False,
+    samples: Mapping[str, Run] | None = None,
     monitoring: Monitoring | None = None,
 ) -> int:
     """Open the app and wait for its end; 128 + n when signal n ended it.
 
-    watch is the run to show first, view the name of the view. Raises UserError where there is
+    watch is the run to show first, view the name of the view; samples are runs by the view that
+    shows them while the watched run has nothing for it. Raises UserError where there is
     no terminal to draw on or a preset file can't be read.
     """
     require_terminal()
@@ -96,6 +99,7 @@ def open_screen(
             watch=watch,
             view=view,
             demo=demo,
+            samples=samples or {},
             monitoring=monitoring,
         )
     )

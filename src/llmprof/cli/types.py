@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from llmprof.core.spec import MOST
+
 T = TypeVar("T")
 AUTO = "auto"
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
@@ -40,11 +42,20 @@ def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     return parse
 
 
-def whole(text: str) -> int:
-    """An argparse type: a whole number that is not negative, digits only."""
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up to 10 million")
-    return int(text)
+def whole(least: int, most: int = MOST) -> Callable[[str], int]:
+    """An argparse type: a whole number between two bounds, which it may be; digits only.
+
+    Whatever else is given is answered with one line, which names both bounds.
+    """
+
+    def parse(text: str) -> int:
+        digits = text.isascii() and text.isdigit() and len(text) <= 20
+        if not digits or not least <= int(text) <= most:
+            what = f"a whole number from {least} to {most:,}"
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return int(text)
+
+    return parse
 
 
 def percent(text: str) -> float:
