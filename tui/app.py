@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LlmprofApp", "Setting"]
 
+LOADING_S = 0.05  # between looks at a run that is still being read
+
 
 class LlmprofApp(App[None]):
     """Takes the session's newest snapshot on a timer and lends it to the view in sight."""
@@ -94,6 +96,7 @@ class LlmprofApp(App[None]):
             self.switch_mode(self.setting.view)
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(1 / self.setting.refresh_hz, self.tick)
+        self._look_often()
         self.call_after_refresh(self._after_first_frame)
 
     def on_unmount(self) -> None:
@@ -137,6 +140,12 @@ class LlmprofApp(App[None]):
             self._listed = listed
             self.show_newest()
 
+    def _look_often(self) -> None:
+        """Show a run as soon as what was written of it has been read."""
+        self.tick()
+        if self.session.loading:
+            self.set_timer(LOADING_S, self._look_often)
+
     def show_newest(self) -> None:
         """Hand the newest snapshot to the view."""
         view = self.base_view
@@ -148,6 +157,7 @@ class LlmprofApp(App[None]):
     def watch_run(self, run: Run | None) -> None:
         """Show another run."""
         self.session.watch(run)
+        self._look_often()
         self.show_newest()
 
     def start_run(self, experiment: Experiment, command: tuple[str, ...]) -> bool:

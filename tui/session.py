@@ -51,6 +51,11 @@ class Session:
             self._snapshot = Snapshot()
         return self._snapshot
 
+    @property
+    def loading(self) -> bool:
+        """Whether what was written so far of the watched run is still being read."""
+        return self._feed is not None and self._feed.latest.loading
+
     def watch(self, run: Run | None) -> None:
         """Follow another run, or none."""
         if self._feed is not None:

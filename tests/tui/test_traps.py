@@ -168,7 +168,7 @@ async def test_long_runs_leave_bounded_curves(tmp_path: Path) -> None:
         assert curves is not None
         sizes = [len(envelope._columns) for envelope in curves.phases.values()]
         assert max(sizes) <= 1024
-        assert curves.running["total"].n == 5000
+        assert curves.total.n == 5000
 
 
 async def test_threads_end_with_the_app(tmp_path: Path) -> None:
