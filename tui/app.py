@@ -97,7 +97,7 @@ class LlmprofApp(App[None]):
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(1 / self.setting.refresh_hz, self.tick)
         self._look_often()
-        self.call_after_refresh(self._after_first_frame)
+        self.call_after_refresh(self._show_first_frame)
 
     def on_unmount(self) -> None:
         """Threads end, and what waits unused."""
@@ -241,6 +241,11 @@ class LlmprofApp(App[None]):
         view = self.base_view
         if view is not None:
             self.call_after_refresh(view.repaint_all)
+
+    def _show_first_frame(self) -> None:
+        """Textual drops what it draws while the app is mounted: draw it now, then go on."""
+        self.screen.refresh()
+        self.call_after_refresh(self._after_first_frame)
 
     def _after_first_frame(self) -> None:
         self.frame_stands = True

@@ -10,7 +10,6 @@ from textual.containers import Horizontal
 
 from llmprof.tui.choices import check, command, command_line, remember
 from llmprof.tui.screens.view import View
-from llmprof.tui.widgets.chart_state import WINDOWS
 from llmprof.tui.widgets.setup import SetupPane
 
 if TYPE_CHECKING:
@@ -75,11 +74,14 @@ class BenchView(View):
             self._live.table.focus()
 
     def compose_rest(self) -> None:
-        """The panels that the first frame did without."""
+        """What the first frame did without: the rest of the form, then the panels."""
+        if self._pane is not None:
+            self._pane.compose_rest()
+        self.call_after_refresh(self._mount_panels)
+
+    def _mount_panels(self) -> None:
         if self._live is None:
             self.query_one("#bench-body").mount(self._live_panels())
-        if self._pane is not None:
-            self._pane.begin_forecast()
 
     def on_live_panels_ready(self, message: LivePanels.Ready) -> None:
         """Give the panels something to show."""
@@ -90,7 +92,11 @@ class BenchView(View):
 
     @property
     def complete(self) -> bool:
-        """Whether all panels are there."""
+        """Whether all panels are there, and all of the form where there is one."""
+        return self._panels_stand and (self._pane is None or self._pane.whole)
+
+    @property
+    def _panels_stand(self) -> bool:
         return self._live is not None and self._live.ready
 
     def take(self, snapshot: Snapshot) -> None:
@@ -161,7 +167,7 @@ class BenchView(View):
 
     def _setup_shown(self) -> None:
         if (pane := self._pane) is not None:
-            pane.begin_forecast()
+            pane.compose_rest()
             if pane.ready:  # else it takes the keys when it is
                 pane.focus_first()
 
@@ -211,6 +217,8 @@ class BenchView(View):
 
     def action_zoom(self) -> None:
         """Show another stretch of time."""
+        from llmprof.tui.widgets.chart_state import WINDOWS  # not needed for the first frame
+
         self.zoom = (self.zoom + 1) % len(WINDOWS)
         self.take(self.llmprof.snapshot)
 
