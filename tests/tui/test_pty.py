@@ -93,6 +93,17 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it(tmp_path: Path) -> None:
         assert terminal.restored
 
 
+@pytest.mark.parametrize(
+    ("key", "answer"), [(" ", "○ small"), ("2", "no runs yet"), ("?", "previous option")]
+)
+def test_a_key_typed_before_the_first_frame_is_not_lost(
+    tmp_path: Path, key: str, answer: str
+) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.send(key, 0.0)
+        terminal.wait(answer)
+
+
 def test_bytes_that_are_no_text_are_no_keys(tmp_path: Path) -> None:
     with Terminal(tmp_path) as terminal:
         terminal.wait(READY)

@@ -69,7 +69,8 @@ class BenchView(View):
             yield self._setup_pane() if idle else self._live_panels()
 
     def on_mount(self) -> None:
-        """The shown pane has the keys."""
+        """The shown pane has the keys; the clock ticks."""
+        self.set_interval(1.0, self._keep_time)
         if self._live is not None:
             self._live.table.focus()
 
@@ -114,7 +115,14 @@ class BenchView(View):
         if self._live is not None and self._live.ready:
             case = self._case_in_sight(view) if view else None
             note = snapshot.error or session.problem
-            self._live.show(view, case, alive=session.alive, note=note, zoom=self.zoom)
+            self._live.show(view, case, alive=session.alive, now_ns=session.now_ns(), note=note,
+                            zoom=self.zoom)  # fmt: skip
+
+    def _keep_time(self) -> None:
+        """While nothing comes, as before a first step, the elapsed time goes on."""
+        session = self.llmprof.session
+        if self._live is not None and self._live.ready and self.is_current and not session.paused:
+            self._live.keep_time(session.now_ns())
 
     def _setup_pane(self) -> SetupPane:
         self._pane = SetupPane(self.llmprof.models, self.llmprof.choices)
