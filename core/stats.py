@@ -131,12 +131,17 @@ def stability(summary: Summary) -> str:
     return f"unstable: {_reason(summary)}"
 
 
+def drift_text(percent: float) -> str:
+    """A drift in words, "17 % shorter from the first third to the last"."""
+    way = "longer" if percent > 0 else "shorter"
+    return f"{abs(percent):.0f} % {way} from the first third to the last"
+
+
 def _reason(summary: Summary) -> str:
     if summary.drift_percent is not None:
-        direction = "slower" if summary.drift_percent > 0 else "faster"
-        return f"steps grew {abs(summary.drift_percent):.0f} % {direction} over the run"
+        return f"steps became {drift_text(summary.drift_percent)}"
     if summary.n < MIN_OUTLIER_SAMPLES:
-        return f"steps scatter by {summary.cv_percent:.0f} %, too few to say why"
+        return f"steps scatter by {summary.cv_percent:.0f} %, and are too few to say why"
     outliers = len(summary.mild) + len(summary.severe)
     if outliers and summary.slow_outliers:
         noun = "slow outlier" if summary.slow_outliers == 1 else "slow outliers"

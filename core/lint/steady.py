@@ -8,7 +8,7 @@ import statistics
 from llmprof.core.adaptive import NOT_MET, NOT_STEADY
 from llmprof.core.lint.verdict import Context, Verdict
 from llmprof.core.results import CaseState
-from llmprof.core.stats import stability
+from llmprof.core.stats import drift_text, stability
 
 UNSURE = 5.0  # percent: half-width of the 95 % interval beyond which digits are few
 DRIFT = 3.0  # percent between first and last third: smaller ones are told, but no warning
@@ -44,7 +44,10 @@ def few_samples(state: CaseState, context: Context) -> Verdict | None:
     if half <= UNSURE:
         return None
     needed = math.ceil(total.n * (half / UNSURE) ** 2)
-    text = f"±{half:.0f} % with {total.n} steps, about {needed} would give ±{UNSURE:g} %"
+    text = (
+        f"{total.n} steps tell the mean to ±{half:.0f} %; "
+        f"about {needed} would tell it to ±{UNSURE:g} %"
+    )
     return Verdict("few-samples", "warning", text)
 
 
@@ -69,7 +72,7 @@ def drifting(state: CaseState, context: Context) -> Verdict | None:
     if state.total is None or state.total.drift_percent is None:
         return None
     change = state.total.drift_percent
-    text = f"the last third of the steps took {change:+.0f} % against the first"
+    text = f"steps became {drift_text(change)}"
     return Verdict("drift", "warning" if abs(change) >= DRIFT else "info", text)
 
 
