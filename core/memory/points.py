@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from llmprof.core.memory.timeline import OPEN, Timeline
-from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.predict.level import CATEGORIES
 
 MAX_POINTS = 4000
 MAX_BYTES = 64 << 20

@@ -15,9 +15,10 @@ import torch
 from llmprof.core import events as ev
 from llmprof.core.engine.request import Request
 from llmprof.core.journal import replay
+from llmprof.core.memory.live import largest
 from llmprof.core.memory.points import load
 from llmprof.core.memory.reconcile import reconcile
-from llmprof.core.memory.timeline import base_of, build, largest
+from llmprof.core.memory.timeline import base_of, build
 from llmprof.core.predict.memory import predict
 from llmprof.core.spec import MODES, Case, ModelShape
 from llmprof.core.worker import memory, recorders

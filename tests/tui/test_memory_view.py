@@ -16,10 +16,11 @@ from textual.pilot import Pilot
 
 from llmprof.core import events as ev
 from llmprof.core.memory.entries import own_frame, read_snapshot
+from llmprof.core.memory.live import largest
 from llmprof.core.memory.points import Points, load, save, thin
-from llmprof.core.memory.timeline import Held, Known, Timeline, base_of, build, largest
+from llmprof.core.memory.timeline import Held, Known, Timeline, base_of, build
 from llmprof.core.predict.event import predicted
-from llmprof.core.predict.tape import CATEGORIES, OPTIMIZER, PARAMETERS
+from llmprof.core.predict.level import CATEGORIES, OPTIMIZER, PARAMETERS
 from llmprof.core.runs import Run, RunStore
 from llmprof.core.spec import Experiment, ModelShape
 from llmprof.tui.app import LlmprofApp

@@ -23,12 +23,11 @@ from llmprof.tui.choices import (
     command,
     command_line,
     parse_numbers,
-    recall,
-    remember,
 )
 from llmprof.tui.curves import CaseCurves, RunningMean, outliers
 from llmprof.tui.look import ASCII, UNICODE, choose_look
 from llmprof.tui.progress import progress
+from llmprof.tui.remembered import recall, remember
 from llmprof.tui.widgets.canvas import changed_span, heading, row_length
 from tests.tui import journals
 

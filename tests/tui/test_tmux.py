@@ -16,7 +16,8 @@ import pytest
 
 from llmprof.core.journal import replay
 from llmprof.core.runs import Run, RunStore
-from llmprof.tui.choices import Choices, remember
+from llmprof.tui.choices import Choices
+from llmprof.tui.remembered import remember
 from tests.tui.terminal import environment
 
 pytestmark = [

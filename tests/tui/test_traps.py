@@ -211,10 +211,10 @@ async def test_stalled_terminal_gets_no_further_frames(
         monkeypatch.setattr(app, "show_newest", lambda: shown.append(1))
         app.session._snapshot = None
         app._driver.backlog = 30  # type: ignore[union-attr]
-        app.tick()
+        app.ticker.tick()
         assert shown == []
         app._driver.backlog = 0  # type: ignore[union-attr]
-        app.tick()
+        app.ticker.tick()
         assert shown == [1]
         assert not isinstance(cast(object, app.screen), AskDialog)
 

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 from llmprof.core.memory.picture import HEIGHT, WIDTH, draw
 from llmprof.core.memory.points import Points
-from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.predict.level import CATEGORIES
 
 SVG = "{http://www.w3.org/2000/svg}"
 
