@@ -10,8 +10,7 @@ import msgspec
 from llmprof.core import events as ev
 from llmprof.core.results import Reducer, RunView
 
-CHUNK = 4 << 20
-LONGEST_LINE = 64 << 20
+CHUNK = 64 << 10  # decoded at once: what comes of it still lies in the processor's cache
 
 
 class JournalWriter:
@@ -51,8 +50,8 @@ class JournalReader:
         self._fd: int | None = None
         self._offset = 0  # the end of the last whole line
 
-    def read(self, limit: int = CHUNK) -> list[bytes] | None:
-        """Whole lines of the next `limit` bytes, or one longer line; None when none has come.
+    def read(self, limit: int = CHUNK) -> bytes:
+        """Whole lines of the next `limit` bytes, or one longer line; empty when none has come.
 
         A file that does not exist yet has no lines. Raises OSError for one that can't be read.
         """
@@ -60,13 +59,13 @@ class JournalReader:
             try:
                 self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
-                return None
+                return b""
         data = os.pread(self._fd, limit, self._offset)
         end = data.rfind(b"\n") + 1
         if not end:
-            return self.read(2 * limit) if len(data) == limit else None
+            return self.read(2 * limit) if len(data) == limit else b""
         self._offset += end
-        return data[: end - 1].split(b"\n")
+        return data[:end]
 
     def close(self) -> None:
         """Let go of the file."""
@@ -85,9 +84,8 @@ class Follower:
     def poll(self) -> bool:
         """Apply what has arrived, at most a chunk; False when nothing had."""
         lines = self._reader.read()
-        for line in lines or ():
-            apply_line(self._reducer, line)
-        return lines is not None
+        apply_lines(self._reducer, lines)
+        return bool(lines)
 
     def view(self) -> RunView:
         """The run as far as it was read."""
@@ -96,6 +94,16 @@ class Follower:
     def close(self) -> None:
         """Let go of the file."""
         self._reader.close()
+
+
+def apply_lines(reducer: Reducer, lines: bytes) -> None:
+    """Decode whole lines into a reducer: at once where all are events, else one by one."""
+    events = ev.decode_lines(lines)
+    if events is not None:
+        reducer.extend(events)
+        return
+    for line in lines.split(b"\n"):
+        apply_line(reducer, line)
 
 
 def apply_line(reducer: Reducer, line: bytes) -> None:

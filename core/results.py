@@ -3,135 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
+from typing import cast
 
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.series import CardHistory, CardHistoryView, Series, SeriesView
-from llmprof.core.spec import PHASES, Case, Experiment, Phase
-from llmprof.core.stats import Summary, summarize
-from llmprof.core.steps import StepColumns, StepsView
+from llmprof.core.series import CardHistory, Series
+from llmprof.core.spec import PHASES, Phase
+from llmprof.core.state import CaseState, CaseStatus, RunView
+from llmprof.core.steps import StepColumns
 
-CaseStatus = Literal[
-    "pending", "running", "ok", "oom", "error", "killed", "timeout", "unsupported", "skipped"
-]
+__all__ = ["CaseState", "CaseStatus", "Reducer", "RunView", "phase_index"]
+
 LOG_LINES = 200
-
-
-@dataclass(frozen=True)
-class CaseState:
-    """All that is known of one case; replaced, never changed, when an event arrives."""
-
-    index: int
-    case: Case
-    status: CaseStatus = "pending"
-    attempt: int = 0
-    started_ns: int | None = None
-    ended_ns: int | None = None
-    estimate_s: float | None = None
-    model: ev.ModelBuilt | None = None
-    observed: ev.Observed | None = None
-    memory: ev.MemoryStep | None = None
-    predicted: ev.Predicted | None = None
-    memory_timeline: ev.MemoryTimeline | None = None
-    kernels: ev.KernelTable | None = None
-    timeline: ev.TimelineFacts | None = None
-    lens: ev.AttentionLens | None = None
-    ceilings: ev.Ceilings | None = None
-    environment: ev.Environment | None = None  # in which it ran
-    failure: ev.Failure | None = None
-    bad_losses: int = 0  # steps whose loss was NaN or infinite
-    warmup: StepsView = field(default_factory=StepsView)
-    measured: StepsView = field(default_factory=StepsView)
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing more will come of this case."""
-        return self.status not in ("pending", "running")
-
-    @property
-    def steps_done(self) -> int:
-        """Steps finished, warm-up included."""
-        return len(self.warmup) + len(self.measured)
-
-    @property
-    def steps_planned(self) -> int:
-        """Steps asked for, warm-up included; automatic ones as far as they have come."""
-        warmup, measured = self.case.warmup_steps, self.case.measure_steps
-        if self.case.warmup_auto:
-            warmup = len(self.warmup) if len(self.measured) else len(self.warmup) + 1
-        if self.case.target_percent is not None:
-            measured = len(self.measured) + (not self.done)
-        return warmup + measured
-
-    @cached_property
-    def summaries(self) -> dict[Phase, Summary]:
-        """Measured device time of each phase that this mode has, milliseconds."""
-        return {
-            phase: summarize(times)
-            for phase in self.case.phases
-            if (times := self.measured.device_ms(phase))
-        }
-
-    @cached_property
-    def total(self) -> Summary | None:
-        """Measured device time of whole steps, milliseconds."""
-        return summarize(self.measured.total_ms()) if len(self.measured) else None
-
-    @cached_property
-    def wall(self) -> Summary | None:
-        """Measured wall time of whole steps, milliseconds."""
-        return summarize(self.measured.wall_ms()) if len(self.measured) else None
-
-    @cached_property
-    def host_share(self) -> float | None:
-        """Median of host launch time over wall time of a step: near 1 means launch-bound.
-
-        None on a CPU, where both are the same clock.
-        """
-        on_cpu = self.environment is not None and self.environment.device == "cpu"
-        return None if on_cpu else self.measured.host_share()
-
-
-@dataclass(frozen=True)
-class RunView:
-    """A run as it stands at one moment."""
-
-    run_id: str = ""
-    experiment: Experiment | None = None
-    command: tuple[str, ...] = ()
-    segments: tuple[ev.Segment, ...] = ()
-    environment: ev.Environment | None = None
-    cases: tuple[CaseState, ...] = ()
-    outcome: ev.Outcome | None = None
-    host_cpu: SeriesView = field(default_factory=SeriesView)
-    host_memory: SeriesView = field(default_factory=SeriesView)
-    cards: dict[int, CardHistoryView] = field(default_factory=dict)
-    last_sample: ev.DeviceSample | None = None  # with all that is known of its cards
-    log: tuple[ev.Log, ...] = ()
-    last_t: int = 0
-    events: int = 0
-    unknown_events: int = 0
-    damaged_lines: int = 0
-
-    @property
-    def current(self) -> CaseState | None:
-        """The case that is running."""
-        return next((case for case in self.cases if case.status == "running"), None)
-
-    @property
-    def cases_done(self) -> int:
-        """Cases of which nothing more will come."""
-        return sum(case.done for case in self.cases)
-
-    def wall_ns(self, t: int) -> int | None:
-        """Wall-clock nanoseconds of a monotonic time, by the segment that was being written."""
-        anchor = next((s for s in reversed(self.segments) if s.t <= t), None)
-        anchor = anchor or (self.segments[0] if self.segments else None)
-        return None if anchor is None else anchor.wall_ns + (t - anchor.t)
 
 
 class Reducer:
@@ -173,7 +61,8 @@ class Reducer:
             return
         match event:
             case ev.StepDone():
-                self._step(event)
+                if not self._add_steps(event.case, warmup=event.warmup, steps=(event,)):
+                    self.skip(unknown=False)  # twice, out of order, or of another shape
             case ev.DeviceSample():
                 self._sample(event)
             case ev.Log():
@@ -188,6 +77,25 @@ class Reducer:
                 self._view = replace(self._view, outcome=event.outcome)
             case _:
                 self._case_event(event)
+
+    def extend(self, events: Iterable[ev.AnyEvent]) -> None:
+        """Take events in order; the same as apply() for each, and sooner where steps follow."""
+        for kind, group in groupby(events, type):
+            if kind is ev.StepDone:
+                self._extend_steps(cast("Iterable[ev.StepDone]", group))
+            else:
+                for event in group:
+                    self.apply(event)
+
+    def _extend_steps(self, events: Iterable[ev.StepDone]) -> None:
+        for (case, warmup), group in groupby(events, attrgetter("case", "warmup")):
+            steps = list(group)
+            if case in self._columns and self._add_steps(case, warmup=warmup, steps=steps):
+                self._count += len(steps)
+                self._last_t = steps[-1].t
+            else:
+                for step in steps:
+                    self.apply(step)
 
     def view(self) -> RunView:
         """The state of the run, frozen."""
@@ -287,16 +195,17 @@ class Reducer:
             environment=self._environment,
         )
 
-    def _step(self, event: ev.StepDone) -> None:
-        columns = self._columns[event.case][0 if event.warmup else 1]
-        if event.index != len(columns) or len(event.device_ms) != len(PHASES):
-            self.skip(unknown=False)  # twice, out of order, or of another shape
-            return
-        columns.append(event)
-        self._stale.add(event.case)
-        if event.loss_reason is not None:
-            state = self._cases[event.case]
-            self._change(event.case, bad_losses=state.bad_losses + 1)
+    def _add_steps(self, case: int, *, warmup: bool, steps: Sequence[ev.StepDone]) -> bool:
+        """Take steps of one case; False, and none is taken, where they do not go on with it."""
+        columns = self._columns[case][0 if warmup else 1]
+        if not columns.continued_by(steps):
+            return False
+        columns.extend(steps)
+        self._stale.add(case)
+        bad = sum(step.loss_reason is not None for step in steps)
+        if bad:
+            self._change(case, bad_losses=self._cases[case].bad_losses + bad)
+        return True
 
     def _sample(self, event: ev.DeviceSample) -> None:
         self._host_cpu.append(event.t, event.host.cpu_percent)

@@ -52,7 +52,8 @@ class Summary:
 def summarize(samples: Sequence[float]) -> Summary:
     """Summary of at least one finite sample.
 
-    Raises ValueError for an empty list or a sample that is not finite.
+    Raises ValueError for an empty list or a sample that is not finite, OverflowError for
+    samples beyond 1e154, whose squares are no numbers.
     """
     n = len(samples)
     if n == 0:
@@ -64,7 +65,7 @@ def summarize(samples: Sequence[float]) -> Summary:
     median = statistics.median(ordered)
     if n < 2:
         return Summary(n, mean, median, ordered[0], ordered[-1])
-    std = math.sqrt(math.fsum((value - mean) ** 2 for value in samples) / (n - 1))
+    std = math.sqrt(_variance(samples, mean))
     q1, q3 = _quantile(ordered, 0.25), _quantile(ordered, 0.75)
     mild, severe = _outliers(samples, q1, q3)
     return Summary(
@@ -130,12 +131,17 @@ def stability(summary: Summary) -> str:
     return f"unstable: {_reason(summary)}"
 
 
+def drift_text(percent: float) -> str:
+    """A drift in words, "17 % shorter from the first third to the last"."""
+    way = "longer" if percent > 0 else "shorter"
+    return f"{abs(percent):.0f} % {way} from the first third to the last"
+
+
 def _reason(summary: Summary) -> str:
     if summary.drift_percent is not None:
-        direction = "slower" if summary.drift_percent > 0 else "faster"
-        return f"steps grew {abs(summary.drift_percent):.0f} % {direction} over the run"
+        return f"steps became {drift_text(summary.drift_percent)}"
     if summary.n < MIN_OUTLIER_SAMPLES:
-        return f"steps scatter by {summary.cv_percent:.0f} %, too few to say why"
+        return f"steps scatter by {summary.cv_percent:.0f} %, and are too few to say why"
     outliers = len(summary.mild) + len(summary.severe)
     if outliers and summary.slow_outliers:
         noun = "slow outlier" if summary.slow_outliers == 1 else "slow outliers"
@@ -146,6 +152,14 @@ def _reason(summary: Summary) -> str:
 
 def _ratio(summary: Summary) -> str:
     return f"{summary.maximum / summary.median:.1f}" if summary.median > 0 else "many"
+
+
+def _variance(samples: Sequence[float], mean: float) -> float:
+    """Of a sample (ddof 1), in two passes; statistics.variance, exact by fractions, is dear."""
+    squares = math.fsum([(value - mean) * (value - mean) for value in samples])
+    if math.isinf(squares):
+        raise OverflowError("samples too large to square")
+    return squares / (len(samples) - 1)
 
 
 def _quantile(ordered: Sequence[float], q: float) -> float:
@@ -161,8 +175,9 @@ def _outliers(
     if len(samples) < MIN_OUTLIER_SAMPLES:
         return (), ()  # of a few samples one always lies outside
     iqr = q3 - q1
+    low, high = q1 - iqr, q3 + iqr  # between these lies nearly everything, and nothing to flag
     mild, severe = [], []
-    for position, value in enumerate(samples):
+    for position, value in [(at, v) for at, v in enumerate(samples) if not low <= v <= high]:
         beyond = max(q1 - value, value - q3)
         if beyond > 3 * iqr:
             severe.append(position)
@@ -176,10 +191,10 @@ def _drift(samples: Sequence[float]) -> float | None:
     if len(samples) < MIN_DRIFT_SAMPLES:
         return None
     first, last = samples[:third], samples[-third:]
-    before, after = statistics.fmean(first), statistics.fmean(last)
+    before, after = math.fsum(first) / third, math.fsum(last) / third
     if before <= 0:
         return None
-    noise = math.sqrt((statistics.variance(first) + statistics.variance(last)) / third)
+    noise = math.sqrt((_variance(first, before) + _variance(last, after)) / third)
     change = after - before
     if abs(change) <= max(student_t(2 * third - 2) * noise, 0.01 * before):
         return None

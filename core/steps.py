@@ -8,8 +8,8 @@ import statistics
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
-from typing import TypeVar
+from itertools import chain
+from typing import TypeVar, cast
 
 from llmprof.core.events import StepDone
 from llmprof.core.spec import PHASES, Phase
@@ -18,10 +18,11 @@ T = TypeVar("T", int, float)
 BLOCK = 4096  # rows
 BATCH = 256  # steps that are written at once
 _NAN = math.nan
+_WIDTH = len(PHASES)
 
 
 class _Block:
-    """Some rows in columns."""
+    """Some rows in columns; those of the phases lie row after row."""
 
     __slots__ = ("allocated", "device", "host", "loss", "start_ns", "total", "wall")
 
@@ -31,31 +32,25 @@ class _Block:
         self.total = array("d")
         self.loss = array("d")
         self.allocated = array("q")
-        self.device = tuple(array("d") for _ in PHASES)
-        self.host = tuple(array("f") for _ in PHASES)
+        self.device = array("d")
+        self.host = array("f")
 
     def extend(self, steps: Sequence[StepDone]) -> None:
         """Take steps, column by column."""
-        self.start_ns.extend([step.start_ns for step in steps])
-        self.wall.extend([step.wall_ms for step in steps])
-        self.total.extend([step.total_ms for step in steps])
-        self.loss.extend(_as_floats([step.loss for step in steps]))
+        self.start_ns.fromlist([step.start_ns for step in steps])
+        self.wall.fromlist([step.wall_ms for step in steps])
+        self.total.fromlist([step.total_ms for step in steps])
+        _put(self.loss, [step.loss for step in steps])
         sizes = [step.allocated_bytes for step in steps]
-        self.allocated.extend([-1 if size is None else size for size in sizes])
-        for columns, rows in (
-            (self.device, [step.device_ms for step in steps]),
-            (self.host, [step.host_ms for step in steps]),
-        ):
-            values = zip_longest((None,) * len(PHASES), *rows)  # short rows are filled up
-            for column, (_, *known) in zip(columns, values, strict=False):
-                column.extend(_as_floats(known))
+        self.allocated.fromlist([-1 if size is None else size for size in sizes])
+        _put(self.device, _flat([step.device_ms for step in steps]))
+        _put(self.host, _flat([step.host_ms for step in steps]))
 
     def fit(self) -> None:
         """Give back the room that growing arrays keep in reserve; readers see the same rows."""
         self.start_ns, self.wall, self.total = self.start_ns[:], self.wall[:], self.total[:]
         self.loss, self.allocated = self.loss[:], self.allocated[:]
-        self.device = tuple(column[:] for column in self.device)
-        self.host = tuple(column[:] for column in self.host)
+        self.device, self.host = self.device[:], self.host[:]
 
 
 class StepColumns:
@@ -65,36 +60,49 @@ class StepColumns:
     Steps wait until there are many, or until somebody wants a view.
     """
 
-    __slots__ = ("_waiting", "blocks", "length")
+    __slots__ = ("_waiting", "_written", "blocks")
 
     def __init__(self) -> None:
-        self.length = 0  # steps taken: a step's index is its position
         self.blocks: list[_Block] = []
+        self._written = 0
         self._waiting: list[StepDone] = []
 
     def __len__(self) -> int:
-        return self.length
+        return self._written + len(self._waiting)
+
+    def continued_by(self, steps: Sequence[StepDone]) -> bool:
+        """Whether these are the steps that come next, each with every phase of spec.PHASES."""
+        start = len(self)
+        indices = [step.index for step in steps]
+        widths = {len(step.device_ms) for step in steps}
+        return indices == list(range(start, start + len(steps))) and widths <= {_WIDTH}
 
     def append(self, step: StepDone) -> None:
         """Take one step; tuples shorter than spec.PHASES are filled with unknowns."""
-        if not self.length % BLOCK:
-            self.blocks.append(_Block())
-        self._waiting.append(step)
-        self.length += 1
-        if not self.length % BATCH:  # which divides BLOCK
+        self.extend((step,))
+
+    def extend(self, steps: Iterable[StepDone]) -> None:
+        """Take steps in order."""
+        self._waiting.extend(steps)
+        if len(self._waiting) >= BATCH:
             self._write()
 
     def view(self) -> StepsView:
         """The rows so far."""
         self._write()
-        return StepsView(self, self.length)
+        return StepsView(self, self._written)
 
     def _write(self) -> None:
-        if self._waiting:
-            self.blocks[-1].extend(self._waiting)
-            self._waiting.clear()
-            if not self.length % BLOCK:
+        steps, self._waiting = self._waiting, []
+        while steps:
+            if not self._written % BLOCK:
+                self.blocks.append(_Block())
+            room = BLOCK - self._written % BLOCK
+            self.blocks[-1].extend(steps[:room])
+            self._written += len(steps[:room])
+            if not self._written % BLOCK:
                 self.blocks[-1].fit()
+            steps = steps[room:]
 
 
 @dataclass(frozen=True)
@@ -130,13 +138,14 @@ class StepsView:
             raise IndexError(position)
         index = position % self._length
         block, at = self._columns.blocks[index // BLOCK], index % BLOCK
+        phases = slice(at * _WIDTH, (at + 1) * _WIDTH)
         return StepRow(
             index=index,
             start_ns=block.start_ns[at],
             wall_ms=block.wall[at],
             total_ms=block.total[at],
-            device_ms=tuple(_known(column[at]) for column in block.device),
-            host_ms=tuple(_known(column[at]) for column in block.host),
+            device_ms=tuple(map(_known, block.device[phases])),
+            host_ms=tuple(map(_known, block.host[phases])),
             loss=_known(block.loss[at]),
             allocated_bytes=None if block.allocated[at] < 0 else block.allocated[at],
         )
@@ -144,7 +153,7 @@ class StepsView:
     def device_ms(self, phase: Phase, start: int = 0) -> list[float]:
         """Device times of a phase from row `start` on; empty when the mode lacks the phase."""
         at = PHASES.index(phase)
-        return _without_nan(self._from(start, lambda block: block.device[at]))
+        return _without_nan(self._from(start, lambda block: block.device[at::_WIDTH]))
 
     def host_ms(self, phase: Phase, start: int = 0) -> list[float]:
         """Host launch times of a phase from row `start` on."""
@@ -165,17 +174,17 @@ class StepsView:
     def host_share(self) -> float | None:
         """Median over steps of host launch time ÷ wall time; None without steps."""
         walls = self.wall_ms()
-        hosts = [0.0] * len(walls)
-        for at in range(len(PHASES)):
+        hosts: Iterable[float] = [0.0] * len(walls)
+        for at in range(_WIDTH):
             known = self._host(at)
-            if any(map(math.isnan, known)):
+            if math.isnan(sum(known)):
                 known = [0.0 if math.isnan(value) else value for value in known]
-            hosts = list(map(operator.add, hosts, known))
+            hosts = map(operator.add, hosts, known)
         shares = [host / wall for host, wall in zip(hosts, walls, strict=True) if wall > 0]
         return statistics.median(shares) if shares else None
 
     def _host(self, phase: int, start: int = 0) -> list[float]:
-        return self._from(start, lambda block: block.host[phase])
+        return self._from(start, lambda block: block.host[phase::_WIDTH])
 
     def _from(self, start: int, column: Callable[[_Block], array[T]]) -> list[T]:
         """One column's rows from `start` on."""
@@ -186,12 +195,24 @@ class StepsView:
         return out
 
 
-def _as_floats(values: Iterable[float | None]) -> list[float]:
-    return [_NAN if value is None else value for value in values]
+def _put(column: array[float], values: list[float | None]) -> None:
+    """Append values, unknown ones as NaN."""
+    try:
+        column.fromlist(cast("list[float]", values))  # all or none
+    except TypeError:
+        column.fromlist([_NAN if value is None else value for value in values])
+
+
+def _flat(rows: Sequence[tuple[float | None, ...]]) -> list[float | None]:
+    """Rows one after the other, each as wide as there are phases."""
+    if set(map(len, rows)) != {_WIDTH}:
+        gap = (None,) * _WIDTH
+        rows = [(*row, *gap)[:_WIDTH] for row in rows]
+    return list(chain.from_iterable(rows))
 
 
 def _without_nan(values: list[float]) -> list[float]:
-    if not any(map(math.isnan, values)):
+    if not math.isnan(sum(values)):
         return values
     return [value for value in values if not math.isnan(value)]
 

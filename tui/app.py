@@ -18,13 +18,14 @@ from textual.theme import Theme
 from llmprof.core.text import clean
 from llmprof.tui import themes
 from llmprof.tui.bindings import BINDINGS
-from llmprof.tui.driver import BACKLOG, TerminalDriver
+from llmprof.tui.driver import TerminalDriver
 from llmprof.tui.ends import Ends
 from llmprof.tui.palette import Palette
 from llmprof.tui.screens.view import View
 from llmprof.tui.session import Session
 from llmprof.tui.setting import Setting
 from llmprof.tui.starter import CannotStart
+from llmprof.tui.ticker import Ticker
 from llmprof.tui.views import VIEWS
 
 if TYPE_CHECKING:
@@ -60,12 +61,11 @@ class LlmprofApp(App[None]):
         self.choices = setting.choices
         self.session = Session(setting.store, setting.starter, period_s=1 / setting.refresh_hz)
         self.session.watch(setting.watch)
-        self._index: RunIndex | None = None
         self.left_running: Run | None = None
         self.frame_stands = False  # the first one
         self.palette = Palette(self.get_css_variables(), no_color=self.no_color)
-        self._listed: object = None
         self.ends = Ends(self)
+        self.ticker = Ticker(self)
         self._styled = self.get_css_variables()
         self.stylesheet.set_variables(self._styled)
 
@@ -93,13 +93,13 @@ class LlmprofApp(App[None]):
         if self.setting.view != self.current_mode:
             self.switch_mode(self.setting.view)
         self.theme_changed_signal.subscribe(self, self._theme_changed)
-        self.set_interval(1 / self.setting.refresh_hz, self.tick)
-        self.call_after_refresh(self._after_first_frame)
+        self.set_interval(1 / self.setting.refresh_hz, self.ticker.tick)
+        self.ticker.look_often()
+        self.call_after_refresh(self._show_first_frame)
 
     def on_unmount(self) -> None:
         """Threads end, and what waits unused."""
-        if self._index is not None:
-            self._index.close()
+        self.ticker.close()
         self.session.close()
 
     # Data
@@ -112,30 +112,13 @@ class LlmprofApp(App[None]):
     @property
     def index(self) -> RunIndex:
         """The list of runs, which begins when somebody first asks for it."""
-        if self._index is None:
-            from llmprof.tui.index import RunIndex  # not needed for the first frame
-
-            self._index = RunIndex(self.setting.store)
-        return self._index
+        return self.ticker.index
 
     @property
     def base_view(self) -> View | None:
         """The view under any dialog."""
         stack = self.screen_stack
         return stack[0] if stack and isinstance(stack[0], View) else None
-
-    def tick(self) -> None:
-        """Show what is new, unless the terminal still has frames to take."""
-        if getattr(self._driver, "backlog", 0) > BACKLOG:
-            return
-        changed = self.session.poll()
-        listed = None
-        if self._index is not None:
-            self._index.follow(self.current_mode == "runs")
-            listed = self._index.latest
-        if changed or listed is not self._listed:
-            self._listed = listed
-            self.show_newest()
 
     def show_newest(self) -> None:
         """Hand the newest snapshot to the view."""
@@ -148,6 +131,7 @@ class LlmprofApp(App[None]):
     def watch_run(self, run: Run | None) -> None:
         """Show another run."""
         self.session.watch(run)
+        self.ticker.look_often()
         self.show_newest()
 
     def start_run(self, experiment: Experiment, command: tuple[str, ...]) -> bool:
@@ -158,8 +142,7 @@ class LlmprofApp(App[None]):
             self.notify(str(error), severity="error", markup=False)
             return False
         self.show_newest()
-        if self._index is not None:
-            self._index.look_again()
+        self.ticker.look_again()
         return True
 
     def stop_run(self, run: Run | None = None) -> None:
@@ -231,6 +214,11 @@ class LlmprofApp(App[None]):
         view = self.base_view
         if view is not None:
             self.call_after_refresh(view.repaint_all)
+
+    def _show_first_frame(self) -> None:
+        """Textual drops what it draws while the app is mounted: draw it now, then go on."""
+        self.screen.refresh()
+        self.call_after_refresh(self._after_first_frame)
 
     def _after_first_frame(self) -> None:
         self.frame_stands = True

@@ -17,32 +17,36 @@ LONGEST_MS = 1e10  # a step of four months is none
 WIDTH_S = 0.002  # first stretch of an envelope
 
 
-class RunningMean:
-    """Mean and 95 % interval as samples come (Welford, Technometrics 4(3), 1962)."""
+class Mean:
+    """Mean of samples as they come."""
 
     def __init__(self) -> None:
         self.n = 0
         self.mean = 0.0
-        self._m2 = 0.0
 
-    def add(self, value: float) -> None:
-        """Take a sample."""
-        self.n += 1
-        delta = value - self.mean
-        self.mean += delta / self.n
-        self._m2 += delta * (value - self.mean)
+    def extend(self, values: Sequence[float]) -> None:
+        """Take samples."""
+        if values:
+            self.n += len(values)
+            self.mean += (math.fsum(values) / len(values) - self.mean) * len(values) / self.n
+
+
+class RunningMean(Mean):
+    """Mean and 95 % interval as samples come (Welford, Technometrics 4(3), 1962)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._m2 = 0.0
 
     def extend(self, values: Sequence[float]) -> None:
         """Take many samples (Chan, Golub and LeVeque, COMPSTAT 1982)."""
-        n = len(values)
+        n, before, held = len(values), self.mean, self.n
         if not n:
             return
+        super().extend(values)
         mean = math.fsum(values) / n
         m2 = math.fsum([(value - mean) * (value - mean) for value in values])
-        delta, together = mean - self.mean, self.n + n
-        self._m2 += m2 + delta * delta * self.n * n / together
-        self.mean += delta * n / together
-        self.n = together
+        self._m2 += m2 + (mean - before) ** 2 * held * n / self.n
 
     @property
     def std(self) -> float | None:
@@ -65,7 +69,9 @@ class CaseCurves:
         self.phases: dict[Phase | str, Envelope] = {
             name: Envelope(width=WIDTH_S) for name in (*case.case.phases, "total")
         }
-        self.running = {name: RunningMean() for name in (*case.case.phases, "total")}
+        self.total = RunningMean()
+        self.means: dict[Phase | str, Mean] = {"total": self.total}
+        self.means |= {phase: Mean() for phase in case.case.phases}
         self.mean, self.low, self.high = (Envelope(512) for _ in range(3))
         self.warmup_end: float | None = None
         self.highest: float | None = None  # of the measured steps
@@ -86,9 +92,7 @@ class CaseCurves:
 
     def _take(self, case: CaseState, steps: StepsView, start: int, *, measured: bool) -> None:
         times = steps.start_ns(start)
-        walls = _plausible(steps.wall_ms(start))
-        if not all(map(math.isfinite, walls)):
-            walls = [wall if math.isfinite(wall) else 0.0 for wall in walls]
+        walls = _plausible(steps.wall_ms(start), instead=0.0)
         totals = _plausible(steps.total_ms(start))
         if self.origin_ns is None:
             self.origin_ns = times[0]
@@ -101,12 +105,13 @@ class CaseCurves:
             if len(values) == len(xs):
                 self.phases[phase].extend(xs, values)
                 if measured:
-                    self._mean(phase, values)
+                    self.means[phase].extend(_finite(values))
         end = self.seconds(times[-1]) + walls[-1] / 1000
         self.last = max(self.last, end)
         if measured:
-            self._mean("total", totals)
-            self.highest = max(self.highest or 0.0, max(filter(math.isfinite, totals), default=0.0))
+            known = _finite(totals)
+            self._narrow(known)
+            self.highest = max(self.highest or 0.0, max(known, default=0.0))
         else:
             self.warmup_end = end
 
@@ -116,32 +121,22 @@ class CaseCurves:
         The first warm-up steps, and an outlier far beyond the mean, would press all
         else to the floor; they are drawn at the upper edge.
         """
-        total = self.running["total"]
-        if self.highest is None or not total.n:
+        if self.highest is None or not self.total.n:
             return self.phases["total"].highest
-        return min(self.highest, FARTHEST * total.mean)
+        return min(self.highest, FARTHEST * self.total.mean)
 
-    def _mean(self, name: str, values: list[float]) -> None:
-        known = list(filter(math.isfinite, values))
-        running = self.running[name]
-        if name != "total":
-            running.extend(known)
-            return
+    def _narrow(self, values: list[float]) -> None:
+        """Every early sample moves the band; later ones are taken two percent at a time."""
         start = 0
-        while start < len(known):
-            # Every early sample moves the band; later ones are taken two percent at a time.
-            end = start + max(1, running.n // 50)
-            running.extend(known[start:end])
+        while start < len(values):
+            end = start + max(1, self.total.n // 50)
+            self.total.extend(values[start:end])
             start = end
-            self._band(running)
-
-    def _band(self, running: RunningMean) -> None:
-        half = running.ci95
-        if half is not None:
-            at = float(running.n)
-            self.mean.append(at, running.mean)
-            self.low.append(at, max(0.0, running.mean - half))
-            self.high.append(at, running.mean + half)
+            half, mean, at = self.total.ci95, self.total.mean, float(self.total.n)
+            if half is not None:
+                self.mean.append(at, mean)
+                self.low.append(at, max(0.0, mean - half))
+                self.high.append(at, mean + half)
 
 
 def total_of(case: CaseState) -> Summary | None:
@@ -160,8 +155,17 @@ def outliers(case: CaseState) -> list[int]:
     return [] if total is None else sorted((*total.mild, *total.severe))
 
 
-def _plausible(values: list[float]) -> list[float]:
-    """Times as they are, NaN for what can be no time of a step."""
-    if values and min(values) >= 0 and max(values) < LONGEST_MS:
+def _plausible(values: list[float], instead: float = math.nan) -> list[float]:
+    """Times as they are, and something else for what can be no time of a step.
+
+    Journals hold no negative times (events.Ms): where the sum is no longer, none is.
+    """
+    if sum(values) < LONGEST_MS:
         return values
-    return [value if 0 <= value < LONGEST_MS else math.nan for value in values]
+    return [value if 0 <= value < LONGEST_MS else instead for value in values]
+
+
+def _finite(values: list[float]) -> list[float]:
+    if math.isfinite(sum(values)):
+        return values
+    return [value for value in values if math.isfinite(value)]

@@ -14,6 +14,7 @@ import msgspec
 
 from llmprof.core.cards import load_cards, match_device
 from llmprof.core.events import Environment
+from llmprof.core.predict.event import free_for_a_process
 from llmprof.core.predict.fits import Room, Verdict, needed_bytes, room_of, verdict
 from llmprof.core.predict.memory import HOPPER, MemoryPrediction, Unpredictable, predict
 from llmprof.core.spec import Case, Experiment, ModelShape, SpecError
@@ -89,14 +90,15 @@ def card_of(environment: Environment | None) -> CardChoice | None:
         return None
     if not environment.device.startswith("cuda"):
         return None
-    total, free = environment.memory_total_bytes, environment.memory_free_bytes
+    total, free = environment.memory_total_bytes, free_for_a_process(environment)
     capability = environment.capability
     if capability is None:
         known = match_device(environment.device_name)
         capability = HOPPER if known is None else known.capability
     taken = 0 if free is None else max(0, total - free)
     name = clean(environment.device_name, 40)
-    return CardChoice(Room(name, total, capability, taken), here=True)
+    room = Room(name, total, capability, taken, environment.context_bytes)
+    return CardChoice(room, here=True)
 
 
 def every_model(experiment: Experiment, models: Mapping[str, ModelShape]) -> list[Case]:
@@ -159,8 +161,9 @@ class Forecast:
         if found is None:
             self.unknown += ticked
             return
-        low, high = needed_bytes(found)
-        need = Need(case, low, high, verdict(found, self.card.room.free_bytes))
+        room = self.card.room
+        low, high = needed_bytes(found, room.context_bytes)
+        need = Need(case, low, high, verdict(found, room.free_bytes, room.context_bytes))
         if ticked:
             self.needs.append(need)
         name = case.model.name

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from llmprof.core.memory.export import read_points
 from llmprof.core.memory.points import Points
-from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.predict.level import CATEGORIES
 from llmprof.core.text import clean
 
 MOST_POINTS = 200_000  # a recording is thinned to a fiftieth of it

@@ -19,14 +19,19 @@ class Progress:
     doing: str  # what the current case is at
 
 
-def progress(view: RunView) -> Progress:
-    """Progress by the journal's own clock, so that a replay shows what the run showed."""
+def progress(view: RunView, now_ns: int | None = None) -> Progress:
+    """Progress at a moment of CLOCK_MONOTONIC, known where a run lives on this boot.
+
+    Without one it is by the journal's own clock, so that a replay shows what the run showed.
+    """
     case = view.current
     share = case_share(case) if case else None
     total = len(view.cases)
     run_share = (view.cases_done + (share or 0.0)) / total if total else None
     eta = remaining(view) if view.outcome is None else None
-    return Progress(share, run_share, _elapsed(view), eta.seconds if eta else None, doing(view))
+    return Progress(
+        share, run_share, _elapsed(view, now_ns), eta.seconds if eta else None, doing(view)
+    )
 
 
 def case_share(case: CaseState) -> float:
@@ -56,7 +61,8 @@ def doing(view: RunView) -> str:
     return "reading memory"
 
 
-def _elapsed(view: RunView) -> float | None:
+def _elapsed(view: RunView, now_ns: int | None) -> float | None:
     if not view.segments:
         return None
-    return max(0.0, (view.last_t - view.segments[-1].t) / 1e9)
+    end = view.last_t if now_ns is None or view.outcome is not None else max(view.last_t, now_ns)
+    return max(0.0, (end - view.segments[-1].t) / 1e9)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from llmprof.core.boot import this_boot
 from llmprof.core.text import clean
 from llmprof.tui.starter import CannotStart, Starter
 
@@ -50,6 +51,22 @@ class Session:
 
             self._snapshot = Snapshot()
         return self._snapshot
+
+    @property
+    def loading(self) -> bool:
+        """Whether what was written so far of the watched run is still being read."""
+        return self._feed is not None and self._feed.latest.loading
+
+    def now_ns(self) -> int | None:
+        """This moment on the watched run's clock; None where that clock does not go on here.
+
+        It goes on while an engine of this boot holds the run: not for a finished run, nor for
+        one that was recorded elsewhere and is only replayed.
+        """
+        segments = self.snapshot.view.segments
+        if not self.alive or not segments or not this_boot(segments[-1].boot_id):
+            return None
+        return int(self._clock() * 1e9)
 
     def watch(self, run: Run | None) -> None:
         """Follow another run, or none."""

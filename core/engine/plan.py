@@ -10,8 +10,7 @@ from llmprof.core.adaptive import MEASURE_BUDGET_S, WARMUP_BUDGET_S, WINDOW
 from llmprof.core.events import Environment, Failure, Predicted
 from llmprof.core.experiments import DEFAULT
 from llmprof.core.predict.advice import command_of
-from llmprof.core.predict.event import predicted
-from llmprof.core.predict.fits import CONTEXT_LOW
+from llmprof.core.predict.event import predicted_here
 from llmprof.core.predict.flops import forward_flops, lower_bound_bytes
 from llmprof.core.spec import Case, Experiment
 from llmprof.core.text import duration
@@ -184,16 +183,7 @@ def least_bytes(case: Case, environment: Environment) -> int:
 
 def prediction(index: int, case: Case, environment: Environment) -> Predicted | None:
     """What a case is predicted to need of the card that is there; None off CUDA."""
-    if not environment.device.startswith("cuda"):
-        return None
-    free = environment.memory_free_bytes
-    return predicted(
-        index,
-        case,
-        capability=environment.capability,
-        # Read beside a context of the probe's own, which a worker's replaces.
-        free_bytes=None if free is None else free + CONTEXT_LOW,
-    )
+    return predicted_here(index, case, environment)
 
 
 def _instead(case: Case, environment: Environment) -> str:

@@ -96,6 +96,7 @@ __all__ = [
     "TimelineFacts",
     "UnknownKind",
     "decode",
+    "decode_lines",
     "encode",
 ]
 
@@ -157,3 +158,12 @@ def decode(line: bytes) -> AnyEvent:
         if kind not in KINDS:
             raise UnknownKind(kind) from None
         raise
+
+
+def decode_lines(lines: bytes) -> list[AnyEvent] | None:
+    """An event a line, of lines that end in newlines; None unless each holds exactly one."""
+    try:
+        events = _decoder.decode_lines(lines)
+    except (msgspec.DecodeError, ValueError, OverflowError):
+        return None
+    return events if len(events) == lines.count(b"\n") else None

@@ -46,6 +46,7 @@ class Predicted(Event, frozen=True, kw_only=True):
     phase_peaks: dict[str, int] = {}  # phase -> requested bytes
     attention_kernel: str | None = None  # assumed for fused attention
     verdict: str | None = None  # against the card that is there; None without one
+    context_bytes: int | None = None  # of the CUDA context, measured; None: assumed for it
     source: Literal["closed form", "traced"] = "closed form"
     upper_bound: bool = False  # compiled models need less
 

@@ -34,7 +34,7 @@ def cliffs(view: RunView) -> list[tuple[int, Verdict]]:
             usual, own = statistics.median(smaller), _rate(state)
             if own < CLIFF * usual:
                 text = (
-                    f"{number(own)} TFLOP/s where cases of less work reach {number(usual)}"
+                    f"{number(own)} TFLOP/s, where cases with less work reach {number(usual)}"
                     f"{_tight(state, view)}"
                 )
                 found.append((state.index, Verdict("cliff", "warning", text)))
@@ -50,7 +50,7 @@ def scaling(view: RunView) -> list[tuple[int, Verdict]]:
             if slower:
                 work = step_flops(state.case) / step_flops(slower[0].case)
                 text = (
-                    f"{number(work)} × the work of case {slower[0].index + 1} in "
+                    f"it did {number(work)} × the work of case {slower[0].index + 1} in "
                     f"{number(_median(state) / _median(slower[0]))} × its time"
                 )
                 found.append((state.index, Verdict("scaling", "warning", text)))

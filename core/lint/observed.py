@@ -70,7 +70,7 @@ def _built(state: CaseState) -> list[str]:
         return []
     wrong = []
     if built.parameters != shape.parameters:
-        wrong.append(f"{built.parameters:,} parameters were built, {shape.parameters:,} asked")
+        wrong.append(f"{built.parameters:,} parameters were built instead of {shape.parameters:,}")
     other = [dtype for dtype in built.parameter_dtypes if dtype != "float32"]
     if other:
         wrong.append(f"parameters are {', '.join(other)}, not float32")
@@ -84,10 +84,10 @@ def _steps(state: CaseState) -> list[str]:
         return []
     wrong = []
     if case.target_percent is None and len(state.measured) != case.measure_steps:
-        wrong.append(f"{case.measure_steps} measured steps asked, {len(state.measured)} there")
+        wrong.append(f"{len(state.measured)} measured steps instead of {case.measure_steps}")
     automatic = case.warmup_auto or case.interleaved  # each turn warms up again
     if not automatic and len(state.warmup) != case.warmup_steps:
-        wrong.append(f"{case.warmup_steps} warm-up steps asked, {len(state.warmup)} there")
+        wrong.append(f"{len(state.warmup)} warm-up steps instead of {case.warmup_steps}")
     if state.observed is None:
         wrong.append("what really ran was not observed")
     return wrong
@@ -100,15 +100,19 @@ def _seen(state: CaseState) -> list[str]:
     wrong = []
     expected = _LOGITS.get(case.precision, "float32")
     if seen.logits_dtype not in (None, expected):
-        wrong.append(f"{case.precision} asked, but the logits are {seen.logits_dtype}")
+        wrong.append(f"{case.precision} was asked for, but the logits are {seen.logits_dtype}")
     if seen.tf32 is not None and seen.tf32 != (case.precision == "tf32"):
-        wrong.append(f"{case.precision} asked, but TF32 was {'on' if seen.tf32 else 'off'}")
+        wrong.append(f"{case.precision} was asked for, but TF32 was {'on' if seen.tf32 else 'off'}")
     for name in ("batch_size", "context_length"):
         value = getattr(seen, name)
         if value not in (None, getattr(case, name)):
-            wrong.append(f"{name} {getattr(case, name)} asked, {value} used")
+            wrong.append(
+                f"{name.replace('_', ' ')} {value} was used instead of {getattr(case, name)}"
+            )
     if case.attention == "sdpa" and seen.attention_backend == "math":
-        wrong.append("sdpa asked, but its math fallback ran, which writes the scores to memory")
+        wrong.append(
+            "sdpa was asked for, but its math fallback ran, which writes the scores to memory"
+        )
     if seen.parameters_changed is False:
         wrong.append("the optimizer changed no parameter")
     if seen.qkv_gradients is False:

@@ -40,8 +40,8 @@ def impossible_rates(state: CaseState, context: Context) -> Verdict | None:
         rate = flops / summary.median / 1e9
         if rate > tflops:
             text = (
-                f"{phase}: {number(rate)} TFLOP/s is {number(rate / tflops)} × the {name}, "
-                f"{tflops:g} TFLOP/s"
+                f"{phase}: {number(rate)} TFLOP/s would be {number(rate / tflops)} × the {name} "
+                f"({tflops:g} TFLOP/s)"
             )
             return Verdict("flops", level, text)
     return _mfu(state, context)
@@ -59,8 +59,9 @@ def impossible_bytes(state: CaseState, context: Context) -> Verdict | None:
             continue
         rate = count / summary.median / 1e6
         if rate > gbs:
-            text = f"{phase}: {number(rate)} GB/s at least is {number(rate / gbs)} × the {name}"
-            return Verdict("bytes", level, f"{text}, {gbs:g} GB/s")
+            share = number(rate / gbs)
+            text = f"{phase}: at least {number(rate)} GB/s would be {share} × the {name}"
+            return Verdict("bytes", level, f"{text} ({gbs:g} GB/s)")
     return None
 
 
@@ -74,7 +75,7 @@ def backward_ratio(state: CaseState, context: Context) -> Verdict | None:
     ratio = backward.median / forward.median
     if RATIO[0] <= ratio <= RATIO[1]:
         return None
-    text = f"backward takes {number(ratio)} × the forward, the arithmetic says about 2"
+    text = f"backward takes {number(ratio)} × the time of the forward, for about 2 × its arithmetic"
     return Verdict("backward-ratio", "warning", text)
 
 
@@ -107,8 +108,8 @@ def _mfu(state: CaseState, context: Context) -> Verdict | None:
     share = mfu(step_flops(state.case), state.wall.mean / 1e3, peak.tflops)
     if share is None or share <= 1:
         return None
-    text = f"MFU {100 * share:.0f} % of the dense {peak.precision} peak of {peak.card}"
-    return Verdict("mfu", "error", f"{text}, {peak.tflops:g} TFLOP/s")
+    text = f"MFU {100 * share:.0f} %, above the dense {peak.precision} peak of {peak.card}"
+    return Verdict("mfu", "error", f"{text} ({peak.tflops:g} TFLOP/s)")
 
 
 def _flops_limit(case: Case, context: Context) -> tuple[float, str, Level] | None:

@@ -8,7 +8,7 @@ from llmprof.core.adaptive import NOT_MET, NOT_STEADY, PATIENCE_S, steps_for
 from llmprof.core.lint.verdict import Context, Verdict
 from llmprof.core.results import CaseState
 from llmprof.core.spec import MOST_PROFILE_STEPS
-from llmprof.core.stats import Summary, stability
+from llmprof.core.stats import Summary, drift_text, stability
 from llmprof.core.text import duration
 
 UNSURE = 5.0  # percent: half-width of the 95 % interval beyond which digits are few
@@ -47,7 +47,9 @@ def few_samples(state: CaseState, context: Context) -> Verdict | None:
     profiled = state.case.probe == "kernels"
     noun = "profiled steps" if profiled else "steps"
     advice = _more_steps(total, profiled=profiled)
-    return Verdict("few-samples", "warning", f"±{half:.0f} % with {total.n} {noun}; {advice}")
+    return Verdict(
+        "few-samples", "warning", f"{total.n} {noun} tell the mean to ±{half:.0f} %; {advice}"
+    )
 
 
 def _more_steps(total: Summary, *, profiled: bool) -> str:
@@ -56,7 +58,7 @@ def _more_steps(total: Summary, *, profiled: bool) -> str:
     if needed <= total.n:
         needed = total.n + 1
     took_s = needed * total.mean / 1e3
-    goal = f"would give about ±{UNSURE:g} %"
+    goal = f"would tell it to about ±{UNSURE:g} %"
     if profiled and needed > MOST_PROFILE_STEPS:
         return (
             f"not even {MOST_PROFILE_STEPS}, the most there may be, {goal}: for the step's time"
@@ -93,7 +95,7 @@ def drifting(state: CaseState, context: Context) -> Verdict | None:
     if state.total is None or state.total.drift_percent is None:
         return None
     change = state.total.drift_percent
-    text = f"the last third of the steps took {change:+.0f} % against the first"
+    text = f"steps became {drift_text(change)}"
     return Verdict("drift", "warning" if abs(change) >= DRIFT else "info", text)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from llmprof.core.memory.points import Points
-from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.predict.level import CATEGORIES
 from llmprof.core.text import clean
 
 WIDTH, HEIGHT = 1000, 420

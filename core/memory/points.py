@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from llmprof.core.memory.timeline import OPEN, Timeline
-from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.predict.level import CATEGORIES
 from llmprof.core.wholefile import whole
 
 MAX_POINTS = 4000

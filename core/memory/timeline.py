@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from llmprof.core.memory.entries import AUTOGRAD, Entry, Mark, Stack, Trace, own_line
-from llmprof.core.predict.tape import (
+from llmprof.core.memory.entries import Entry, Mark, Trace
+from llmprof.core.predict.level import (
     ACTIVATIONS,
     CATEGORIES,
     COPIES,
@@ -197,53 +197,9 @@ def _span(timeline: Timeline, mark: Mark, totals: list[int]) -> PhaseSpan:
     return PhaseSpan(mark.step, mark.phase, start, end, peak, after)
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
-    """Something live at the peak: alike blocks are one, `count` of them."""
-
-    size: int
-    count: int
-    category: str
-    phase: str  # where it was allocated; empty: before recording
-    what: str  # a parameter's name or the first Python frame that is not torch's
-    stack: Stack = ()  # of one of them
-
-    @property
-    def total(self) -> int:
-        """Bytes of all of them."""
-        return self.size * self.count
-
-
-def largest(timeline: Timeline, limit: int) -> list[Live]:
-    """The largest allocations live at the peak, alike ones together, largest total first."""
-    at = timeline.peak_at
-    found: dict[tuple[int, str, str, str], int] = {}
-    stacks: dict[tuple[int, str, str, str], Stack] = {}
-    for held in timeline.held:
-        key = (held.size, CATEGORIES[held.category], "", alike(held.name))
-        found[key] = found.get(key, 0) + 1
-    for block in timeline.blocks:
-        if block.start <= at and (block.end == OPEN or block.end > at):
-            stack = _stack(timeline, block)
-            what = timeline.names.get(block.start) or _where(stack, block)
-            key = (block.size, CATEGORIES[block.category], block.phase, what)
-            found[key] = found.get(key, 0) + 1
-            stacks.setdefault(key, stack)
-    live = [Live(key[0], count, *key[1:], stacks.get(key, ())) for key, count in found.items()]
-    return sorted(live, key=lambda each: (-each.total, each.what))[:limit]
-
-
 def alike(name: str) -> str:
     """A module's or tensor's name with its numbers as stars: blocks.3.ffn is blocks.*.ffn."""
     return _NUMBER.sub(".*", name)
-
-
-def _stack(timeline: Timeline, block: Block) -> Stack:
-    return timeline.trace.stacks[block.stack] if block.stack >= 0 else ()
-
-
-def _where(stack: Stack, block: Block) -> str:
-    return own_line(stack) or (AUTOGRAD if block.phase == "backward" else "unknown")
 
 
 def base_of(held: Sequence[Held], requested_bytes: int) -> dict[int, int]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmprof.core.predict.level import ZERO, Level
 from llmprof.core.predict.reference import Reference
-from llmprof.core.predict.tape import ZERO, Level, Segment, Tape
+from llmprof.core.predict.tape import Segment, Tape
 from llmprof.core.spec import Case, Phase
 
 TAPED_LAYERS = 3

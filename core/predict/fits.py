@@ -21,12 +21,16 @@ FRAGMENTATION = 0.12  # of the allocated bytes, held in segments that cannot be 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Memory of a card in bytes, what others hold of it already, and its compute capability."""
+    """Memory of a card in bytes, what others hold of it already, and its compute capability.
+
+    context_bytes is what a CUDA context took there right after it was made; None: not measured.
+    """
 
     name: str
     total_bytes: int
     capability: tuple[int, int]
     taken_bytes: int = 0
+    context_bytes: int | None = None
 
     @property
     def free_bytes(self) -> int:
@@ -47,16 +51,32 @@ def unsupported(precision: Precision, capability: tuple[int, int]) -> str | None
     return None
 
 
-def needed_bytes(prediction: MemoryPrediction) -> tuple[int, int]:
-    """Least and most bytes of the card that a case takes, context and fragmentation included."""
-    low = prediction.allocated_low + CONTEXT_LOW
-    high = int(prediction.allocated_high * (1 + FRAGMENTATION)) + CONTEXT_HIGH
+def context_span(measured_bytes: int | None) -> tuple[int, int]:
+    """Least and most bytes that a context comes to take, kernels and libraries included.
+
+    They come on top of what it took when it was made, which is the least where it was measured.
+    """
+    if measured_bytes is None:
+        return CONTEXT_LOW, CONTEXT_HIGH
+    return measured_bytes, max(CONTEXT_HIGH, measured_bytes + CONTEXT_LOW)
+
+
+def needed_bytes(prediction: MemoryPrediction, context_bytes: int | None = None) -> tuple[int, int]:
+    """Least and most bytes of the card that a case takes, context and fragmentation included.
+
+    context_bytes is the context as it was measured on the card, None where it was not.
+    """
+    least, most = context_span(context_bytes)
+    low = prediction.allocated_low + least
+    high = int(prediction.allocated_high * (1 + FRAGMENTATION)) + most
     return low, high
 
 
-def verdict(prediction: MemoryPrediction, free_bytes: int) -> Verdict:
+def verdict(
+    prediction: MemoryPrediction, free_bytes: int, context_bytes: int | None = None
+) -> Verdict:
     """Whether a case fits in so many bytes of a card, its context included."""
-    low, high = needed_bytes(prediction)
+    low, high = needed_bytes(prediction, context_bytes)
     if prediction.upper_bound:
         low //= 2  # a compiled model may save much less than the eager one predicted
     if high <= free_bytes:
@@ -69,11 +89,12 @@ def decide(case: Case, prediction: MemoryPrediction, room: Room) -> Verdict:
 
     Takes up to a second then. What stays too close depends on the size of the CUDA context.
     """
-    first = verdict(prediction, room.free_bytes)
+    first = verdict(prediction, room.free_bytes, room.context_bytes)
     if first != "too close to say" or prediction.upper_bound:
         return first
-    if replay(case, room.capability, room.free_bytes - CONTEXT_HIGH).asked is None:
+    least, most = context_span(room.context_bytes)
+    if replay(case, room.capability, room.free_bytes - most).asked is None:
         return "fits"
-    if replay(case, room.capability, room.free_bytes - CONTEXT_LOW).asked is not None:
+    if replay(case, room.capability, room.free_bytes - least).asked is not None:
         return "does not fit"
     return "too close to say"

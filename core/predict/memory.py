@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from llmprof.core.predict.allocator import BLOCK, SMALL
 from llmprof.core.predict.attention import choose
 from llmprof.core.predict.compose import PhaseLevel, step_levels
-from llmprof.core.predict.slack import allocated_band
-from llmprof.core.predict.tape import (
+from llmprof.core.predict.level import (
     CATEGORIES,
     INPUTS,
     OPTIMIZER,
@@ -23,6 +22,7 @@ from llmprof.core.predict.tape import (
     ZERO,
     Level,
 )
+from llmprof.core.predict.slack import allocated_band
 from llmprof.core.spec import Case, ModelShape, Phase
 
 HOPPER = (9, 0)

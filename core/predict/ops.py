@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llmprof.core.predict.tape import COPIES, ZERO, Level, Tape, Tensor
+from llmprof.core.predict.level import COPIES, ZERO, Level
+from llmprof.core.predict.tape import Tape, Tensor
 from llmprof.core.spec import Case
 
 FP32 = 4

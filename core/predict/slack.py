@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmprof.core.predict.tape import Level
+from llmprof.core.predict.level import Level
 from llmprof.core.spec import Case
 
 

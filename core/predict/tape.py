@@ -10,27 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 from llmprof.core.predict.allocator import BLOCK, SMALL, Block, CachingAllocator
-
-PARAMETERS: Final = 0
-GRADIENTS: Final = 1
-OPTIMIZER: Final = 2
-ACTIVATIONS: Final = 3
-COPIES: Final = 4
-TEMPORARIES: Final = 5
-WORKSPACE: Final = 6
-INPUTS: Final = 7
-CATEGORIES: tuple[str, ...] = (
-    "parameters",
-    "gradients",
-    "optimizer state",
-    "activations",
-    "autocast copies",
-    "temporaries",
-    "workspace",
-    "inputs and buffers",
+from llmprof.core.predict.level import (
+    ACTIVATIONS,
+    CATEGORIES,
+    GRADIENTS,
+    PARAMETERS,
+    TEMPORARIES,
+    ZERO,
+    Level,
 )
 
 Backward = Callable[["Tensor", tuple["Tensor", ...]], "tuple[Tensor | None, ...]"]
@@ -94,35 +83,6 @@ class Node:
         self.backward = backward
         self.grad: Tensor | None = None
         self.segment = segment
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """Bytes at one moment: by category as requested, rounded to blocks, and large blocks."""
-
-    live: tuple[int, ...]
-    rounded: int
-    large: int
-
-    @property
-    def requested(self) -> int:
-        """All requested bytes."""
-        return sum(self.live)
-
-    def plus(self, other: Level, times: int = 1) -> Level:
-        """This level raised by another, taken several times."""
-        return Level(
-            tuple(a + times * b for a, b in zip(self.live, other.live, strict=True)),
-            self.rounded + times * other.rounded,
-            self.large + times * other.large,
-        )
-
-    def minus(self, other: Level) -> Level:
-        """The difference of two levels."""
-        return self.plus(other, -1)
-
-
-ZERO = Level((0,) * len(CATEGORIES), 0, 0)
 
 
 @dataclass(slots=True)

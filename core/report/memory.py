@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from llmprof.core.predict.advice import Advice
 from llmprof.core.predict.fits import Room, Verdict, unsupported
+from llmprof.core.predict.level import CATEGORIES
 from llmprof.core.predict.memory import MemoryPrediction
-from llmprof.core.predict.tape import CATEGORIES
 from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
 from llmprof.core.spec import Case
 

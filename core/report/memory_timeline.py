@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from llmprof.core.events import MemoryTimeline
 from llmprof.core.memory.reconcile import reconcile
-from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.predict.level import CATEGORIES
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.results import CaseState, RunView
 

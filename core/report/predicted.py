@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llmprof.core.events import Environment, Predicted
 from llmprof.core.predict.advice import advise
-from llmprof.core.predict.event import predicted
+from llmprof.core.predict.event import predicted_here
+from llmprof.core.predict.fits import CONTEXT_HIGH, CONTEXT_LOW
 from llmprof.core.report.groups import status_word
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import CaseState, RunView
@@ -16,14 +17,9 @@ def prediction_of(state: CaseState, environment: Environment | None) -> Predicte
     """The journal's prediction of a case, or the closed form's; None off CUDA."""
     if state.predicted is not None:
         return state.predicted
-    if environment is None or not environment.device.startswith("cuda"):
+    if environment is None:
         return None
-    return predicted(
-        state.index,
-        state.case,
-        capability=environment.capability,
-        free_bytes=environment.memory_free_bytes,
-    )
+    return predicted_here(state.index, state.case, environment)
 
 
 def requested_peak(state: CaseState) -> int | None:
@@ -48,11 +44,12 @@ def error_percent(said: int, measured: int | None) -> float | None:
 
 def prediction_against(view: RunView) -> Table | None:
     """One row a case: requested bytes predicted and measured, and the band of allocated bytes."""
-    rows = []
+    rows, contexts = [], set()
     for state in view.cases:
         said = prediction_of(state, view.environment)
         if said is not None and (state.memory is not None or state.status == "oom"):
             rows.append(_row(state, said))
+            contexts.add(said.context_bytes)
     if not rows:
         return None
     columns = (
@@ -69,8 +66,18 @@ def prediction_against(view: RunView) -> Table | None:
     notes = (
         "Predicted and measured are peaks of requested bytes, which do not depend on the "
         "allocator; allocated bytes add its rounding and what it cannot split.",
+        *(_context_note(measured) for measured in sorted(contexts, key=lambda size: size or 0)),
     )
     return Table("predicted", "Memory: predicted and measured", columns, tuple(rows), notes)
+
+
+def _context_note(measured: int | None) -> str:
+    """What a verdict allows for the CUDA context."""
+    if measured is None:
+        low, high = CONTEXT_LOW // MIB, CONTEXT_HIGH // MIB
+        return f"Verdicts assume a CUDA context of {low:,} to {high:,} MiB: it was not measured."
+    size = round(measured / MIB)
+    return f"Verdicts allow for a CUDA context of at least {size:,} MiB, as measured on this card."
 
 
 def _row(state: CaseState, said: Predicted) -> tuple[Cell, ...]:

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from llmprof.core import events as ev
+from llmprof.core.memory.live import largest
 from llmprof.core.memory.points import save, thin
-from llmprof.core.memory.timeline import Held, Timeline, base_of, build, largest
-from llmprof.core.predict.tape import CATEGORIES, INPUTS, OPTIMIZER, PARAMETERS
+from llmprof.core.memory.timeline import Held, Timeline, base_of, build
+from llmprof.core.predict.level import CATEGORIES, INPUTS, OPTIMIZER, PARAMETERS
 from llmprof.core.spec import RECORDED_STEPS, RECORDING_WARMUP
 from llmprof.core.worker import timing
 from llmprof.core.worker.card import card_of, cards_now, used_bytes

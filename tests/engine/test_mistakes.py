@@ -155,7 +155,7 @@ def test_autocast_left_out_of_the_measured_steps_would_be_seen() -> None:
     trainer.step(lambda index: None)
     assert errors(case, observer.report(0)) == ""
     trainer.case = msgspec.structs.replace(case, precision="fp32")  # the autocast is gone
-    assert "bf16 asked, but the logits are float32" in errors(case, observer.report(0))
+    assert "bf16 was asked for, but the logits are float32" in errors(case, observer.report(0))
 
 
 # ------------------------------------------------------------------- what was measured
@@ -194,7 +194,7 @@ def test_a_batch_size_that_is_recorded_but_not_used_is_caught() -> None:
     trainer.step(lambda index: None)
     assert errors(case, observer.report(0)) == ""
     trainer.tokens, trainer.targets = trainer.tokens[:1], trainer.targets[:1]
-    assert "batch_size 4 asked, 1 used" in errors(case, observer.report(0))
+    assert "batch size 1 was used instead of 4" in errors(case, observer.report(0))
 
 
 def test_an_optimizer_that_changes_nothing_is_caught() -> None:
@@ -312,7 +312,7 @@ def test_a_cell_holds_the_steps_of_its_last_attempt_alone() -> None:
 
 def test_a_cell_that_lost_a_step_is_caught() -> None:
     case = planted.case(mode="forward", warmup_steps=0, measure_steps=3)
-    assert "3 measured steps asked, 2 there" in errors_of(
+    assert "2 measured steps instead of 3" in errors_of(
         planted.view([case], planted.run(0, case, {"forward": [20.0, 20.1]}))
     )
 

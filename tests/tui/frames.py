@@ -29,6 +29,13 @@ def complete(app: App[Any]) -> bool:
     return not isinstance(view, View) or view.complete
 
 
+async def hold(pilot: Pilot[Any], key: str, times: int) -> None:
+    """Hold a key down: it comes again before the screen has answered."""
+    for _ in range(times):
+        pilot.app.simulate_key(key)
+    await pilot.pause()
+
+
 async def settle(
     pilot: Pilot[Any], condition: Callable[[], bool] | None = None, seconds: float = 6.0
 ) -> None:

@@ -100,6 +100,12 @@ class Terminal:
             )
             self.read()
 
+    def settle(self, quiet: float = 0.4, seconds: float = 20.0) -> None:
+        """Read until nothing has come for a while."""
+        deadline = time.monotonic() + seconds
+        while self.read(quiet):
+            assert time.monotonic() < deadline, f"it does not come to rest:\n{self.text}"
+
     def send(self, data: str | bytes, pause: float = 0.15) -> None:
         """Type something and let it work."""
         os.write(self.master, data.encode() if isinstance(data, str) else data)

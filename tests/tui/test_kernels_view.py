@@ -25,7 +25,7 @@ from llmprof.tui.screens.kernels import EMPTY, KernelsView
 from llmprof.tui.widgets.table import Table
 from llmprof.tui.widgets.timeline_strip import DEEPEST, TimelineStrip
 from tests.tui.apps import make_app
-from tests.tui.frames import contains, settle, text_of
+from tests.tui.frames import contains, hold, settle, text_of
 from tests.tui.journals import Writer, finished
 from tests.unit.kernel_events import PHASES, TINY, Made, recorded
 
@@ -337,13 +337,13 @@ async def test_the_timeline_zooms_and_pans_within_the_step(tmp_path: Path) -> No
         await pilot.press("right")
         assert strip.begin == pytest.approx(whole * 3 / 8)
         await settle(pilot, lambda: text_of(app) != before)
-        await pilot.press(*["right"] * 10)
+        await hold(pilot, "right", 10)
         assert strip.end == pytest.approx(whole)
-        await pilot.press(*["left"] * 20)
+        await hold(pilot, "left", 20)
         assert strip.begin == 0
-        await pilot.press(*["plus"] * 30)
+        await hold(pilot, "plus", 30)
         assert strip.end - strip.begin == pytest.approx(DEEPEST)
-        await pilot.press(*["minus"] * 40)
+        await hold(pilot, "minus", 40)
         assert (strip.begin, strip.end) == (0, whole)
         await pilot.press("plus", "0")
         assert (strip.begin, strip.end) == (0, whole)

@@ -16,10 +16,11 @@ from textual.pilot import Pilot
 
 from llmprof.core import events as ev
 from llmprof.core.memory.entries import own_frame, read_snapshot
+from llmprof.core.memory.live import largest
 from llmprof.core.memory.points import Points, load, save, thin
-from llmprof.core.memory.timeline import Held, Known, Timeline, base_of, build, largest
+from llmprof.core.memory.timeline import Held, Known, Timeline, base_of, build
 from llmprof.core.predict.event import predicted
-from llmprof.core.predict.tape import CATEGORIES, OPTIMIZER, PARAMETERS
+from llmprof.core.predict.level import CATEGORIES, OPTIMIZER, PARAMETERS
 from llmprof.core.runs import Run, RunStore
 from llmprof.core.spec import Experiment, ModelShape
 from llmprof.tui.app import LlmprofApp
@@ -34,7 +35,7 @@ from llmprof.tui.widgets.memory_chart import DEEPEST_US, GUTTER, ORDER, MemoryCh
 from llmprof.tui.widgets.memory_empty import EMPTY
 from llmprof.tui.widgets.table import Table
 from tests.tui.apps import make_app
-from tests.tui.frames import contains, settle, text_of
+from tests.tui.frames import contains, hold, settle, text_of
 from tests.tui.journals import Writer, finished
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "memory-snapshot-h100.json.gz"
@@ -198,7 +199,7 @@ async def test_zoom_keeps_the_cursor_in_its_place(tmp_path: Path, timeline: Time
         assert chart.begin <= at <= chart.end
         chart.move(chart.columns)
         assert chart.begin <= chart.at <= chart.end <= whole
-        await pilot.press(*["plus"] * 12)
+        await hold(pilot, "plus", 12)
         assert chart.end - chart.begin == pytest.approx(DEEPEST_US)
         await pilot.press("0")
         assert (chart.begin, chart.end) == (0, whole)
@@ -276,7 +277,7 @@ async def test_a_long_stack_scrolls_and_ends_at_its_outermost_frame(
         await pilot.press("enter")
         await settle(pilot, lambda: contains(app, "torch/f0.py:1"))
         assert not contains(app, "work/evil[b]36.py")
-        await pilot.press(*["right"] * 50)
+        await hold(pilot, "right", 50)
         await settle(pilot, lambda: contains(app, "work/evil[b]36.py:36"))
         assert contains(app, "to 40 of 40")
         assert not contains(app, "torch/f0.py:1")

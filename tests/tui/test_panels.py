@@ -255,7 +255,7 @@ async def test_the_whole_command_stands_below_the_form(
 
 
 def test_a_cell_without_room_says_it_in_fewer_words() -> None:
-    cell = Cell("unstable: steps grew 9 % slower", short="unstable")
+    cell = Cell("unstable: steps became 9 % longer", short="unstable")
     assert cell.shown(40) == cell.text
     assert cell.shown(11) == "unstable"
     assert Cell("a long word alone").shown(5) == "a long word alone"

@@ -15,8 +15,8 @@ from llmprof.core.journal import replay
 from llmprof.core.report import render
 from llmprof.core.runs import Run, RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.choices import recall
 from llmprof.tui.look import ASCII
+from llmprof.tui.remembered import recall
 from llmprof.tui.screens.ask import AskDialog
 from llmprof.tui.screens.bench import BenchView
 from llmprof.tui.screens.export import ExportDialog

@@ -81,16 +81,27 @@ def test_a_closed_terminal_ends_the_screen(tmp_path: Path) -> None:
 def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it(tmp_path: Path) -> None:
     with Terminal(tmp_path) as terminal:
         terminal.wait(READY)
-        terminal.send(b"\x1a", 1.0)
-        state = Path(f"/proc/{terminal.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        assert state == "T"
-        assert terminal.restored
+        terminal.send(b"\x1a")
+        stat = Path(f"/proc/{terminal.process.pid}/stat")
+        terminal.wait(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        terminal.wait(lambda: terminal.restored)
+        terminal.screen.reset()
         os.kill(terminal.process.pid, signal.SIGCONT)
-        terminal.read(0.5)
         terminal.wait(READY)
         terminal.send("q")
         assert terminal.end() == 0
         assert terminal.restored
+
+
+@pytest.mark.parametrize(
+    ("key", "answer"), [(" ", "○ small"), ("2", "no runs yet"), ("?", "previous option")]
+)
+def test_a_key_typed_before_the_first_frame_is_not_lost(
+    tmp_path: Path, key: str, answer: str
+) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.send(key, 0.0)
+        terminal.wait(answer)
 
 
 def test_bytes_that_are_no_text_are_no_keys(tmp_path: Path) -> None:
@@ -108,8 +119,8 @@ def test_bytes_that_are_no_text_are_no_keys(tmp_path: Path) -> None:
 def test_an_unbracketed_paste_quits_nothing(tmp_path: Path) -> None:
     with Terminal(tmp_path) as terminal:
         terminal.wait(READY)
-        terminal.send("quit the benchmark\nq\n", 2.0)
-        terminal.read(1.0)
+        terminal.send("quit the benchmark\nq\n")
+        terminal.settle(1.0)
         assert terminal.process.poll() is None
         terminal.send("2")
         terminal.wait("no runs yet")
@@ -194,7 +205,7 @@ def test_a_storm_of_resizes(tmp_path: Path) -> None:
             terminal.resize(*size)
             terminal.read(0.04)
         terminal.resize(80, 24)
-        terminal.read(0.5)
+        terminal.settle()
         terminal.screen.reset()
         terminal.resize(81, 24)
         terminal.wait("finished")
@@ -268,8 +279,9 @@ def test_a_crash_exits_non_zero_and_restores_the_terminal(tmp_path: Path) -> Non
     assert run.journal.exists()
     with Terminal(tmp_path, program=("-c", code)) as terminal:
         terminal.wait(READY)
-        terminal.send("2", 0.6)
-        terminal.send("\r", 0.6)
+        terminal.send("2")
+        terminal.wait("complete")
+        terminal.send("\r")
         terminal.wait("finished")
         terminal.send("z")
         assert terminal.end() == 1

@@ -23,12 +23,11 @@ from llmprof.tui.choices import (
     command,
     command_line,
     parse_numbers,
-    recall,
-    remember,
 )
 from llmprof.tui.curves import CaseCurves, RunningMean, outliers
 from llmprof.tui.look import ASCII, UNICODE, choose_look
 from llmprof.tui.progress import progress
+from llmprof.tui.remembered import recall, remember
 from llmprof.tui.widgets.canvas import changed_span, heading, row_length
 from tests.tui import journals
 
@@ -213,7 +212,7 @@ def test_every_number_field_exists() -> None:
 def test_running_mean_agrees_with_the_summary(values: list[float]) -> None:
     running = RunningMean()
     for value in values:
-        running.add(value)
+        running.extend([value])
     together = RunningMean()
     together.extend(values[:7])
     together.extend([])
@@ -255,7 +254,7 @@ def test_curves_taken_in_parts_equal_curves_taken_at_once(tmp_path: Path) -> Non
         view = reducer.view()
         if view.cases and view.cases[0].status == "running":
             in_parts.update(view.cases[0])
-    assert in_parts.running["total"].n == at_once.running["total"].n == 40
+    assert in_parts.total.n == at_once.total.n == 40
     assert in_parts.phases["forward"].points() == at_once.phases["forward"].points()
     assert in_parts.warmup_end == at_once.warmup_end
     assert in_parts.scale_top() == at_once.scale_top()

@@ -11,9 +11,13 @@ import pytest
 from llmprof.cli.options import experiment_from
 from llmprof.cli.run import add_arguments
 from llmprof.core.events import Environment
+from llmprof.core.predict.fits import CONTEXT_LOW
+from llmprof.core.predict.memory import predict
 from llmprof.core.presets import load_models
+from llmprof.core.spec import Case
 from llmprof.tui.choices import Choices, check, choose_experiment, command, experiments
 from llmprof.tui.forecast import Forecast, card_of, every_model, named_card
+from llmprof.tui.widgets.fits import context_label
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle
 
@@ -78,9 +82,34 @@ def test_the_card_of_a_run() -> None:
                        memory_total_bytes=80 << 30, memory_free_bytes=70 << 30)  # fmt: skip
     card = card_of(here)
     assert card is not None
-    assert (card.here, card.room.free_bytes, card.room.taken_bytes) == (True, 70 << 30, 10 << 30)
+    # What was free was read beside the probe's own context, here one of an assumed size.
+    assert (card.here, card.room.free_bytes) == (True, (70 << 30) + CONTEXT_LOW)
+    assert card.room.context_bytes is None
+    measured = card_of(msgspec.structs.replace(here, context_bytes=528 << 20))
+    assert measured is not None
+    assert (measured.room.free_bytes, measured.room.context_bytes) == (
+        (70 << 30) + (528 << 20),
+        528 << 20,
+    )
     assert card_of(msgspec.structs.replace(here, device="cpu")) is None
     assert card_of(None) is None
+
+
+def test_the_bar_tells_a_context_that_was_measured() -> None:
+    here = Environment(device="cuda:0", device_name="NVIDIA H100 80GB HBM3", capability=(9, 0),
+                       memory_total_bytes=80 << 30, memory_free_bytes=70 << 30)  # fmt: skip
+    shown = []
+    for context in (None, 528 << 20):
+        card = card_of(msgspec.structs.replace(here, context_bytes=context))
+        assert card is not None
+        forecast = Forecast(card, [Case(model=MODELS["small"])], ())
+        forecast.work(60.0)
+        (need,) = forecast.needs
+        assert need.low == predict(Case(model=MODELS["small"])).allocated_low + (
+            context or CONTEXT_LOW
+        )
+        shown.append(context_label(forecast).strip())
+    assert shown == ["", "with its CUDA context, 528 MiB"]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 30)], ids=lambda s: f"{s[0]}x{s[1]}")

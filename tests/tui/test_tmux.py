@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from llmprof.core.journal import replay
+from llmprof.core.presets import load_models
 from llmprof.core.runs import Run, RunStore
-from llmprof.tui.choices import Choices, remember
+from llmprof.tui.choices import Choices
+from llmprof.tui.remembered import remember
 from tests.tui.terminal import environment
 
 pytestmark = [
@@ -67,9 +69,10 @@ class Tmux:
             time.sleep(0.1)
 
     def keys(self, *keys: str) -> None:
+        """Press keys, apart: an escape and what follows at once would be one key."""
         for key in keys:
             self("send-keys", key)
-            time.sleep(0.15)
+            time.sleep(0.05)
 
     def pane_pid(self) -> int:
         return int(self("display-message", "-p", "#{pane_pid}"))
@@ -95,10 +98,10 @@ def tick_micro(tmux: Tmux) -> None:
     tmux.wait("Experiment")
     tmux.keys("a", "a", "Space")
     tmux.wait("tick at least one model")
-    for _ in range(40):
-        if any("▸" in line and "micro" in line for line in tmux.text().splitlines()):
-            break
-        tmux.keys("Down")
+    known = list(load_models())
+    # From the one that is ticked at first to the last, which is the user's own.
+    tmux.keys(*["Down"] * (len(known) - known.index("small")))
+    tmux.wait(lambda text: any("▸" in row and "micro" in row for row in text.splitlines()))
     tmux.keys("Space")
     tmux.wait("--model-size micro")
 
@@ -129,21 +132,21 @@ def test_pick_run_watch_export_quit(tmux: Tmux) -> None:
 
 
 def test_start_hang_up_attach_finish(tmux: Tmux) -> None:
-    last_choices(tmux, 3000)
+    last_choices(tmux, 1500)
     tmux.start()
-    tmux.wait(lambda text: re.search(r"Steps +3000", text) is not None)
+    tmux.wait(lambda text: re.search(r"Steps +1500", text) is not None)
     tmux.keys("r")
-    tmux.wait("of 3000", 90)
+    tmux.wait("of 1500", 90)
     run = only_run(tmux.home)
     tmux("kill-session")  # hangs up, as a lost connection does
     assert run.alive()
     tmux.start("attach", run.id)
     tmux.wait("live", 30)
-    tmux.wait("of 3000", 30)
+    tmux.wait("of 1500", 30)
     tmux.wait("finished", 120)
     view = replay(run.journal)
     assert view.outcome == "complete"
-    assert len(view.cases[0].measured) == 3000
+    assert len(view.cases[0].measured) == 1500
     tmux.keys("q")
     tmux.wait("exit code 0")
 

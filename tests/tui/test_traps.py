@@ -168,7 +168,7 @@ async def test_long_runs_leave_bounded_curves(tmp_path: Path) -> None:
         assert curves is not None
         sizes = [len(envelope._columns) for envelope in curves.phases.values()]
         assert max(sizes) <= 1024
-        assert curves.running["total"].n == 5000
+        assert curves.total.n == 5000
 
 
 async def test_threads_end_with_the_app(tmp_path: Path) -> None:
@@ -211,10 +211,10 @@ async def test_stalled_terminal_gets_no_further_frames(
         monkeypatch.setattr(app, "show_newest", lambda: shown.append(1))
         app.session._snapshot = None
         app._driver.backlog = 30  # type: ignore[union-attr]
-        app.tick()
+        app.ticker.tick()
         assert shown == []
         app._driver.backlog = 0  # type: ignore[union-attr]
-        app.tick()
+        app.ticker.tick()
         assert shown == [1]
         assert not isinstance(cast(object, app.screen), AskDialog)
 

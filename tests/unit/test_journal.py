@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.journal import Follower, JournalWriter, replay
+from llmprof.core.journal import CHUNK, Follower, JournalWriter, apply_line, replay
 from llmprof.core.lint import verdicts
+from llmprof.core.results import Reducer
 from llmprof.core.spec import PHASES
 from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
 
@@ -91,6 +93,38 @@ def test_garbage_and_newer_kinds_are_counted_and_skipped(tmp_path: Path) -> None
     assert view.unknown_events == 1
     assert view.damaged_lines == 7
     assert [state.status for state in view.cases] == ["ok", "ok"]
+
+
+def test_lines_read_at_once_say_what_lines_read_singly_say(tmp_path: Path) -> None:
+    """Blocks with and without what can't be read, steps out of order, of no case, losses gone."""
+    plan = experiment(("forward", "train"))
+    steps = [step(case, at, mode) for at in range(300) for case, mode in enumerate(plan.modes)]
+    bad = msgspec.structs.replace(step(0, 301, "forward"), loss=None, loss_reason="nan")
+    order = [*steps[::2], steps[0], *steps[1::2], step(7, 0, "train"), step(0, 300, "forward"),
+             bad, step(0, 303, "forward")]  # fmt: skip
+    starts = [ev.CaseStarted(case=at, pid=1) for at in (0, 1)]
+    lines = [ev.encode(event) for event in [*opening(plan), *starts, *order]]
+    two = lines[4][:-1] + lines[4]
+    lines[200:200] = [b"\n", b'{"kind":"Newer","t":1}\n', b"torn\n", two]
+    lines += [b'{"kind":"Log",\n', b'"t":1,"message":"over two lines"}\n']
+    path = tmp_path / "j"
+    path.write_bytes(b"".join(lines))
+    singly = Reducer()
+    for line in lines:
+        apply_line(singly, line)
+    one, other = replay(path), singly.view()
+    assert (one.unknown_events, one.damaged_lines, one.log) == (1, 7, ())
+    fields = ("events", "unknown_events", "damaged_lines", "last_t", "log")
+    assert [getattr(one, f) for f in fields] == [getattr(other, f) for f in fields]
+    assert [len(state.measured) for state in one.cases] == [302, 300]
+    assert [list(s.measured) for s in one.cases] == [list(s.measured) for s in other.cases]
+    assert [s.bad_losses for s in one.cases] == [s.bad_losses for s in other.cases] == [1, 0]
+
+
+def test_a_line_longer_than_a_block_is_read_whole(tmp_path: Path) -> None:
+    path, message = tmp_path / "j", "x" * (5 * CHUNK)
+    write(path, [ev.Log(t=1, message=message), ev.Log(t=2, message="after")])
+    assert [log.message for log in replay(path).log] == [message, "after"]
 
 
 def test_new_fields_of_a_newer_version_are_ignored(tmp_path: Path) -> None:

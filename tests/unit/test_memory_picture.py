@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from llmprof.core.memory.picture import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, draw
 from llmprof.core.memory.points import Points
-from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.predict.level import CATEGORIES
 
 SVG = "{http://www.w3.org/2000/svg}"
 

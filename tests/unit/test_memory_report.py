@@ -10,6 +10,7 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.memory.reconcile import reconcile
+from llmprof.core.predict.event import predicted
 from llmprof.core.predict.memory import predict
 from llmprof.core.presets import load_models
 from llmprof.core.report import render as render_as
@@ -107,6 +108,17 @@ def test_prediction_stands_beside_what_was_measured_and_beside_an_oom() -> None:
     assert value(oom[1]) * MIB == pytest.approx(predict(CASES[2]).requested_bytes)
     assert oom[2] == Figure(None, 0.1)
     assert (oom[7], oom[8]) == ("does not fit", "OOM")
+    assert any("assume a CUDA context of 300 to 1,300 MiB" in note for note in made.notes)
+
+
+def test_the_context_that_a_verdict_allows_for_is_said() -> None:
+    said = predicted(0, CASES[0], free_bytes=80 << 30, context_bytes=528 * MIB)
+    assert said is not None
+    made = prediction_against(view(said, edges(0, said.requested_bytes, said.allocated_low)))
+    assert made is not None
+    assert [note for note in made.notes if "CUDA context" in note] == [
+        "Verdicts allow for a CUDA context of at least 528 MiB, as measured on this card."
+    ]
 
 
 def test_an_oom_row_gets_commands_that_fit() -> None:

@@ -23,10 +23,10 @@ from llmprof.core.memory.entries import (
     read_snapshot,
     settle,
 )
+from llmprof.core.memory.live import largest
 from llmprof.core.memory.points import load, save, thin
-from llmprof.core.memory.timeline import Held, Known, alike, base_of, build, largest
-from llmprof.core.predict.memory import predict
-from llmprof.core.predict.tape import (
+from llmprof.core.memory.timeline import Held, Known, alike, base_of, build
+from llmprof.core.predict.level import (
     ACTIVATIONS,
     CATEGORIES,
     COPIES,
@@ -35,6 +35,7 @@ from llmprof.core.predict.tape import (
     TEMPORARIES,
     WORKSPACE,
 )
+from llmprof.core.predict.memory import predict
 from llmprof.core.spec import Case, ModelShape
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

@@ -9,14 +9,24 @@ import pytest
 
 from llmprof.cli.main import Parser
 from llmprof.cli.options import add_case_options, experiment_from
+from llmprof.core.events import Environment
 from llmprof.core.predict.advice import advise, command_of
-from llmprof.core.predict.event import predicted
-from llmprof.core.predict.fits import CONTEXT_LOW, Room, decide, needed_bytes, verdict
+from llmprof.core.predict.event import free_for_a_process, predicted, predicted_here
+from llmprof.core.predict.fits import (
+    CONTEXT_HIGH,
+    CONTEXT_LOW,
+    Room,
+    context_span,
+    decide,
+    needed_bytes,
+    verdict,
+)
 from llmprof.core.predict.memory import predict
 from llmprof.core.presets import load_models
 from llmprof.core.spec import Case, ModelShape
 
 GIB = 1 << 30
+MIB = 1 << 20
 
 
 def parsed(command: str) -> Case:
@@ -94,6 +104,52 @@ def test_verdict_between_the_bounds_is_settled_by_replaying() -> None:
     assert decide(case, prediction, Room("r", high - 1, (9, 0))) == "fits"
     tight = prediction.requested_bytes + CONTEXT_LOW + (1 << 20)
     assert decide(case, prediction, Room("r", tight, (9, 0))) == "does not fit"
+
+
+@pytest.mark.parametrize("measured", [200 * MIB, 528 * MIB, 2000 * MIB])
+def test_a_measured_context_is_the_least_that_a_case_needs(measured: int) -> None:
+    prediction = predict(Case(model=load_models()["medium"], mode="train"))
+    low, high = needed_bytes(prediction, measured)
+    assert low == prediction.allocated_low + measured
+    assert context_span(measured)[1] >= max(CONTEXT_HIGH, measured + 1)
+    assert verdict(prediction, low - 1, measured) == "does not fit"
+    assert verdict(prediction, low, measured) == "too close to say"
+    assert verdict(prediction, high, measured) == "fits"
+
+
+def test_a_measured_context_settles_what_an_assumed_one_leaves_open() -> None:
+    prediction = predict(Case(model=load_models()["medium"], mode="train"))
+    free = prediction.allocated_low + CONTEXT_LOW + 100 * MIB
+    assert verdict(prediction, free) == "too close to say"
+    assert verdict(prediction, free, CONTEXT_LOW + 200 * MIB) == "does not fit"
+
+
+def test_replaying_counts_the_context_that_was_measured() -> None:
+    case = Case(model=load_models()["medium"], mode="train", context_length=512)
+    prediction = predict(case)
+    room = prediction.requested_bytes + CONTEXT_HIGH + 60 * MIB
+    assert verdict(prediction, room) == "too close to say"
+    assert decide(case, prediction, Room("r", room, (9, 0))) != "does not fit"
+    huge = Room("r", room, (9, 0), context_bytes=CONTEXT_HIGH + 100 * MIB)
+    assert decide(case, prediction, huge) == "does not fit"
+
+
+@pytest.mark.parametrize(("measured", "own"), [(528 * MIB, 528 * MIB), (None, CONTEXT_LOW)])
+def test_the_probes_own_context_is_not_taken_from_a_worker(measured: int | None, own: int) -> None:
+    """What is free was read beside it: its place is free again when a case runs."""
+    case = Case(model=load_models()["medium"], mode="train")
+    need = needed_bytes(predict(case), measured)[1]
+    here = Environment(device="cuda:0", device_name="card", capability=(9, 0),
+                       memory_free_bytes=need - own, context_bytes=measured)  # fmt: skip
+    assert free_for_a_process(here) == need
+    fits = predicted_here(0, case, here)
+    assert fits is not None
+    assert (fits.verdict, fits.context_bytes) == ("fits", measured)
+    tighter = msgspec.structs.replace(here, memory_free_bytes=need - own - 1)
+    close = predicted_here(0, case, tighter)
+    assert close is not None
+    assert close.verdict == "too close to say"
+    assert predicted_here(0, case, msgspec.structs.replace(here, device="cpu")) is None
 
 
 def test_memory_that_others_hold_is_not_there() -> None:

@@ -82,7 +82,9 @@ def test_what_is_no_sample_is_refused(bad: list[float]) -> None:
 def test_drift_is_flagged_with_its_direction() -> None:
     summary = summarize([10.0, 10.1, 10.0, 11.0, 11.1, 12.0, 13.0, 13.1, 13.0])
     assert summary.drift_percent == pytest.approx(29.9, abs=0.1)
-    assert "slower" in stability(summary)
+    assert "steps became 30 % longer from the first third to the last" in stability(summary)
+    shrinking = summarize([13.0, 13.1, 13.0, 12.0, 11.1, 11.0, 10.0, 10.1, 10.0])
+    assert "steps became 23 % shorter from the first third to the last" in stability(shrinking)
 
 
 def test_noise_without_trend_is_no_drift() -> None:

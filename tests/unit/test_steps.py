@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from llmprof.core.events import StepDone
@@ -56,6 +57,38 @@ def test_a_view_keeps_its_length_while_columns_grow_over_a_border() -> None:
     assert len(columns.view().wall_ms()) == BLOCK + 2
     with pytest.raises(IndexError):
         view.row(BLOCK - 1)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (BLOCK,), (3, BLOCK + 1, 700), (2 * BLOCK + 1,)])
+def test_steps_taken_in_parts_are_the_steps_taken_singly(
+    columns: StepColumns, sizes: tuple[int, ...]
+) -> None:
+    in_parts, steps, turn = StepColumns(), [step(at) for at in range(STEPS)], 0
+    while steps:
+        size = sizes[turn % len(sizes)]
+        in_parts.extend(steps[:size])
+        steps, turn = steps[size:], turn + 1
+        if turn % 2:
+            assert len(in_parts.view()) == len(in_parts)  # a view between two parts
+    assert list(in_parts.view()) == list(columns.view())
+
+
+def test_rows_shorter_than_the_phases_end_in_unknowns() -> None:
+    columns = StepColumns()
+    columns.extend([step(0), msgspec.structs.replace(step(1), host_ms=(7.0,))])
+    assert [row.host_ms for row in columns.view()] == [
+        (0.0, None, None, None, 1.0),
+        (7.0, None, None, None, None),
+    ]
+
+
+def test_only_what_comes_next_continues_the_steps() -> None:
+    columns = StepColumns()
+    columns.extend([step(0), step(1)])
+    assert columns.continued_by([step(2), step(3)])
+    assert not columns.continued_by([step(3)])
+    assert not columns.continued_by([step(2), step(2)])
+    assert not columns.continued_by([step(2), msgspec.structs.replace(step(3), device_ms=())])
 
 
 def test_the_host_share_is_a_median_over_steps_with_unknown_phases_left_out() -> None:

@@ -34,7 +34,7 @@ class Envelope:
             return
         if self._origin is None:
             self._origin = xs[0]
-        if not all(map(math.isfinite, ys)):
+        if not math.isfinite(sum(ys)):
             known = [(x, y) for x, y in zip(xs, ys, strict=True) if math.isfinite(y)]
             xs, ys = [x for x, _ in known], [y for _, y in known]
             if not xs:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from llmprof.tui.choices import check, command, command_line, remember
+from llmprof.tui.bindings import BENCH
+from llmprof.tui.choices import check, command, command_line
+from llmprof.tui.remembered import remember
 from llmprof.tui.screens.view import View
-from llmprof.tui.widgets.chart_state import WINDOWS
 from llmprof.tui.widgets.setup import SetupPane
 
 if TYPE_CHECKING:
@@ -27,27 +28,7 @@ class BenchView(View):
     LABEL = "Bench"
     KEY = "1"
     AUTO_FOCUS = ""  # the shown pane says what has the keys
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r,f5", "run", "Run", id="bench.run", tooltip="measure what is ticked"),
-        Binding("x", "stop", "Stop", id="bench.stop", tooltip="stop the run, keep its figures"),
-        Binding("s", "setup", "Set-up", id="bench.setup", tooltip="show or hide the set-up pane"),
-        Binding("space", "pause", "Pause", id="bench.pause",
-                tooltip="hold the picture; the run goes on"),
-        Binding("f", "follow", "Follow", show=False, id="bench.follow",
-                tooltip="show the case that is running"),
-        Binding("z", "zoom", "Zoom", show=False, id="bench.zoom",
-                tooltip="time shown: the whole case, 5 minutes, 1 minute, 15 seconds"),
-        Binding("l", "log", "Steps", show=False, id="bench.log",
-                tooltip="results table or step log, where there is room for one"),
-        Binding("g", "grid", "Coverage", show=False, id="bench.grid",
-                tooltip="what became of every case, in a grid, in place of the charts"),
-        Binding("c", "copy", "Copy command", show=False, id="bench.copy",
-                tooltip="copy the equivalent command"),
-        Binding("e", "export", "Export", id="bench.export",
-                tooltip="write the results as Markdown, CSV or JSON"),
-        Binding("escape", "back", "Back", show=False, id="bench.back",
-                tooltip="from the set-up pane to the run"),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = BENCH
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,16 +51,20 @@ class BenchView(View):
             yield self._setup_pane() if idle else self._live_panels()
 
     def on_mount(self) -> None:
-        """The shown pane has the keys."""
+        """The shown pane has the keys; the clock ticks."""
+        self.set_interval(1.0, self._keep_time)
         if self._live is not None:
             self._live.table.focus()
 
     def compose_rest(self) -> None:
-        """The panels that the first frame did without."""
+        """What the first frame did without: the rest of the form, then the panels."""
+        if self._pane is not None:
+            self._pane.compose_rest()
+        self.call_after_refresh(self._mount_panels)
+
+    def _mount_panels(self) -> None:
         if self._live is None:
             self.query_one("#bench-body").mount(self._live_panels())
-        if self._pane is not None:
-            self._pane.begin_forecast()
 
     def on_live_panels_ready(self, message: LivePanels.Ready) -> None:
         """Give the panels something to show."""
@@ -90,7 +75,11 @@ class BenchView(View):
 
     @property
     def complete(self) -> bool:
-        """Whether all panels are there."""
+        """Whether all panels are there, and all of the form where there is one."""
+        return self._panels_stand and (self._pane is None or self._pane.whole)
+
+    @property
+    def _panels_stand(self) -> bool:
         return self._live is not None and self._live.ready
 
     def take(self, snapshot: Snapshot) -> None:
@@ -108,7 +97,14 @@ class BenchView(View):
         if self._live is not None and self._live.ready:
             case = self._case_in_sight(view) if view else None
             note = snapshot.error or session.problem
-            self._live.show(view, case, alive=session.alive, note=note, zoom=self.zoom)
+            self._live.show(view, case, alive=session.alive, now_ns=session.now_ns(), note=note,
+                            zoom=self.zoom)  # fmt: skip
+
+    def _keep_time(self) -> None:
+        """While nothing comes, as before a first step, the elapsed time goes on."""
+        session = self.llmprof.session
+        if self._live is not None and self._live.ready and self.is_current and not session.paused:
+            self._live.keep_time(session.now_ns())
 
     def _setup_pane(self) -> SetupPane:
         self._pane = SetupPane(self.llmprof.models, self.llmprof.choices)
@@ -161,7 +157,7 @@ class BenchView(View):
 
     def _setup_shown(self) -> None:
         if (pane := self._pane) is not None:
-            pane.begin_forecast()
+            pane.compose_rest()
             if pane.ready:  # else it takes the keys when it is
                 pane.focus_first()
 
@@ -211,6 +207,8 @@ class BenchView(View):
 
     def action_zoom(self) -> None:
         """Show another stretch of time."""
+        from llmprof.tui.widgets.chart_state import WINDOWS  # not needed for the first frame
+
         self.zoom = (self.zoom + 1) % len(WINDOWS)
         self.take(self.llmprof.snapshot)
 

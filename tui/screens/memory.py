@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
 from llmprof.core.events import MemoryTimeline
 from llmprof.core.results import CaseState, RunView
+from llmprof.tui.bindings import MEMORY
 from llmprof.tui.chart.scale import scale_for
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.memory_plan import memory_plan
@@ -56,35 +57,7 @@ class MemoryView(CaseView):
         &.-empty #memory-stack { display: none; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "cursor(-1)", "Cursor", key_display="←", id="memory.cursor_left",
-                show=False, tooltip="the cursor to an earlier column"),
-        Binding("right", "cursor(1)", "Cursor", key_display="→", show=False,
-                id="memory.cursor_right", tooltip="the cursor to a later column"),
-        Binding("left_square_bracket", "phase(-1)", "Phase before", key_display="[", show=False,
-                id="memory.phase_before", tooltip="the highest moment of the phase before"),
-        Binding("right_square_bracket", "phase(1)", "Phase", key_display="]",
-                id="memory.next_phase", tooltip="the highest moment of the next phase"),
-        Binding("p", "peak", "Peak", show=False, id="memory.peak",
-                tooltip="the cursor to the peak"),
-        Binding("c", "case", "Case", id="memory.next_case", tooltip="the next recorded case"),
-        Binding("plus,equals_sign", "zoom(True)", "Closer", key_display="+", id="memory.closer",
-                tooltip="a shorter stretch around the cursor"),
-        Binding("minus", "zoom(False)", "Farther", key_display="-", show=False,
-                id="memory.farther", tooltip="a longer stretch around the cursor"),
-        Binding("0", "whole", "Whole", show=False, id="memory.whole",
-                tooltip="all recorded steps"),
-        Binding("a", "axis", "Axis", id="memory.axis",
-                tooltip="along the axis: time, or one allocation after the other"),
-        Binding("l", "list", "Phases", id="memory.phases",
-                tooltip="allocations or phases, where there is room for one"),
-        Binding("t", "stack", "Stack", id="memory.stack",
-                tooltip="the whole Python stack of the allocation, or the timeline again"),
-        Binding("r,f5", "record", "Record", id="memory.record",
-                tooltip="record the memory of what the set-up pane has chosen"),
-        Binding("e", "export", "Export", show=False, id="memory.export",
-                tooltip="export the run's results"),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = MEMORY
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -37,6 +37,7 @@ class Canvas(Widget):
         self._rows: list[Row] = []
         self._strips: dict[int, Strip] = {}
         self._ground: tuple[Style, Color] | None = None
+        self._first: Size | None = None  # what the first frame was drawn for, till it is resized
 
     @property
     def look(self) -> Look:
@@ -52,12 +53,7 @@ class Canvas(Widget):
         width, height = self.size
         if not width or not height or not self.is_attached:
             return
-        rows = list(self.draw(width, height))
-        if self.look.ascii:
-            plain = self.look.text
-            rows = [[(plain(text), role) for text, role in row] for row in rows]
-        del rows[height:]
-        rows += [[] for _ in range(height - len(rows))]
+        rows = self._drawn(width, height)
         if len(self._rows) != height:
             self._rows = rows
             self._strips.clear()
@@ -73,10 +69,20 @@ class Canvas(Widget):
         if regions:
             self.refresh(*regions)
 
+    def _drawn(self, width: int, height: int) -> list[Row]:
+        """As many rows as there are lines."""
+        rows = list(self.draw(width, height))[:height]
+        if self.look.ascii:
+            plain = self.look.text
+            rows = [[(plain(text), role) for text, role in row] for row in rows]
+        return rows + [[] for _ in range(height - len(rows))]
+
     def on_resize(self) -> None:
-        """Another size: everything is drawn anew."""
-        self._rows = []
-        self.repaint()
+        """Another size: everything is drawn anew, but for what the first frame shows already."""
+        first, self._first = self._first, None
+        if first != self.size:
+            self._rows = []
+            self.repaint()
 
     def notify_style_update(self) -> None:
         """Another theme, focus or class: forget styles."""
@@ -88,6 +94,9 @@ class Canvas(Widget):
         """The strip of one line, from the cache when its row did not change."""
         strip = self._strips.get(y)
         if strip is None:
+            if not self._rows and all(self.size):  # a first frame comes before it is resized
+                self._first = self.size
+                self._rows = self._drawn(*self.size)
             row = self._rows[y] if y < len(self._rows) else []
             if self._ground is None:  # dear: found once a style
                 self._ground = self.rich_style, self.background_colors[1]

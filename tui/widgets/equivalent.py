@@ -16,9 +16,9 @@ class Equivalent(Canvas):
     Equivalent { height: auto; min-height: 3; }
     """
 
-    def __init__(self) -> None:
+    def __init__(self, checked: Checked) -> None:
         super().__init__(id="equivalent")
-        self.checked = Checked(None, 0, {})
+        self.checked = checked
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """Heading and command."""

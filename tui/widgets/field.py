@@ -9,8 +9,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, Label
 
-from llmprof.tui.screens.dialog import Dialog
-
 
 class FormInput(Input):
     """An input that moves through the form with the arrow keys and leaves it with escape."""
@@ -37,6 +35,8 @@ class FormInput(Input):
 
     def action_blur(self) -> None:
         """Leave the field, or the dialog that it stands in."""
+        from llmprof.tui.screens.dialog import Dialog  # not needed for the first frame
+
         if isinstance(self.screen, Dialog):
             self.screen.action_cancel()
         else:

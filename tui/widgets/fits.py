@@ -62,10 +62,9 @@ class FitsBar(Canvas):
             return [[*bar, (text, "text"), *said]]
         bar = self._bar(forecast, need, max(4, width - indent - len(text)))
         verdicts: Row = [*blank, *_verdicts(forecast)]
-        label = f"   largest {clean(need.case.model.name, 30)} {need.case.mode}"
-        label += f" ctx {need.case.context_length} batch {need.case.batch_size}"
-        if row_length(verdicts) + len(label) <= width and forecast.ticked > 1:
-            verdicts.append((label, "muted"))
+        for label in (_largest(forecast, need), context_label(forecast)):
+            if row_length(verdicts) + len(label) <= width:
+                verdicts.append((label, "muted"))
         return [[*blank, *bar, (text, "text")], verdicts]
 
     def _bar(self, forecast: Forecast, need: Need, width: int) -> Row:
@@ -88,6 +87,20 @@ class FitsBar(Canvas):
 
 def _columns(size: int, total: int, width: int) -> int:
     return round(width * min(2.0, size / total)) if total else 0
+
+
+def _largest(forecast: Forecast, need: Need) -> str:
+    """Whose bar it is, where there are several cases."""
+    if forecast.ticked == 1:
+        return ""
+    label = f"   largest {clean(need.case.model.name, 30)} {need.case.mode}"
+    return f"{label} ctx {need.case.context_length} batch {need.case.batch_size}"
+
+
+def context_label(forecast: Forecast) -> str:
+    """The part of the need that was measured on this card."""
+    measured = forecast.card.room.context_bytes
+    return "" if measured is None else f"   with its CUDA context, {measured / 2**20:.0f} MiB"
 
 
 def _span(need: Need) -> str:

@@ -80,11 +80,22 @@ class LivePanels(Vertical):
         self._disturbed = Disturbed()
         self.table.order, self.table.filter = None, ""
 
+    def keep_time(self, now_ns: int | None) -> None:
+        """Let the elapsed time go on."""
+        self.query_one(StatusLines).keep_time(now_ns)
+
     def show(
-        self, view: RunView | None, case: CaseState | None, *, alive: bool, note: str, zoom: int
+        self,
+        view: RunView | None,
+        case: CaseState | None,
+        *,
+        alive: bool,
+        now_ns: int | None,
+        note: str,
+        zoom: int,
     ) -> None:
         """Bring every panel up to date; note is a problem that replaces what is being done."""
-        self.query_one(StatusLines).show(view, alive=alive, note=note)
+        self.query_one(StatusLines).show(view, alive=alive, now_ns=now_ns, note=note)
         state = self._chart_state(view, case, alive, zoom) if view and case else None
         self.query_one(StepChart).show(state)
         self.query_one(DeviceChart).show(state)

@@ -37,7 +37,7 @@ class MeanChart(Canvas):
         for role, envelope in (("band", curves.low), ("band", curves.high), ("mean", curves.mean)):
             xs, columns = envelope.points()
             lines.append(Line(role, "", xs, columns))
-        end = max(10.0, nice_ceiling(curves.running["total"].n * 1.02))
+        end = max(10.0, nice_ceiling(curves.total.n * 1.02))
         limits = mean_limits(curves)
         plot = Plot(tuple(lines), (2.0, end), limits, Scale("ms", 1.0), gutter=7, time_axis=False)
         rows = render(plot, width, height - 1, look.chart)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.predict.level import CATEGORIES
 from llmprof.tui.chart.plot import Row
 from llmprof.tui.chart.scale import nice_ceiling, scale_for
 from llmprof.tui.chart.stack import Band, Layer, Stack, render

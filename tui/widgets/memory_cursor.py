@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmprof.core.events import MemoryTimeline
-from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.predict.level import CATEGORIES
 from llmprof.tui.chart.plot import Row
 from llmprof.tui.chart.scale import Scale, scale_for
 from llmprof.tui.format import milliseconds

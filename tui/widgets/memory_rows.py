@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from llmprof.core.events import LiveAllocation, MemoryTimeline
 from llmprof.core.memory.entries import own_frame
-from llmprof.core.predict.tape import CATEGORIES
+from llmprof.core.predict.level import CATEGORIES
 from llmprof.core.text import clean
 from llmprof.tui.chart.plot import Row
 from llmprof.tui.chart.scale import Scale, scale_for

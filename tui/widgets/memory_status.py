@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmprof.core.events import Environment, MemoryTimeline, Predicted
-from llmprof.core.predict.event import predicted
+from llmprof.core.events import MemoryTimeline, Predicted
+from llmprof.core.predict.event import predicted, predicted_here
 from llmprof.core.results import CaseState
 from llmprof.core.text import clean
 from llmprof.tui.chart.plot import Row
@@ -19,14 +19,10 @@ def prediction_of(state: CaseState) -> Predicted | None:
     """What was predicted before the run, or what the closed form says of a card now."""
     if state.predicted is not None:
         return state.predicted
-    where: Environment | None = state.environment
-    on_card = where is not None and where.device.startswith("cuda")
-    return predicted(
-        state.index,
-        state.case,
-        capability=where.capability if where is not None and on_card else None,
-        free_bytes=where.memory_free_bytes if where is not None and on_card else None,
-    )
+    here = None
+    if state.environment is not None:
+        here = predicted_here(state.index, state.case, state.environment)
+    return here or predicted(state.index, state.case)
 
 
 class MemoryStatus(Canvas):

@@ -54,7 +54,7 @@ _PHASE_ROLES = frozenset({"forward", "loss", "backward", "optimizer", "zero_grad
 
 
 def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
-    total = curves.running["total"]
+    total = curves.total
     mean = total.mean if total.n else None
     out = [
         ("step ms", mean_interval(mean, total.ci95), "title"),
@@ -62,7 +62,7 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
         ("tokens/s", number(case.case.tokens / mean * 1000 if mean else None, 0), "text"),
     ]
     for phase in case.case.phases:
-        running = curves.running[phase]
+        running = curves.means[phase]
         share = f" {100 * running.mean / mean:3.0f} %" if running.n and mean else ""
         value = milliseconds(running.mean if running.n else None) + share
         out.append((NAMES.get(phase, phase), value, phase))

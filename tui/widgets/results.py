@@ -142,7 +142,7 @@ def _mean(
     if case.done or curves is None:
         total = total_of(case) if case.done else None
         return (total.mean, total.ci95, total.cv_percent) if total else (None, None, None)
-    running = curves.running["total"]
+    running = curves.total
     std = running.std
     if not running.n:
         return None, None, None

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from textual.app import ComposeResult
-from textual.containers import Grid, Vertical, VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
-from textual.widgets import Input, Label
+from textual.widgets import Input
 
 from llmprof.core.spec import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS, ModelShape
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.choices import NUMBERS, Checked, Choices, check, choose_experiment, experiments
+from llmprof.tui.choices import Checked, Choices, check, choose_experiment, experiments
 from llmprof.tui.format import count
 from llmprof.tui.widgets.canvas import Canvas, heading
 from llmprof.tui.widgets.chips import Chips
 from llmprof.tui.widgets.equivalent import Equivalent
-from llmprof.tui.widgets.field import FormInput, form_input
 from llmprof.tui.widgets.forecast_line import ForecastLine
+from llmprof.tui.widgets.numbers import Numbers
 from llmprof.tui.widgets.picker import Picker
 from llmprof.tui.widgets.ticks import Option, Ticks
 
@@ -32,7 +32,6 @@ _CHIPS = (
     ("attentions", "Attention", ATTENTIONS),
     ("optimizers", "Optimizer", OPTIMIZERS),
 )
-_HINTS = {"context": "128,256", "batch": "4", "warmup": "5", "steps": "10"}
 
 
 class Title(Canvas):
@@ -57,8 +56,6 @@ class SetupPane(Vertical):
     DEFAULT_CSS = """
     SetupPane {
         & #form { height: 1fr; scrollbar-size-vertical: 1; }
-        & #numbers { height: 2; grid-size: 4 2; grid-columns: 11 1fr; }
-        & #numbers > Label { color: $foreground 58%; }
     }
     """
 
@@ -74,8 +71,9 @@ class SetupPane(Vertical):
         super().__init__(id="setup")
         self.models = models
         self.choices = choices
-        self.ready = False  # whether the form is there
-        self._predicting = False
+        self.ready = False  # whether the upper part of the form is there
+        self.whole = False  # whether all of it is
+        self._wanted = False  # the lower part
         self._known = experiments()
         self._environment: Environment | None = None
 
@@ -85,7 +83,7 @@ class SetupPane(Vertical):
         return check(self.choices, self.models)
 
     def compose(self) -> ComposeResult:
-        """The form from top to bottom."""
+        """The form from top to bottom, but for its lower part."""
         with VerticalScroll(id="form", can_focus=False):
             yield self._experiment_picker()
             yield Title("Models", "space ticks, a ticks all", id="models-title")
@@ -94,35 +92,37 @@ class SetupPane(Vertical):
             )
             for name, label, options in _CHIPS:
                 yield Chips(label, options, getattr(self.choices, name), id=name)
-            with Grid(id="numbers"):
-                for name, label, _, _ in NUMBERS:
-                    yield Label(label, markup=False)
-                    yield form_input(getattr(self.choices, name), _HINTS[name], id=name)
-            yield ForecastLine(self.models, self.choices.card)
-        yield Equivalent()
+        yield Equivalent(self.checked)
 
     def on_mount(self) -> None:
-        """Say what the form means, and take the keys."""
+        """Take the keys."""
         self.ready = True
-        self._say(self.checked)
         self.focus_first()
-        line = self.query_one(ForecastLine)
+        if self._wanted:
+            self.call_later(self._mount_rest)
+
+    def compose_rest(self) -> None:
+        """Have the lower part too, numbers and forecast; the first frame does without."""
+        if self._wanted:
+            return
+        self._wanted = True
+        if self.ready:
+            self.call_later(self._mount_rest)
+
+    async def _mount_rest(self) -> None:
+        line = ForecastLine(self.models, self.choices.card)
+        await self.query_one("#form").mount(Numbers(self.choices), line)
+        self.whole = True
         if self._environment is not None:
             line.show_environment(self._environment)
-        if self._predicting:
-            self.call_after_refresh(line.begin)
-
-    def begin_forecast(self) -> None:
-        """Predict what the cases need from now on, or as soon as the form is there."""
-        self._predicting = True
-        if self.ready:
-            self.query_one(ForecastLine).begin()
+        self._say(self.checked)
+        self.call_after_refresh(line.begin)
 
     def show_environment(self, environment: Environment | None) -> None:
         """Take what is known of the machine of the run in sight."""
         if environment is not self._environment:
             self._environment = environment
-            if self.ready:
+            if self.whole:
                 self.query_one(ForecastLine).show_environment(environment)
 
     def on_forecast_line_judged(self, message: ForecastLine.Judged) -> None:
@@ -169,8 +169,14 @@ class SetupPane(Vertical):
     def _experiment_picker(self) -> Picker:
         picker = Picker("Experiment", list(self._known), self.choices.experiment,
                         id="pick-experiment", switch="smoke")  # fmt: skip
-        picker.on = self.choices.smoke
+        self._describe(picker)
         return picker
+
+    def _describe(self, picker: Picker) -> None:
+        """What the experiment is, and whether it can be run small."""
+        title, small = self._known.get(self.choices.experiment, ("", False))
+        picker.can_switch, picker.on, picker.note = small, self.choices.smoke, title
+        picker.repaint()
 
     def _put(self, choices: Choices) -> None:
         """Show other choices all over the form."""
@@ -178,18 +184,16 @@ class SetupPane(Vertical):
         self.query_one(Ticks).put(choices.models)
         for chips in self.query(Chips):
             chips.put(getattr(choices, str(chips.id)))
-        for field in self.query(FormInput):
-            field.value = getattr(choices, str(field.id))
+        for numbers in self.query(Numbers):
+            numbers.put(choices)
         self._changed()
 
     def _say(self, checked: Checked) -> None:
         """Command, note of the experiment, forecast."""
         self.query_one(Equivalent).show(checked)
-        picker = self.query_one("#pick-experiment", Picker)
-        title, small = self._known.get(self.choices.experiment, ("", False))
-        picker.can_switch, picker.on, picker.note = small, self.choices.smoke, title
-        picker.repaint()
-        self.query_one(ForecastLine).show(checked, self.choices.card)
+        self._describe(self.query_one("#pick-experiment", Picker))
+        if self.whole:
+            self.query_one(ForecastLine).show(checked, self.choices.card)
 
     def _change(self, **changes: object) -> None:
         choices = msgspec.structs.replace(self.choices, **changes)
@@ -200,8 +204,8 @@ class SetupPane(Vertical):
 
     def _changed(self) -> None:
         checked = self.checked
-        for field in self.query(FormInput):
-            field.set_class(field.id in checked.errors, "-invalid")
+        for numbers in self.query(Numbers):
+            numbers.mark(checked.errors)
         self._say(checked)
         self.post_message(self.Changed(self.choices, checked))
 

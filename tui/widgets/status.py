@@ -25,11 +25,20 @@ class StatusLines(Canvas):
         self._view: RunView | None = None
         self._alive = False
         self._note = ""
+        self._now: int | None = None
 
-    def show(self, view: RunView | None, *, alive: bool, note: str = "") -> None:
+    def show(
+        self, view: RunView | None, *, alive: bool, now_ns: int | None, note: str = ""
+    ) -> None:
         """Take a view; `note` replaces what is being done, as for an error."""
-        self._view, self._alive, self._note = view, alive, note
+        self._view, self._alive, self._note, self._now = view, alive, note, now_ns
         self.repaint()
+
+    def keep_time(self, now_ns: int | None) -> None:
+        """Let the clock go on; nothing else is new."""
+        if now_ns is not None:
+            self._now = now_ns
+            self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Case line and bar; what to do first when there is no run."""
@@ -61,7 +70,7 @@ class StatusLines(Canvas):
         ]
 
     def _bar(self, view: RunView, width: int) -> Row:
-        look, state = self.look, progress(view)
+        look, state = self.look, progress(view, self._now)
         tail = f"  {view.cases_done}/{len(view.cases)} cases"
         tail += f"  {clock(state.elapsed_s)} elapsed"
         if state.left_s is not None and view.outcome is None and self._alive:

@@ -102,7 +102,7 @@ class StepChart(Canvas):
         for name in names:
             envelope = state.curves.phases[name]
             xs, columns = envelope.points()
-            running, total = state.curves.running[name], state.curves.running["total"]
+            running, total = state.curves.means[name], state.curves.total
             if not columns or running.mean < LEAST_SHARE * total.mean:
                 continue
             value = running.mean if running.n else envelope.last

@@ -82,8 +82,8 @@ def open_screen(
         raise UserError(str(error)) from error
     gc.disable()  # until the first frame stands: nothing of what is built till then is garbage
     from llmprof.tui.app import LlmprofApp, Setting
-    from llmprof.tui.choices import recall
     from llmprof.tui.look import choose_look, is_utf8
+    from llmprof.tui.remembered import recall
     from llmprof.tui.starter import EngineStarter
 
     app = LlmprofApp(

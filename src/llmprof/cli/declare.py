@@ -1,0 +1,160 @@
+"""Declares the options that several commands share; options.py says what they mean."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from llmprof.cli.types import automatic, device, listed, one_of, percent, positive, seconds, whole
+from llmprof.core.spec import (
+    ATTENTIONS,
+    COMPILE_MODES,
+    MODES,
+    MOST_PROFILE_STEPS,
+    MOST_SEED,
+    OPTIMIZERS,
+    PRECISIONS,
+)
+
+EAGER = "none"  # of --compile
+DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
+
+
+def add_case_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that choose cases; comma lists make a grid."""
+    _add_what(parser)
+    _add_how_long(parser)
+    shape = parser.add_argument_group("change the model's dimensions")
+    for name in DIMENSIONS:
+        least = 0 if name == "kv_heads" else 1  # 0: as many as there are heads
+        shape.add_argument(f"--{name.replace('_', '-')}", type=listed(whole(least)), metavar="N")
+    _add_profile(parser)
+    _add_limits(parser)
+
+
+def _add_what(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what to measure (comma lists make a grid)")
+    add = group.add_argument
+    add(
+        "--model-size",
+        type=listed(str),
+        metavar="NAMES",
+        help="small,medium or all (tiny to 2.7B); `llmprof presets` lists them",
+    )
+    add("--context-length", "--seq-len", type=listed(whole(1)), metavar="N", help="tokens (128)")
+    add("--batch-size", type=listed(whole(1)), metavar="N", help="sequences a step (4)")
+    add("--mode", "--pass-type", type=listed(one_of(MODES)), metavar="MODES", help=", ".join(MODES))
+    add(
+        "--precision",
+        type=listed(one_of(PRECISIONS)),
+        metavar="NAMES",
+        help=", ".join(PRECISIONS),
+    )
+    add(
+        "--attention",
+        type=listed(one_of(ATTENTIONS)),
+        metavar="NAMES",
+        help="naive writes the scores to memory, sdpa uses torch's fused kernels",
+    )
+    add(
+        "--optimizer",
+        type=listed(one_of(OPTIMIZERS)),
+        metavar="NAMES",
+        help="AdamW as foreach, fused or a loop over tensors",
+    )
+    add(
+        "--compile",
+        nargs="?",
+        const=["default"],
+        type=listed(one_of((EAGER, *COMPILE_MODES))),
+        metavar="MODES",
+        help="torch.compile the model: " + ", ".join((EAGER, *COMPILE_MODES)),
+    )
+    add(
+        "--variant",
+        type=listed(str),
+        metavar="NAMES",
+        help="only these of the experiment's variants, by label: baseline,SDPA",
+    )
+    add("--smoke", action="store_true", help="the experiment's small sizes, for a try on a CPU")
+    add("--device", type=device, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)")
+    add("--seed", type=whole(0, MOST_SEED), metavar="N", help="of weights and tokens (0)")
+
+
+def _add_how_long(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("how many steps").add_argument
+    add(
+        "--warmup-steps",
+        type=automatic(listed(whole(0))),
+        metavar="N",
+        help="steps before the measured (5), or auto: until they are steady",
+    )
+    add(
+        "--measure-steps",
+        type=automatic(whole(1)),
+        metavar="N",
+        help="measured steps (10), or auto: until --target is met",
+    )
+    add(
+        "--target",
+        type=percent,
+        metavar="P",
+        help="measure until the mean's 95%% interval is within ± P%% (1), 15 s a case at most",
+    )
+    add(
+        "--interleave",
+        action="store_true",
+        help="alternate the steps of cases that differ only in switches, so that drift hits all",
+    )
+
+
+def _add_profile(parser: argparse.ArgumentParser) -> None:
+    profile = parser.add_argument_group("kernel and memory profiles")
+    profile.add_argument(
+        "--profile-steps",
+        type=whole(1, MOST_PROFILE_STEPS),
+        metavar="N",
+        help=f"steps under the profiler (3, at most {MOST_PROFILE_STEPS})",
+    )
+    profile.add_argument(
+        "--stacks", action="store_true", help="name the line of Python that launches each kernel"
+    )
+    profile.add_argument(
+        "--chrome-trace", action="store_true", help="keep a trace for Perfetto in the run's folder"
+    )
+    profile.add_argument("--nvtx", action="store_true", help="NVTX ranges, to run under Nsight")
+    profile.add_argument(
+        "--snapshot",
+        action="store_true",
+        help="with `llmprof run memory` on a card: keep what pytorch.org/memory_viz shows",
+    )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--peak-tflops",
+        type=positive,
+        metavar="T",
+        help="dense peak that MFU is a share of, where the card's is not known",
+    )
+    limits.add_argument("--force", action="store_true", help="try what is predicted not to fit")
+    limits.add_argument(
+        "--timeout",
+        type=seconds,
+        metavar="S",
+        help="end a case from which nothing, not even a step, is heard for so long (600)",
+    )
+
+
+def add_export_option(parser: argparse.ArgumentParser) -> None:
+    """Declare --export, which may be repeated."""
+    parser.add_argument(
+        "--export",
+        "--output",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="write the tables to FILE.md, FILE.csv or FILE.json; may be repeated",
+    )
