@@ -23,11 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llmprof.core import events as ev
-from llmprof.core.blocks import Block
+from llmprof.core.blocks import level
+from llmprof.core.case_card import CardTally, Span
 from llmprof.core.devices.matching import uuid_key, visible
 from llmprof.core.joined import join_case
 from llmprof.core.pack import open_view
 from llmprof.core.presets import load_models
+from llmprof.core.results import CaseState, RunView
 from llmprof.core.runs import RunStore
 from llmprof.tui.app import LlmprofApp, Setting
 from llmprof.tui.monitor import Monitoring
@@ -205,8 +207,7 @@ def check_run(report: Report, out: Path, cards: Sequence[ev.CardSample], form: F
     order = visible(cards, form.cuda_visible_devices, os.environ.get("CUDA_DEVICE_ORDER"))
     expected = None if order is None else order[form.position]
     joined = next((card for card in cards if card.index == device.card), None)
-    levels = {at: Block(card, case).level("utilization") for at, card in view.cards.items()}
-    use = {at: None if level is None else round(level.mean, 1) for at, level in levels.items()}
+    use = {index: utilisation(view, case, index) for index in view.cards}
     if len(use) < 2:
         report.check(f"{form.name}: samples of both cards", False, device.reason)
         return
@@ -219,6 +220,15 @@ def check_run(report: Report, out: Path, cards: Sequence[ev.CardSample], form: F
         f"torch {torch_uuid}, expected {expected}, joined {device.card} {device.reason or ''}, "
         f"utilisation {use} %, power {power} W over {device.block_s} s",
     )
+
+
+def utilisation(view: RunView, case: CaseState, index: int) -> float | None:
+    """Mean utilisation of any card while the steps of a case ran, percent."""
+    tally = CardTally(index)
+    span = Span(case.measured, case.started_ns or 0, case.ended_ns)
+    tally.take(view.cards[index], span, final=True)
+    found = level(tally, "utilization")
+    return None if found is None else round(found.mean, 1)
 
 
 def ranked(use: Mapping[int, float | None]) -> tuple[int, int]:
