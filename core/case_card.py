@@ -6,7 +6,7 @@ import copy
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llmprof.core import intervals as iv
 from llmprof.core.devices.matching import match
@@ -93,13 +93,21 @@ class CardTally:
 
     def copy(self) -> CardTally:
         """The same, going on apart from now on."""
-        twin = copy.copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, Stretches):
-                setattr(twin, name, value.copy())
-            elif not isinstance(value, int | str):
-                setattr(twin, name, copy.deepcopy(value))
-        return twin
+        return replace(
+            self,
+            levels={name: copy.copy(tally) for name, tally in self.levels.items()},
+            whole={name: copy.copy(tally) for name, tally in self.whole.items()},
+            power=self.power.copy(),
+            energy=copy.copy(self.energy),
+            throttling=self.throttling.copy(),
+            work=copy.copy(self.work),
+            throttled=self.throttled.copy(),
+            shared=self.shared.copy(),
+            tenants=self.tenants.copy(),
+            highest=dict(self.highest),
+            constants=dict(self.constants),
+            _taken=dict(self._taken),
+        )
 
     def take(self, card: CardHistoryView, span: Span, *, final: bool) -> None:
         """Take the readings that came since; final: of this case none will follow."""

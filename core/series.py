@@ -128,7 +128,10 @@ class CardHistory:
         # Of a card that does not answer all is unknown, not only what was due.
         changed = card.metrics if card.state == "ok" else self._last.metrics
         for name, metric in changed.items():
-            self._series.setdefault(name, Series()).append(t, metric.value)
+            series = self._series.get(name)
+            if series is None:
+                series = self._series[name] = Series()
+            series.append(t, metric.value)
         if card.processes is not None:
             self._note_others(t, tuple(p for p in card.processes if not p.ours))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llmprof.core import intervals as iv
 from llmprof.core.devices import throttle
@@ -90,6 +91,10 @@ class Integral:
                 self.area += (t - self.last[0]) / 1e9 * (value + self.last[1]) / 2
             self.last = t, value
 
+    def copy(self) -> Integral:
+        """The same, going on apart."""
+        return replace(self, readings=copy.copy(self.readings))
+
     @property
     def mean(self) -> float | None:
         """Time-weighted; None before two readings."""
@@ -118,6 +123,10 @@ class Throttling:
         if self.held is not None and self.held[0] + STATE_HOLDS_NS <= until:
             spans += self._settle(until, start, end)
         return spans
+
+    def copy(self) -> Throttling:
+        """The same, going on apart."""
+        return replace(self, reasons=dict(self.reasons))
 
     def _settle(self, following: int, start: int, end: int) -> list[iv.Interval]:
         if self.held is None:
@@ -174,6 +183,10 @@ class Tenants:
                 self.held = change
         if final:
             self._settle(None, start, end)
+
+    def copy(self) -> Tenants:
+        """The same, going on apart."""
+        return replace(self, found=dict(self.found))
 
     def _settle(self, following: int | None, start: int, end: int | None) -> None:
         if self.held is None:
