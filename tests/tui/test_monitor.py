@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,25 @@ async def test_a_lost_card_stays_and_says_so(tmp_path: Path) -> None:
         machine.more(sample(card(0, state="lost", metrics=lost), card(1), t=2))
         await shown(pilot, app, "LOST")
         assert contains(app, "n/a: the card fell off the bus")
+
+
+async def test_a_stretch_in_which_a_card_was_lost_is_a_gap(tmp_path: Path) -> None:
+    known = {"power": ev.Metric(350.0), "power_limit": ev.Metric(700.0)}
+    gone = {"power": ev.Metric(None, "the card fell off the bus")}
+    samples = [
+        sample(card(0, metrics=gone, state="lost") if 40 <= second < 60 else
+               card(0, metrics=known), t=second * 10**9)
+        for second in range(31, 90)
+    ]  # fmt: skip
+    app = opened(tmp_path, Machine(samples))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "350 / 700 W")
+        curve = max(
+            (line[5:76] for line in text_of(app).splitlines()[2:16]),
+            key=lambda line: sum("\u2800" < char <= "\u28ff" for char in line),
+        )
+        holes = [len(hole) for hole in re.findall(" +", curve.strip())]
+        assert 15 <= max(holes) <= 35  # 20 of 60 s
 
 
 async def test_processes_are_sorted_and_filtered(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,12 +72,10 @@ class CardInSight:
 
 
 def percent_line(role: str, label: str, readings: SeriesView, full: float, window: Window) -> Line:
-    """Readings in percent of `full` as a line, x in seconds before the end."""
+    """Readings in percent of `full` as a line, x in seconds before the end; unknowns break it."""
     times, values = readings.points(window.end_ns - int(window.seconds * 1e9))
-    known = [(t, v) for t, v in zip(times, values, strict=True) if not math.isnan(v)]
-    xs = [(t - window.end_ns) / 1e9 for t, _ in known]
-    ys = [100 * value / full for _, value in known]
-    return Line(role, label, xs, as_columns(ys))
+    xs = [(t - window.end_ns) / 1e9 for t in times]
+    return Line(role, label, xs, as_columns([100 * value / full for value in values]))
 
 
 def card_lines(state: CardInSight, sources: Sequence[Source]) -> list[Line]:
@@ -87,7 +84,10 @@ def card_lines(state: CardInSight, sources: Sequence[Source]) -> list[Line]:
     lines = []
     for role, label, name, full_name in sources:
         readings = series.get(name)
-        full = 100.0 if full_name is None else (s.last if (s := series.get(full_name)) else None)
+        full = 100.0
+        if full_name is not None:
+            limit = series.get(full_name)
+            full = 0.0 if limit is None else limit.newest_known or 0.0
         if readings is not None and full:
             lines.append(percent_line(role, label, readings, full, state.window))
     return lines

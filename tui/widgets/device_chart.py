@@ -44,7 +44,9 @@ class DeviceChart(Canvas):
             envelope = state.device.envelopes.get(role)
             if envelope is not None:
                 xs, columns = envelope.points()
-                label = f"{state.device.labels[role]:<9} {envelope.last or 0:>5.0f} %"
+                known = envelope.last is not None and columns[-1] is not None
+                value = f"{envelope.last:>5.0f} %" if known else "    n/a"
+                label = f"{state.device.labels[role]:<9} {value}"
                 lines.append(Line(role, label, xs, columns))
         plot = Plot(
             tuple(lines),
