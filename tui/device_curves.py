@@ -56,7 +56,7 @@ def _card_sources(view: RunView) -> list[Source]:
         if series is None:
             continue
         most = None if full is None else card.series.get(full)
-        limit = 100.0 if full is None else most and most.newest_known
+        limit = 100.0 if full is None else None if most is None else most.newest_known
         out.append((role, label, series, limit))
     return out
 

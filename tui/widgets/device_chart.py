@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llmprof.core.devices import amounts
 from llmprof.core.joined import run_card
 from llmprof.core.results import RunView
 from llmprof.core.text import clean
@@ -45,7 +46,7 @@ class DeviceChart(Canvas):
             if envelope is not None:
                 xs, columns = envelope.points()
                 known = envelope.last is not None and columns[-1] is not None
-                value = f"{envelope.last:>5.0f} %" if known else "    n/a"
+                value = f"{amounts.text(envelope.last if known else None, '%'):>7}"
                 label = f"{state.device.labels[role]:<9} {value}"
                 lines.append(Line(role, label, xs, columns))
         plot = Plot(
