@@ -44,3 +44,36 @@ def test_only_the_cards_asked_for_are_shown(library: Path) -> None:
     done = monitor(library, "--json", "--gpus", "1")
     assert done.returncode == 0
     assert [card["index"] for card in json.loads(done.stdout)["cards"]] == [1]
+
+
+@pytest.mark.parametrize("form", [("--once",), ("--json",), ("--json", "--follow")])
+@pytest.mark.parametrize("lines", [0, 1])
+def test_a_reader_that_goes_away_is_no_failure(
+    library: Path, form: tuple[str, ...], lines: int
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "llmprof", "monitor", *form],
+        env=environment(library, "ok"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    for _ in range(lines):
+        assert process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(30) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("form", [("--once",), ("--json", "--follow")])
+def test_without_a_standard_output_it_ends(library: Path, form: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "llmprof", "monitor", *form],
+        env=environment(library, "ok"),
+        stderr=subprocess.PIPE,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -18,10 +18,18 @@ from llmprof.core.results import RunView
 _COLUMNS = ("GPU", "Name", "Util", "Mem BW", "Memory", "Power", "Temp", "SM clock", "Throttle")
 
 
+class _Output(Console):
+    """Rich ends the program with 1 when the reader goes away; here that is main's to answer."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass the error on."""
+        raise  # noqa: PLE0704 - rich calls this while it handles the error
+
+
 def print_table(view: RunView) -> None:
     """Print the machine as it stands; names go out as text, never as markup."""
     width = None if sys.stdout.isatty() else 200
-    console = Console(soft_wrap=True, highlight=False)
+    console = _Output(soft_wrap=True, highlight=False)
     sample = view.last_sample
     if sample is not None:
         host = sample.host
@@ -38,7 +46,7 @@ def print_table(view: RunView) -> None:
     memory = words.pairs("memory_used", "memory_total", cards)
     for card, held in zip(cards, memory, strict=True):
         table.add_row(*map(Text, _row(card, held)))
-    Console(highlight=False, width=width).print(table)
+    _Output(highlight=False, width=width).print(table)
     for card in cards:
         console.print(*_details(card), sep="\n")
 

@@ -38,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show the machine. Exit code 0; raises UserError for options that make no sense."""
     _check(args)
+    if sys.stdout is None:  # nobody reads
+        return OK
     if not (args.once or args.json) and sys.stdout.isatty():
         return _screen(args)
     watch = Watch(SamplerProcess(args.interval, args.gpus, activity=True))
