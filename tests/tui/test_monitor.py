@@ -14,7 +14,8 @@ from llmprof.core import events as ev
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.look import ASCII
 from llmprof.tui.screens.monitor import MonitorView
-from llmprof.tui.widgets.card_panel import CardFigures, Window, figures
+from llmprof.tui.widgets.card_figures import CardFigures, figures
+from llmprof.tui.widgets.card_panel import Window
 from llmprof.tui.widgets.table import Table
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of

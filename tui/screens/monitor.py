@@ -19,11 +19,11 @@ from llmprof.tui.driver import BACKLOG
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.monitor import MonitorFeed, Monitoring, MonitorSnapshot
 from llmprof.tui.screens.view import View
+from llmprof.tui.widgets.card_figures import CardFigures
 from llmprof.tui.widgets.card_grid import CardGrid
 from llmprof.tui.widgets.card_panel import (
     ActivityChart,
     CardChart,
-    CardFigures,
     CardInSight,
     Window,
 )
