@@ -114,6 +114,7 @@ class CardHistory:
         self._series: dict[str, Series] = {}
         self._last: CardSample | None = None
         self._others: tuple[tuple[int, tuple[CardProcess, ...]], ...] = ()
+        self._first_ns: int | None = None
         self._newest_ns = 0
 
     @property
@@ -124,6 +125,8 @@ class CardHistory:
     def append(self, t: int, card: CardSample) -> None:
         """Take one sample of the card."""
         self._newest_ns = t
+        if self._first_ns is None:
+            self._first_ns = t
         self._last = card if self._last is None else merge_card(self._last, card)
         # Of a card that does not answer all is unknown, not only what was due.
         changed = card.metrics if card.state == "ok" else self._last.metrics
@@ -143,7 +146,9 @@ class CardHistory:
     def view(self) -> CardHistoryView:
         """The history so far."""
         views = {name: series.view() for name, series in self._series.items()}
-        return CardHistoryView(self._last, views, self._others, self._newest_ns)
+        return CardHistoryView(
+            self._last, views, self._others, self._newest_ns, self._first_ns or self._newest_ns
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,3 +163,4 @@ class CardHistoryView:
     series: dict[str, SeriesView]
     others: tuple[tuple[int, tuple[CardProcess, ...]], ...] = ()
     newest_ns: int = 0  # when it was read last
+    first_ns: int = 0  # when it was read first

@@ -72,12 +72,13 @@ def reasons(card: CardSample) -> dict[str, list[str]]:
     return found
 
 
-def as_object(view: RunView, wall_ns: int) -> dict[str, object]:
+def as_object(view: RunView, wall_ns: int | None) -> dict[str, object]:
     """Host and cards as JSON-ready values; an unknown metric has a reason in place of a value."""
     sample = view.last_sample
     lasts = [card.last for _, card in sorted(view.cards.items()) if card.last is not None]
+    when = None if wall_ns is None else datetime.datetime.fromtimestamp(wall_ns / 1e9, datetime.UTC)
     return {
-        "time": datetime.datetime.fromtimestamp(wall_ns / 1e9, datetime.UTC).isoformat(),
+        "time": None if when is None else when.isoformat(),
         "host": _host(sample.host) if sample else {},
         "cards": [_card(card) for card in lasts],
         "cards_reason": sample.cards_reason if sample else "no sample yet",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,58 @@ def test_without_a_standard_output_it_ends(library: Path, form: tuple[str, ...])
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+RECORDING = Path(__file__).parents[1] / "fixtures" / "monitor-load.jsonl"
+
+
+def test_a_recording_is_shown_as_it_ended(library: Path, tmp_path: Path) -> None:
+    path = tmp_path / "load.jsonl"
+    path.write_bytes(b"torn\n" + RECORDING.read_bytes())
+    done = monitor(library, "--once", "--replay", str(path))
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *rest = done.stdout.splitlines()
+    assert first == "Recorded at an unknown time, the end of 40 s, 1 unreadable lines"
+    assert any("NVIDIA H100 80GB HBM3" in line and "535 / 700 W" in line for line in rest)
+    assert "Fake" not in done.stdout  # the cards of this machine
+    found = json.loads(monitor(library, "--json", "--replay", str(path)).stdout)
+    assert found["time"] is None
+    assert found["cards"][0]["metrics"]["power_limit"]["value"] == 700
+
+
+def test_what_the_monitor_writes_it_can_replay(library: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    with path.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "llmprof", "monitor", "--json", "--follow"],
+            env=environment(library, "ok"),
+            stdout=file,
+        )
+        deadline = time.monotonic() + 30
+        while path.read_bytes().count(b"\n") < 4 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.terminate()
+        process.wait(10)
+    done = monitor(library, "--once", "--replay", str(path))
+    assert done.stdout.startswith(f"Recorded {datetime.datetime.now(datetime.UTC):%Y-}")
+    assert "250 / 700 W" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--replay", "nowhere.jsonl"), "nowhere.jsonl: No such file"),
+        (("--replay", __file__), "holds no sample of a monitor"),
+        (("--replay", str(RECORDING), "--json", "--follow"), "have no effect"),
+        (("--replay", str(RECORDING), "--gpus", "0"), "have no effect"),
+        (("--speed", "2"), "--speed needs --replay"),
+        (("--replay", str(RECORDING), "--speed", "0"), "not between"),
+    ],
+)
+def test_a_replay_that_makes_no_sense_is_refused(
+    library: Path, options: tuple[str, ...], said: str
+) -> None:
+    done = monitor(library, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

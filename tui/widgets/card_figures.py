@@ -61,8 +61,6 @@ def figures(card: CardSample) -> list[tuple[str, str, str]]:
     harmful = any(map(throttle.is_harmful, card.throttle))
     memory = words.pair("memory_used", "memory_total", card)
     energy = "energy_estimated" if "energy_estimated" in card.metrics else "energy"
-    limits = card.metrics.get("temperature_slowdown")
-    slow_at = "" if limits is None or limits.value is None else f" of {limits.value:.0f}"
     window = card.metrics.get("utilization_window")
     span = "" if window is None or window.value is None else f", {window.value:.0f} ms"
     values = [
@@ -70,7 +68,7 @@ def figures(card: CardSample) -> list[tuple[str, str, str]]:
         ("memory bandwidth", words.amount("memory_utilization", card), "text"),
         ("memory, unified" if card.unified else "memory", memory, "title"),
         ("power", words.pair("power", "power_limit", card), "title"),
-        (f"temperature{slow_at}", words.amount("temperature", card), "text"),
+        ("temperature", words.pair("temperature", "temperature_slowdown", card), "text"),
         ("SM clock", words.pair("sm_clock", "sm_clock_max", card), "text"),
         ("memory clock", words.pair("memory_clock", "memory_clock_max", card), "text"),
         ("throttle", words.throttle_words(card), "warn" if harmful else "text"),

@@ -20,6 +20,7 @@ GUTTER = 4
 LABELS = 9
 LABELLED = 60  # columns from which lines are labelled at their ends
 STEPS = 60  # a window moves on, and its curves are drawn anew, so many times in its length
+PATIENCE_NS = 10_000_000_000  # the first figures of the activity counters come in two seconds
 PERCENT = Scale("%", 1.0)
 # (role, label, metric, metric that is 100 %)
 LOAD = (
@@ -148,6 +149,15 @@ class CardChart(Canvas):
         return [title, *percent_rows(self, lines, state.window.seconds, (width, height - 1))]
 
 
+def why_no_activity(state: CardInSight) -> str | None:
+    """Why there are no activity figures; None where there are, or may soon be."""
+    metric = state.card.metrics.get("sm_activity")
+    if metric is not None and metric.value is None:
+        return metric.reason or "unknown"
+    waited = state.history.newest_ns - state.history.first_ns
+    return "the counters were not read" if metric is None and waited > PATIENCE_NS else None
+
+
 class ActivityChart(Canvas):
     """SM, tensor-core and DRAM activity, or why there is none."""
 
@@ -162,19 +172,21 @@ class ActivityChart(Canvas):
     def show(self, state: CardInSight | None) -> None:
         """Take a card; curves are drawn anew only when their window moves on."""
         before, self._state = self._state, state
+        self.set_class(state is not None and why_no_activity(state) is not None, "-unknown")
         if before is None or state is None or before.picture != state.picture:
             self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading and plot."""
         state, look = self._state, self.look
+        reason = None if state is None else why_no_activity(state)
+        if reason is not None:
+            said = textwrap.wrap(look.text(clean(reason, 300)), max(10, width))
+            title = heading(look, width, "Activity", "% of cycles")
+            return [title, *([(line, "muted")] for line in said)]
         title = heading(look, width, "Activity", "% of cycles", legend(look, ACTIVITY, width))
         if state is None or "sm_activity" not in state.history.series:
             return [title, [("waiting for two readings of the counters", "muted")]]
-        metric = state.card.metrics.get("sm_activity")
-        if metric is not None and metric.value is None:
-            reason = look.text(clean(metric.reason or "unknown", 300))
-            return [title, *([(line, "muted")] for line in textwrap.wrap(reason, max(10, width)))]
         lines, size = card_lines(state, ACTIVITY), (width, height - 1)
         return [title, *percent_rows(self, lines, state.window.seconds, size, axis=False)]
 
