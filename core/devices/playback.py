@@ -57,9 +57,7 @@ class Playback:
         words = f"recording, {passed}" if self._next is not None else f"recording ended, {passed}"
         if self._speed != 1.0:
             words += f", {self._speed:g}×"
-        if self._recording.bad_lines:
-            words += f", {self._recording.bad_lines:,} unreadable lines"
-        return words
+        return words + self._recording.unreadable
 
     def show_activity(self, on: bool) -> None:
         """A recording shows what it holds."""

@@ -97,6 +97,12 @@ class Recording:
         names = dict.fromkeys(card.name for card in self.first.cards if card.name)
         return (*names, *(() if self.wall_ns is None else (self.when[:10],)))
 
+    @property
+    def unreadable(self) -> str:
+        """How many lines could not be read, in words that follow others; "" for none."""
+        lines = "line" if self.bad_lines == 1 else "lines"
+        return f", {self.bad_lines:,} unreadable {lines}" if self.bad_lines else ""
+
     def wall(self, t: int) -> int | None:
         """Wall-clock nanoseconds of a sample's time; None where the file does not tell."""
         return None if self.wall_ns is None else self.wall_ns + t - self.first.t

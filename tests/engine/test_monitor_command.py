@@ -90,7 +90,7 @@ def test_a_recording_is_shown_as_it_ended(library: Path, tmp_path: Path) -> None
     done = monitor(library, "--once", "--replay", str(path))
     assert (done.returncode, done.stderr) == (0, "")
     first, *rest = done.stdout.splitlines()
-    assert first == "Recorded at an unknown time, the end of 40 s, 1 unreadable lines"
+    assert first == "Recorded at an unknown time, the end of 40 s, 1 unreadable line"
     assert any("NVIDIA H100 80GB HBM3" in line and "535 / 700 W" in line for line in rest)
     assert "Fake" not in done.stdout  # the cards of this machine
     found = json.loads(monitor(library, "--json", "--replay", str(path)).stdout)

@@ -85,9 +85,8 @@ def _replay(args: argparse.Namespace, *, live: bool) -> int:
     except OSError as error:
         raise UserError(f"{args.replay}: {error.strerror or error}") from error
     if not args.json:
-        unreadable = f", {recording.bad_lines:,} unreadable lines" if recording.bad_lines else ""
         length = duration(recording.seconds(view.last_t))
-        print(f"Recorded {recording.when}, the end of {length}{unreadable}")
+        print(f"Recorded {recording.when}, the end of {length}{recording.unreadable}")
     _print(view, recording.wall(view.last_t), as_json=args.json)
     return OK
 
