@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,14 +134,18 @@ def check_commands(report: Report, out: Path) -> list[ev.CardSample]:
     (out / "monitor.txt").write_text(table.stdout, "utf-8")
     report.check("monitor --once", table.returncode == 0 and len(table.stdout.splitlines()) > 5)
     second = cards[1].uuid or ""
-    for asked in ("1", second, second[:12]):
-        one = llmprof("monitor", "--json", "--gpus", asked)
-        found = [card.index for card in cards_of(json.loads(one.stdout))] if one.stdout else []
-        report.check(f"--gpus {asked}", (one.returncode, found) == (0, [1]), one.stderr.strip())
-    for asked in ("0,5", "GPU-ffffffff"):
-        none = llmprof("monitor", "--once", "--gpus", asked)
-        refused = none.returncode == 2 and not none.stdout and none.stderr.count("\n") == 1
-        report.check(f"--gpus {asked} is refused", refused, none.stderr.strip())
+    there, absent = ("1", second, second[:12]), ("0,5", "GPU-ffffffff")
+    with ThreadPoolExecutor() as pool:
+        results = pool.map(
+            lambda asked: llmprof("monitor", "--json", "--gpus", asked), there + absent
+        )
+        for asked, got in zip(there + absent, results, strict=True):
+            if asked in absent:
+                refused = got.returncode == 2 and not got.stdout and got.stderr.count("\n") == 1
+                report.check(f"--gpus {asked} is refused", refused, got.stderr.strip())
+                continue
+            found = [card.index for card in cards_of(json.loads(got.stdout))] if got.stdout else []
+            report.check(f"--gpus {asked}", (got.returncode, found) == (0, [1]), got.stderr.strip())
     return cards
 
 

@@ -6,7 +6,6 @@ metrics that are known are taken.
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import zipfile
 import zlib
@@ -19,6 +18,7 @@ import msgspec
 
 from llmprof.core import events as ev
 from llmprof.core.devices.metrics import METRICS
+from llmprof.core.devices.printed import Printed, as_sample, nanoseconds
 from llmprof.core.runs import JOURNAL
 from llmprof.core.text import clean, moment
 
@@ -31,34 +31,6 @@ PAUSE_NS = 3_000_000_000  # ... is cut to this
 
 class RecordingError(ValueError):
     """A file that is no recording; its text is one line for the user."""
-
-
-class _Reading(msgspec.Struct):
-    value: float | None
-    reason: str | None = None
-
-
-class _Card(msgspec.Struct):
-    index: int
-    name: str = ""
-    uuid: str | None = None
-    pci_bus_id: str | None = None
-    state: Literal["ok", "lost", "stale"] = "ok"
-    unified_memory: bool = False
-    metrics: dict[str, _Reading] = {}
-    throttle: tuple[str, ...] | None = None
-    processes: tuple[ev.CardProcess, ...] | None = None
-    mig: tuple[ev.MigInstance, ...] = ()
-
-
-class _Line(msgspec.Struct):
-    """What `--json` prints (devices/words.py, as_object)."""
-
-    time: datetime.datetime
-    host: ev.HostSample
-    cards: tuple[_Card, ...]
-    cards_reason: str | None = None
-    sampler_cost_ms: float | None = None
 
 
 class Recording:
@@ -127,9 +99,9 @@ class Recording:
                 found = _parsed(line)
                 if isinstance(found, ev.Segment):
                     anchor = found
-                elif isinstance(found, _Line):
-                    self.wall_ns = self.wall_ns or _nanoseconds(found.time)
-                    yield _cleaned(_as_sample(found))
+                elif isinstance(found, Printed):
+                    self.wall_ns = self.wall_ns or nanoseconds(found.time)
+                    yield _cleaned(as_sample(found))
                 elif isinstance(found, ev.DeviceSample):
                     if anchor is not None and self.wall_ns is None:
                         self.wall_ns = anchor.wall_ns + found.t - anchor.t
@@ -166,10 +138,10 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
             yield line
 
 
-def _parsed(line: bytes) -> ev.AnyEvent | _Line | Literal["other"] | None:
+def _parsed(line: bytes) -> ev.AnyEvent | Printed | Literal["other"] | None:
     """An event, a line of `--json`, "other" for what is an event of another kind; None: neither."""
     try:
-        return _LINES.decode(line)
+        return _PRINTED.decode(line)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
         pass
     try:
@@ -180,38 +152,7 @@ def _parsed(line: bytes) -> ev.AnyEvent | _Line | Literal["other"] | None:
         return None
 
 
-_LINES = msgspec.json.Decoder(_Line)
-
-
-def _nanoseconds(moment: datetime.datetime) -> int:
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return max(0, round(moment.timestamp() * 1e9))
-
-
-def _as_sample(line: _Line) -> ev.DeviceSample:
-    cards = tuple(
-        ev.CardSample(
-            index=card.index,
-            name=card.name,
-            uuid=card.uuid,
-            pci_bus_id=card.pci_bus_id,
-            state=card.state,
-            metrics={n: ev.Metric(r.value, r.reason) for n, r in card.metrics.items()},
-            throttle=card.throttle or (),
-            processes=card.processes,
-            mig=card.mig,
-            unified=card.unified_memory,
-        )
-        for card in line.cards
-    )
-    return ev.DeviceSample(
-        t=_nanoseconds(line.time),
-        host=line.host,
-        cards=cards,
-        cards_reason=line.cards_reason,
-        cost_ms=line.sampler_cost_ms,
-    )
+_PRINTED = msgspec.json.Decoder(Printed)
 
 
 def _cleaned(sample: ev.DeviceSample) -> ev.DeviceSample:

@@ -65,14 +65,14 @@ def day(hours: float, at: Callable[[float], ev.DeviceSample]) -> Iterator[ev.Any
 
 def busy(t: float) -> ev.DeviceSample:
     """A card whose every figure moves, with a stranger on it for a while."""
-    noise = random.Random(int(4 * t))
+    noise = int(4 * t) * 2654435761 % 2**32 / 2**32  # Knuth's multiplicative hash
     metrics = {
-        "power": noise.uniform(300, 700),
+        "power": 300 + 400 * noise,
         "energy": 1e6 + 500 * t,
-        "sm_clock": noise.uniform(1200, 1980),
-        "throttle": float(noise.choice((0, 0, 4, 0x44))),
-        "utilization": noise.uniform(80, 100),
-        "memory_used": 2**30 + 2**20 * noise.randrange(100),
+        "sm_clock": 1980 - 700 * noise,
+        "throttle": (0.0, 0.0, 4.0, 68.0)[int(4 * noise)],
+        "utilization": 80 + 20 * noise,
+        "memory_used": 2**30 * (1 + noise),
         "power_limit": 700.0 if t < 3600 else 500.0,
         "other_processes": float(40 <= t < 60 or t > 3600),
         "other_utilization": 50.0 if 40 <= t < 60 or t > 3600 else 0.0,

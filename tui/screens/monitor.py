@@ -16,7 +16,7 @@ from llmprof.tui.driver import BACKLOG
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.monitor import MonitorFeed, Monitoring, MonitorSnapshot
 from llmprof.tui.screens.view import View
-from llmprof.tui.widgets.machine import MachinePanels, Sight, cards_in_sight
+from llmprof.tui.widgets.machine import MachinePanels, Sight
 from llmprof.tui.widgets.table import Table
 
 WINDOWS = (60.0, 300.0, 600.0, 1800.0)  # seconds; histories reach further than the longest
@@ -129,7 +129,8 @@ class MonitorView(View):
         self.query_one(MachinePanels).show(self._shown, sight)
 
     def _indices(self) -> list[int]:
-        return [each.card.index for each in cards_in_sight(self._shown.view, WINDOWS[self.zoom])]
+        cards = self._shown.view.cards
+        return sorted(index for index, card in cards.items() if card.last is not None)
 
     def _in_sight(self, seen: bool) -> None:
         if self._feed is not None:
