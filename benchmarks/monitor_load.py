@@ -46,6 +46,7 @@ class Recorder:
 
     def _drain(self) -> None:
         with self._path.open("wb") as file:
+            file.write(ev.encode(began()))
             while not self._stop.wait(0.1):
                 for line in self._sampler.read().splitlines():
                     event = ev.decode(line)
@@ -57,6 +58,11 @@ class Recorder:
         self._stop.set()
         self._thread.join()
         self._sampler.close()
+
+
+def began() -> ev.Segment:
+    """Ties the samples' clock to the date, and names no machine."""
+    return ev.Segment(boot_id="recorded", wall_ns=time.time_ns(), pid=1, version="")
 
 
 def anonymous(sample: ev.DeviceSample) -> ev.DeviceSample:

@@ -18,16 +18,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from llmprof.core import events as ev
-from llmprof.core.blocks import Block
+from llmprof.core.blocks import level
+from llmprof.core.case_card import CardTally, Span
 from llmprof.core.devices.matching import uuid_key, visible
 from llmprof.core.joined import join_case
 from llmprof.core.pack import open_view
 from llmprof.core.presets import load_models
+from llmprof.core.results import CaseState, RunView
 from llmprof.core.runs import RunStore
 from llmprof.tui.app import LlmprofApp, Setting
 from llmprof.tui.monitor import Monitoring
@@ -131,14 +134,18 @@ def check_commands(report: Report, out: Path) -> list[ev.CardSample]:
     (out / "monitor.txt").write_text(table.stdout, "utf-8")
     report.check("monitor --once", table.returncode == 0 and len(table.stdout.splitlines()) > 5)
     second = cards[1].uuid or ""
-    for asked in ("1", second, second[:12]):
-        one = llmprof("monitor", "--json", "--gpus", asked)
-        found = [card.index for card in cards_of(json.loads(one.stdout))] if one.stdout else []
-        report.check(f"--gpus {asked}", (one.returncode, found) == (0, [1]), one.stderr.strip())
-    for asked in ("0,5", "GPU-ffffffff"):
-        none = llmprof("monitor", "--once", "--gpus", asked)
-        refused = none.returncode == 2 and not none.stdout and none.stderr.count("\n") == 1
-        report.check(f"--gpus {asked} is refused", refused, none.stderr.strip())
+    there, absent = ("1", second, second[:12]), ("0,5", "GPU-ffffffff")
+    with ThreadPoolExecutor() as pool:
+        results = pool.map(
+            lambda asked: llmprof("monitor", "--json", "--gpus", asked), there + absent
+        )
+        for asked, got in zip(there + absent, results, strict=True):
+            if asked in absent:
+                refused = got.returncode == 2 and not got.stdout and got.stderr.count("\n") == 1
+                report.check(f"--gpus {asked} is refused", refused, got.stderr.strip())
+                continue
+            found = [card.index for card in cards_of(json.loads(got.stdout))] if got.stdout else []
+            report.check(f"--gpus {asked}", (got.returncode, found) == (0, [1]), got.stderr.strip())
     return cards
 
 
@@ -205,8 +212,7 @@ def check_run(report: Report, out: Path, cards: Sequence[ev.CardSample], form: F
     order = visible(cards, form.cuda_visible_devices, os.environ.get("CUDA_DEVICE_ORDER"))
     expected = None if order is None else order[form.position]
     joined = next((card for card in cards if card.index == device.card), None)
-    levels = {at: Block(card, case).level("utilization") for at, card in view.cards.items()}
-    use = {at: None if level is None else round(level.mean, 1) for at, level in levels.items()}
+    use = {index: utilisation(view, case, index) for index in view.cards}
     if len(use) < 2:
         report.check(f"{form.name}: samples of both cards", False, device.reason)
         return
@@ -219,6 +225,15 @@ def check_run(report: Report, out: Path, cards: Sequence[ev.CardSample], form: F
         f"torch {torch_uuid}, expected {expected}, joined {device.card} {device.reason or ''}, "
         f"utilisation {use} %, power {power} W over {device.block_s} s",
     )
+
+
+def utilisation(view: RunView, case: CaseState, index: int) -> float | None:
+    """Mean utilisation of any card while the steps of a case ran, percent."""
+    tally = CardTally(index)
+    span = Span(case.measured, case.started_ns or 0, case.ended_ns)
+    tally.take(view.cards[index], span, final=True)
+    found = level(tally, "utilization")
+    return None if found is None else round(found.mean, 1)
 
 
 def ranked(use: Mapping[int, float | None]) -> tuple[int, int]:

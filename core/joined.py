@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from llmprof.core import intervals as iv
-from llmprof.core.blocks import LEVELS, Block, Energy, Level, energy_of, throttling, work_of_others
-from llmprof.core.devices.matching import match
+from llmprof.core import blocks
+from llmprof.core.blocks import Energy, Level
+from llmprof.core.case_card import LEVELS, CardTally, card_of
 from llmprof.core.events import CardProcess, Environment
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.series import CardHistoryView
-from llmprof.core.steps import StepsView
-
-BRIEF_NS = 3_000_000_000  # processes are read every two seconds
+from llmprof.core.stretches import Stretches
 
 
 @dataclass(frozen=True)
@@ -48,27 +47,37 @@ class CaseDevice:
     throttled_s: float | None = None
     throttle_reasons: dict[str, float] = field(default_factory=dict)  # reason -> seconds
     energy: Energy | None = None
-    marks: tuple[StepMark, ...] = ()
+    throttled: Stretches = field(default_factory=Stretches)  # positions of measured steps
+    shared: Stretches = field(default_factory=Stretches)
     others: tuple[CardProcess, ...] = ()  # foreign processes on the card during the case
+    more_others: bool = False  # there were more than are named
     missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def throttled_steps(self) -> int:
         """Measured steps during which clocks were held down."""
-        return sum(mark.throttled for mark in self.marks)
+        return len(self.throttled)
 
     @property
     def shared_steps(self) -> int:
         """Measured steps during which another process used the card, or may have."""
-        return sum(mark.shared for mark in self.marks)
+        return len(self.shared)
+
+    @cached_property
+    def disturbed(self) -> Stretches:
+        """Measured steps of either kind."""
+        return self.throttled.union(self.shared)
+
+    @property
+    def marks(self) -> tuple[StepMark, ...]:
+        """The disturbed steps in order."""
+        found = map(self.mark, self.disturbed)
+        return tuple(mark for mark in found if mark is not None)
 
     def mark(self, position: int) -> StepMark | None:
         """The mark of one measured step."""
-        return next((mark for mark in self.marks if mark.position == position), None)
-
-
-def _nameless(process: CardProcess) -> bool:
-    return not process.local and process.command is None and process.user is None
+        throttled, shared = position in self.throttled, position in self.shared
+        return StepMark(position, throttled, shared) if throttled or shared else None
 
 
 def run_card(view: RunView) -> CardHistoryView | None:
@@ -77,12 +86,8 @@ def run_card(view: RunView) -> CardHistoryView | None:
 
 
 def _card_of(view: RunView, environment: Environment | None) -> CardHistoryView | None:
-    if environment is None or environment.device == "cpu":
-        return None
     lasts = [card.last for card in view.cards.values() if card.last is not None]
-    found = match(lasts, environment.device_uuid, environment.pci_bus_id)
-    if found is None and environment.device_uuid is None and environment.pci_bus_id is None:
-        found = lasts[0] if len(lasts) == 1 else None
+    found = card_of(lasts, environment)
     return None if found is None else view.cards[found.index]
 
 
@@ -98,7 +103,11 @@ def join_run(view: RunView) -> tuple[CaseDevice, ...]:
 
 def join_case(view: RunView, case: CaseState) -> CaseDevice:
     """One case of a run."""
-    return _join(view, case, case_card(view, case))
+    tally = view.tally(case)
+    reason = _why_none(view, case, tally)
+    if reason is not None or tally is None:
+        return CaseDevice(case.index, reason=reason)
+    return _join(case, tally)
 
 
 def verdicts(view: RunView, joined: CaseDevice) -> tuple[str, ...]:
@@ -114,6 +123,7 @@ def verdicts(view: RunView, joined: CaseDevice) -> tuple[str, ...]:
         )
     if joined.others:
         who = "; ".join(describe(process) for process in joined.others)
+        who += " and others" if joined.more_others else ""
         work = (
             f"{joined.shared_steps} of {steps} steps ran while it worked or may have"
             if joined.shared_steps
@@ -132,38 +142,38 @@ def describe(process: CardProcess) -> str:
 
 
 def other_processes(view: RunView) -> tuple[CardProcess, ...]:
-    """Every process of others that was on the run's card, newest knowledge of each."""
-    card = run_card(view)
-    if card is None:
-        return ()
-    return _present(card, 0, view.last_t)
+    """The processes of others that were on the card during the cases, each once."""
+    found: dict[tuple[int | None, str | None], CardProcess] = {}
+    for each in join_run(view):
+        found.update({(process.pid, process.command): process for process in each.others})
+    return tuple(found.values())
 
 
-def _join(view: RunView, case: CaseState, card: CardHistoryView | None) -> CaseDevice:
-    reason = _why_none(view, case, card)
-    if reason is not None or card is None or card.last is None:
-        return CaseDevice(case.index, reason=reason)
-    block = Block(card, case)
-    throttled, reasons, throttled_at = throttling(block)
-    energy = energy_of(block, case)
-    levels = {name: block.level(name) for name in LEVELS}
-    missing = {name: block.why_missing(name) for name, level in levels.items() if level is None}
+def _join(case: CaseState, tally: CardTally) -> CaseDevice:
+    energy = blocks.energy_of(tally, case.case.tokens)
+    levels = {name: blocks.level(tally, name) for name in LEVELS}
+    throttled_s = blocks.throttled_s(tally)
+    missing = {
+        name: blocks.why_missing(tally, name) for name, level in levels.items() if level is None
+    }
     if isinstance(energy, str):
         missing["energy"] = energy
-    if throttled is None:
-        missing["throttled_s"] = block.why_missing("throttle")
+    if throttled_s is None:
+        missing["throttled_s"] = blocks.why_missing(tally, "throttle")
     return CaseDevice(
         case=case.index,
-        card=card.last.index,
-        block_s=block.seconds,
-        sm_clock_max=block.constant("sm_clock_max"),
-        power_limit=block.constant("power_limit"),
-        utilization_window_ms=block.constant("utilization_window"),
-        throttled_s=throttled,
-        throttle_reasons=reasons,
+        card=tally.card,
+        block_s=blocks.seconds(tally),
+        sm_clock_max=tally.constants.get("sm_clock_max"),
+        power_limit=tally.constants.get("power_limit"),
+        utilization_window_ms=tally.constants.get("utilization_window"),
+        throttled_s=throttled_s,
+        throttle_reasons=blocks.throttle_reasons(tally),
         energy=None if isinstance(energy, str) else energy,
-        marks=_marks(case.measured, throttled_at, work_of_others(block)),
-        others=_present(card, case.started_ns or block.start, case.ended_ns or block.end),
+        throttled=tally.throttled,
+        shared=tally.shared,
+        others=tuple(tally.tenants.found.values()),
+        more_others=tally.tenants.more,
         missing=missing,
         sm_clock=levels["sm_clock"],
         memory_clock=levels["memory_clock"],
@@ -175,43 +185,17 @@ def _join(view: RunView, case: CaseState, card: CardHistoryView | None) -> CaseD
     )
 
 
-def _why_none(view: RunView, case: CaseState, card: CardHistoryView | None) -> str | None:
+def _why_none(view: RunView, case: CaseState, tally: CardTally | None) -> str | None:
     environment = case.environment or view.environment
     if environment is None:
         return "the device is not known yet"
     if environment.device == "cpu":
         return "the case runs on the CPU"
-    if not view.cards:
+    if tally is None and not view.cards:
         sample = view.last_sample
         return (sample.cards_reason if sample else None) or "no device samples"
-    if card is None:
+    if tally is None:
         return "torch's device is none of the cards that NVML lists"
     if not len(case.measured):
         return "no measured steps"
     return None
-
-
-def _marks(
-    steps: StepsView, throttled: list[iv.Interval], shared: list[iv.Interval]
-) -> tuple[StepMark, ...]:
-    if not throttled and not shared:
-        return ()
-    starts = steps.start_ns()
-    ends = [s + round(ms * 1e6) for s, ms in zip(starts, steps.wall_ms(), strict=True)]
-    slow = set(iv.touched(starts, ends, throttled))
-    crowded = set(iv.touched(starts, ends, shared))
-    return tuple(StepMark(at, at in slow, at in crowded) for at in sorted(slow | crowded))
-
-
-def _present(card: CardHistoryView, start: int, end: int) -> tuple[CardProcess, ...]:
-    """Others on the card between two times, each once.
-
-    A nameless pid of one reading is left out: a process that ended while it was looked up.
-    """
-    found: dict[object, CardProcess] = {}
-    for at, (t, processes) in enumerate(card.others):
-        following = card.others[at + 1][0] if at + 1 < len(card.others) else None
-        if t < end and (following is None or following > start):
-            brief = following is not None and following - t < BRIEF_NS
-            found.update({(p.pid, p.command): p for p in processes if not (brief and _nameless(p))})
-    return tuple(found.values())

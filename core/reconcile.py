@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmprof.core.joined import case_card
+from llmprof.core.case_card import CardTally
 from llmprof.core.results import CaseState, RunView
-from llmprof.core.series import CardHistoryView
 
 
 @dataclass(frozen=True)
@@ -28,19 +27,17 @@ class CardMemory:
 
 def card_memory(view: RunView, case: CaseState) -> CardMemory | None:
     """The parts for one case; None where a reading of the highest level is missing."""
-    card = case_card(view, case)
-    if card is None or case.memory is None or not len(case.measured):
+    tally = view.tally(case)
+    if tally is None or case.memory is None or not len(case.measured):
         return None
     # From the first measured step on, the allocator has reserved what it will.
-    start = case.measured.row(0).start_ns
-    end = view.last_t if case.ended_ns is None else case.ended_ns
-    used = _highest(card, "memory_used", start, end)
+    used = _highest(tally, "memory_used")
     reserved = max((edge.reserved_bytes or 0 for edge in case.memory.edges), default=0)
     peak = case.memory.peak_bytes
     if used is None or peak is None or not reserved:
         return None
     # Where nothing was read of others while this case ran, the last reading before it counts.
-    others = _highest(card, "other_memory", start - 4_000_000_000, end) or 0
+    others = _highest(tally, "other_memory") or 0
     environment = case.environment or view.environment
     context = None if environment is None else environment.context_bytes
     rest = used - others - reserved - (context or 0)
@@ -49,7 +46,6 @@ def card_memory(view: RunView, case: CaseState) -> CardMemory | None:
     return CardMemory(case.index, used, peak, max(0, reserved - peak), context, others, rest)
 
 
-def _highest(card: CardHistoryView, name: str, start: int, end: int) -> int | None:
-    series = card.series.get(name)
-    values = [] if series is None else series.between(start, end + 1)
-    return int(max(values)) if values else None
+def _highest(tally: CardTally, name: str) -> int | None:
+    value = tally.highest.get(name)
+    return None if value is None else int(value)

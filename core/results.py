@@ -12,6 +12,8 @@ from typing import cast
 import msgspec
 
 from llmprof.core import events as ev
+from llmprof.core.case_card import Span, tally_of
+from llmprof.core.open_cases import OpenCases
 from llmprof.core.series import CardHistory, Series
 from llmprof.core.spec import PHASES, Phase
 from llmprof.core.state import CaseState, CaseStatus, RunView
@@ -39,6 +41,7 @@ class Reducer:
         self._cards: dict[int, CardHistory] = {}
         self._last_sample: tuple[ev.DeviceSample, tuple[ev.CardSample, ...]] | None = None
         self._stale: set[int] = set()
+        self._open = OpenCases()
         self._count = 0
         self._unknown = 0
         self._damaged = 0
@@ -99,12 +102,8 @@ class Reducer:
 
     def view(self) -> RunView:
         """The state of the run, frozen."""
-        for index in self._stale:
-            warmup, measured = self._columns[index]
-            self._cases[index] = replace(
-                self._cases[index], warmup=warmup.view(), measured=measured.view()
-            )
-        self._stale.clear()
+        for index in tuple(self._stale):
+            self._refresh(index)
         if self._last_sample is not None:
             event, cards = self._last_sample
             sample = msgspec.structs.replace(event, cards=cards)
@@ -123,6 +122,12 @@ class Reducer:
             damaged_lines=self._damaged,
         )
 
+    def _refresh(self, index: int) -> None:
+        """Bring the steps of a case's state up to date."""
+        warmup, measured = self._columns[index]
+        self._change(index, warmup=warmup.view(), measured=measured.view())
+        self._stale.discard(index)
+
     def _plan(self, event: ev.RunStarted) -> None:
         self._view = replace(
             self._view, run_id=event.run_id, experiment=event.experiment, command=event.command
@@ -137,6 +142,11 @@ class Reducer:
             self._view = replace(self._view, environment=event)
 
     def _segment(self, event: ev.Segment) -> None:
+        self._tally(self._open.close())
+        before = self._view.segments[-1].boot_id if self._view.segments else event.boot_id
+        if event.boot_id != before:  # on another clock, perhaps of another machine
+            self._cards.clear()
+            self._host_cpu, self._host_memory = Series(), Series()
         self._view = replace(self._view, segments=(*self._view.segments, event), outcome=None)
         for index, state in enumerate(self._cases):
             if state.status == "running":  # its engine died with it
@@ -169,10 +179,12 @@ class Reducer:
             case ev.Parked():
                 pass
             case ev.CaseFailed():
+                self._open.end(event.case, event.t)
                 self._change(
                     event.case, status=event.failure.kind, failure=event.failure, ended_ns=event.t
                 )
             case ev.CaseDone():
+                self._open.end(event.case, event.t)
                 self._change(event.case, status="ok", ended_ns=event.t)
             case _:
                 self.skip(unknown=True)
@@ -182,6 +194,7 @@ class Reducer:
 
     def _start(self, event: ev.CaseStarted) -> None:
         old = self._cases[event.case]
+        self._open.begin(event.case)
         self._columns[event.case] = (StepColumns(), StepColumns())
         self._stale.discard(event.case)
         self._cases[event.case] = CaseState(
@@ -216,6 +229,19 @@ class Reducer:
             history.append(event.t, card)
             known.append(history.last or card)
         self._last_sample = event, tuple(known)
+        self._tally(self._open.sample(event.t))
+
+    def _tally(self, due: dict[int, bool]) -> None:
+        """Take the readings of cards into cases, of some for the last time."""
+        if not due:
+            return
+        cards = {index: card.view() for index, card in self._cards.items()}
+        for index, final in due.items():
+            self._refresh(index)
+            state = self._cases[index]
+            span = Span(state.measured, state.started_ns or 0, state.ended_ns)
+            tally = tally_of(state.tally, cards, state.environment, span, final=final)
+            self._change(index, tally=tally)
 
 
 def phase_index(phase: Phase) -> int:

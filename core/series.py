@@ -1,4 +1,7 @@
-"""Bounded histories of sampled metrics, thinned with age, frozen views for readers."""
+"""Bounded histories of sampled metrics, frozen views for readers.
+
+The newest readings are all kept, older ones at a spacing that is even over their whole time.
+"""
 
 from __future__ import annotations
 
@@ -10,65 +13,98 @@ from dataclasses import dataclass, field
 from llmprof.core.devices.merge import merge_card
 from llmprof.core.events import CardProcess, CardSample
 
-CAPACITY = 16_384  # points kept: over an hour at 4 Hz before the older half is thinned
-
-
+RECENT = 8_192  # newest readings, all of them: 34 minutes at 4 Hz
+CHUNK = 1_024  # readings that become old at once
+OLD = 7_168  # readings kept of all that came before
 OTHERS_KEPT = 256  # changes of the other processes on a card
 
 
 class Series:
     """One metric over time; unknown readings are kept as gaps."""
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        self._capacity = capacity
-        self._times = array("q")
-        self._values = array("d")
+    def __init__(self, recent: int = RECENT, chunk: int = CHUNK, old: int = OLD) -> None:
+        self._recent, self._chunk, self._most_old = recent, chunk, old
+        self._times, self._values = array("q"), array("d")
+        self._old_times, self._old_values = array("q"), array("d")
+        self._every = 1  # of the old readings one in so many is kept
+        self._aged = 0  # readings that have become old
 
     def append(self, t: int, value: float | None) -> None:
-        """Take a reading, thinning the older half to every second point when full."""
-        if len(self._times) >= self._capacity:
-            half = self._capacity // 2
-            # New arrays: views that are out keep the old ones.
-            self._times = self._times[:half:2] + self._times[half:]
-            self._values = self._values[:half:2] + self._values[half:]
+        """Take a reading; the oldest of the recent ones give way."""
+        if len(self._times) >= self._recent + self._chunk:
+            self._age()
         self._values.append(math.nan if value is None else value)
         self._times.append(t)
 
+    def _age(self) -> None:
+        first = -self._aged % self._every
+        old_times = self._old_times + self._times[first : self._chunk : self._every]
+        old_values = self._old_values + self._values[first : self._chunk : self._every]
+        self._aged += self._chunk
+        if len(old_times) > self._most_old:
+            self._every *= 2
+            old_times, old_values = old_times[::2], old_values[::2]
+        # New arrays: views that are out keep the old ones.
+        self._old_times, self._old_values = old_times, old_values
+        self._times, self._values = self._times[self._chunk :], self._values[self._chunk :]
+
     def view(self) -> SeriesView:
         """The readings so far."""
-        return SeriesView(self._times, self._values, len(self._times))
+        return SeriesView(
+            self._times, self._values, len(self._times), self._old_times, self._old_values
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class SeriesView:
-    """The first `length` readings of a series; NaN marks an unknown one."""
+    """Old readings and the first `length` recent ones of a series; NaN marks an unknown one."""
 
     _times: array[int] = field(default_factory=lambda: array("q"))
     _values: array[float] = field(default_factory=lambda: array("d"))
     _length: int = 0
+    _old_times: array[int] = field(default_factory=lambda: array("q"))
+    _old_values: array[float] = field(default_factory=lambda: array("d"))
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._old_times) + self._length
 
     def points(self, since: int | None = None) -> tuple[list[int], list[float]]:
         """Times (monotonic ns) and values from `since` on, gaps as NaN."""
-        first = 0 if since is None else bisect_left(self._times, since, 0, self._length)
+        first = old = 0
+        if since is not None:
+            first = bisect_left(self._times, since, 0, self._length)
+            old = bisect_left(self._old_times, since)
+        times = self._times[first : self._length].tolist()
+        values = self._values[first : self._length].tolist()
+        if first or old >= len(self._old_times):
+            return times, values
         return (
-            self._times[first : self._length].tolist(),
-            self._values[first : self._length].tolist(),
+            self._old_times[old:].tolist() + times,
+            self._old_values[old:].tolist() + values,
         )
 
     def between(self, start: int, end: int) -> list[float]:
-        """Known values read from start to end, both monotonic ns."""
-        first = bisect_left(self._times, start, 0, self._length)
-        last = bisect_left(self._times, end, 0, self._length)
-        return [value for value in self._values[first:last] if not math.isnan(value)]
+        """Known values read from start to end, both monotonic ns; end is not among them."""
+        times, values = self.points(start)
+        return [value for value in values[: bisect_left(times, end)] if not math.isnan(value)]
 
     @property
     def last(self) -> float | None:
         """The newest reading, None when unknown."""
         value = self._values[self._length - 1] if self._length else math.nan
         return None if math.isnan(value) else value
+
+    @property
+    def newest_known(self) -> float | None:
+        """The newest reading that is known; None where none is."""
+        for values, length in (
+            (self._values, self._length),
+            (self._old_values, len(self._old_values)),
+        ):
+            for at in range(length - 1, -1, -1):
+                if not math.isnan(values[at]):
+                    return values[at]
+        return None
 
 
 class CardHistory:
@@ -78,6 +114,8 @@ class CardHistory:
         self._series: dict[str, Series] = {}
         self._last: CardSample | None = None
         self._others: tuple[tuple[int, tuple[CardProcess, ...]], ...] = ()
+        self._first_ns: int | None = None
+        self._newest_ns = 0
 
     @property
     def last(self) -> CardSample | None:
@@ -86,11 +124,17 @@ class CardHistory:
 
     def append(self, t: int, card: CardSample) -> None:
         """Take one sample of the card."""
+        self._newest_ns = t
+        if self._first_ns is None:
+            self._first_ns = t
         self._last = card if self._last is None else merge_card(self._last, card)
         # Of a card that does not answer all is unknown, not only what was due.
         changed = card.metrics if card.state == "ok" else self._last.metrics
         for name, metric in changed.items():
-            self._series.setdefault(name, Series()).append(t, metric.value)
+            series = self._series.get(name)
+            if series is None:
+                series = self._series[name] = Series()
+            series.append(t, metric.value)
         if card.processes is not None:
             self._note_others(t, tuple(p for p in card.processes if not p.ours))
 
@@ -102,16 +146,21 @@ class CardHistory:
     def view(self) -> CardHistoryView:
         """The history so far."""
         views = {name: series.view() for name, series in self._series.items()}
-        return CardHistoryView(self._last, views, self._others)
+        return CardHistoryView(
+            self._last, views, self._others, self._newest_ns, self._first_ns or self._newest_ns
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class CardHistoryView:
     """A card's newest known state and its histories by metric name.
 
-    others holds the processes of others from each time on at which they changed.
+    others holds the processes of others from each time on at which they changed, the newest
+    changes alone: what a case needs of them is in its tally.
     """
 
     last: CardSample | None
     series: dict[str, SeriesView]
     others: tuple[tuple[int, tuple[CardProcess, ...]], ...] = ()
+    newest_ns: int = 0  # when it was read last
+    first_ns: int = 0  # when it was read first

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from llmprof.core import events as ev
+from llmprof.core.case_card import CardTally, Span, tally_of
 from llmprof.core.series import CardHistoryView, SeriesView
 from llmprof.core.spec import Case, Experiment, Phase
 from llmprof.core.stats import Summary, summarize
@@ -39,6 +40,7 @@ class CaseState:
     ceilings: ev.Ceilings | None = None
     environment: ev.Environment | None = None  # in which it ran
     failure: ev.Failure | None = None
+    tally: CardTally | None = None  # of its card, up to some moment; final once it is over
     bad_losses: int = 0  # steps whose loss was NaN or infinite
     warmup: StepsView = field(default_factory=StepsView)
     measured: StepsView = field(default_factory=StepsView)
@@ -122,6 +124,12 @@ class RunView:
     def cases_done(self) -> int:
         """Cases of which nothing more will come."""
         return sum(case.done for case in self.cases)
+
+    def tally(self, case: CaseState) -> CardTally | None:
+        """The card over a case up to now; None where its card is not known."""
+        span = Span(case.measured, case.started_ns or 0, case.ended_ns)
+        environment = case.environment or self.environment
+        return tally_of(case.tally, self.cards, environment, span, final=True)
 
     def wall_ns(self, t: int) -> int | None:
         """Wall-clock nanoseconds of a monotonic time, by the segment that was being written."""

@@ -152,8 +152,12 @@ class StepsView:
 
     def device_ms(self, phase: Phase, start: int = 0) -> list[float]:
         """Device times of a phase from row `start` on; empty when the mode lacks the phase."""
+        return _without_nan(self.device_ms_or_nan(phase, start))
+
+    def device_ms_or_nan(self, phase: Phase, start: int = 0) -> list[float]:
+        """The same, one a row, NaN where unknown."""
         at = PHASES.index(phase)
-        return _without_nan(self._from(start, lambda block: block.device[at::_WIDTH]))
+        return self._from(start, lambda block: block.device[at::_WIDTH])
 
     def host_ms(self, phase: Phase, start: int = 0) -> list[float]:
         """Host launch times of a phase from row `start` on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import unicodedata
 
 
@@ -15,6 +16,13 @@ def clean(text: str, limit: int = 500) -> str:
     )
     line = " ".join("".join(kept).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def moment(wall_ns: int | None) -> str:
+    """A point in time as date and time, UTC."""
+    if wall_ns is None:
+        return "at an unknown time"
+    return f"{datetime.datetime.fromtimestamp(wall_ns / 1e9, datetime.UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def duration(seconds: float) -> str:

@@ -101,11 +101,10 @@ class CaseCurves:
         xs = [(t - origin) / 1e9 + wall / 2000 for t, wall in zip(times, walls, strict=True)]
         self.phases["total"].extend(xs, totals)
         for phase in case.case.phases:
-            values = _plausible(steps.device_ms(phase, start))
-            if len(values) == len(xs):
-                self.phases[phase].extend(xs, values)
-                if measured:
-                    self.means[phase].extend(_finite(values))
+            values = _plausible(steps.device_ms_or_nan(phase, start))
+            self.phases[phase].extend(xs, values)
+            if measured:
+                self.means[phase].extend(_finite(values))
         end = self.seconds(times[-1]) + walls[-1] / 1000
         self.last = max(self.last, end)
         if measured:

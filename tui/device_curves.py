@@ -55,7 +55,8 @@ def _card_sources(view: RunView) -> list[Source]:
         series = card.series.get(name)
         if series is None:
             continue
-        limit = 100.0 if full is None else (s.last if (s := card.series.get(full)) else None)
+        most = None if full is None else card.series.get(full)
+        limit = 100.0 if full is None else None if most is None else most.newest_known
         out.append((role, label, series, limit))
     return out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from llmprof.core.results import CaseState, RunView
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from llmprof.core.joined import CaseDevice
 
 EVERY_S = 2.0  # between looks at a running case
-LONG = 50_000  # steps from which a case is looked at once it is done
 MOST_MARKS = 500  # on a chart
 
 
@@ -26,9 +25,7 @@ class Disturbed:
         self._found: CaseDevice | None = None
 
     def update(self, view: RunView, case: CaseState) -> CaseDevice | None:
-        """What is known of the case; None while it is not looked at."""
-        if not case.done and len(case.measured) > LONG:
-            return self._found if self._key[:2] == (case.index, case.attempt) else None
+        """What is known of the case."""
         key = (case.index, case.attempt, case.done, len(view.cards))
         now = self._clock()
         if key != self._key or (not case.done and now - self._at >= EVERY_S):
@@ -39,16 +36,14 @@ class Disturbed:
         return self._found
 
 
-def marked_steps(found: CaseDevice | None) -> frozenset[int]:
+def marked_steps(found: CaseDevice | None) -> Collection[int]:
     """Positions of the disturbed measured steps."""
-    return frozenset() if found is None else frozenset(mark.position for mark in found.marks)
+    return () if found is None else found.disturbed
 
 
 def chart_positions(found: CaseDevice | None) -> list[int]:
     """The same, thinned to what a chart can show."""
-    marks = () if found is None else found.marks
-    stride = max(1, -(-len(marks) // MOST_MARKS))
-    return [mark.position for mark in marks[::stride]]
+    return [] if found is None else found.disturbed.thinned(MOST_MARKS)
 
 
 def in_words(found: CaseDevice | None) -> str:

@@ -97,12 +97,18 @@ def spread_verdict(summary: Summary | None, verdict: str) -> str:
 
 
 def sparkline(values: list[float], width: int, glyphs: str) -> str:
-    """The newest values as a row of bars, scaled from the lowest to the highest."""
-    shown = [value for value in values[-width:] if math.isfinite(value)]
-    if not shown:
+    """The newest values as a row of bars, scaled from lowest to highest; a blank is unknown."""
+    shown = values[-width:]
+    known = [value for value in shown if math.isfinite(value)]
+    if not known:
         return ""
-    low, high = min(shown), max(shown)
-    if high - low < 0.02 * abs(high) or high == low:
-        return glyphs[len(glyphs) // 2 - 1] * len(shown)
+    low, high = min(known), max(known)
+    flat = high - low < 0.02 * abs(high) or high == low
     top = len(glyphs) - 1
-    return "".join(glyphs[round((value - low) / (high - low) * top)] for value in shown)
+
+    def bar(value: float) -> str:
+        if not math.isfinite(value):
+            return " "
+        return glyphs[len(glyphs) // 2 - 1 if flat else round((value - low) / (high - low) * top)]
+
+    return "".join(map(bar, shown))

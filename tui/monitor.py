@@ -23,6 +23,10 @@ class Watched(Protocol):
     def view(self) -> RunView:
         """What is known now."""
 
+    @property
+    def recording(self) -> str:
+        """How far a recording has come; "" for what is live."""
+
     def show_activity(self, on: bool) -> None:
         """Have the activity counters read, or not."""
 
@@ -40,11 +44,17 @@ def watch_machine(interval_s: float, gpus: str | None) -> Watched:
 
 @dataclass(frozen=True)
 class Monitoring:
-    """Which cards are watched and how often; open makes the watch."""
+    """Which cards are watched and how often; open makes the watch.
+
+    recorded tells of a recording on which card and when it was made, as far as that is known;
+    None for this machine now. With of_run nothing is watched but the run in sight shown.
+    """
 
     interval_s: float = INTERVAL_S
     gpus: str | None = None
     open: Callable[[float, str | None], Watched] = watch_machine
+    recorded: tuple[str, ...] | None = None
+    of_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,7 @@ class MonitorSnapshot:
 
     view: RunView = field(default_factory=RunView)
     error: str | None = None
+    recording: str = ""  # how far it has come
 
 
 class MonitorFeed:
@@ -104,4 +115,4 @@ class MonitorFeed:
                 told = self._activity
                 watch.show_activity(told)
             if watch.poll(POLL_S):
-                self._latest = MonitorSnapshot(watch.view())
+                self._latest = MonitorSnapshot(watch.view(), recording=watch.recording)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from llmprof.core.devices import throttle
 from llmprof.core.devices.binding import Api, Unavailable, guarded
 from llmprof.core.devices.energy import EnergyMeter
-from llmprof.core.devices.gpm import METRIC_IDS, PERIOD_S, ActivityReader
+from llmprof.core.devices.gpm import Activity
 from llmprof.core.devices.identity import CardIdentity, read_identity
 from llmprof.core.devices.processes import Identity, ProcessReader, other_metrics
 from llmprof.core.devices.readers import READERS, SLOW, Reader
@@ -44,10 +44,9 @@ class Card:
         self._reason = ""
         self._slots = {reader.metrics: Slot(reader.period_s) for reader in READERS}
         self._process_slot = Slot(SLOW)
-        self._activity_slot = Slot(PERIOD_S)
         self._processes = ProcessReader(owner, identify)
         self._energy = EnergyMeter()
-        self._activity: ActivityReader | None = None
+        self._activity = Activity(api, clock)
         self._late: dict[str, Metric] = {}
         self._latest: dict[str, Metric] = {}
         self._no_memory = False
@@ -73,8 +72,8 @@ class Card:
         if self._handle is not None:
             metrics.update(self._read_due(deferred=False))
             processes = self._read_processes(metrics)
-            metrics.update(self._read_activity())
-            self._meter(now_ns, metrics)
+            metrics.update(self._activity.read_due())
+            self._energy.settle(now_ns, metrics)
             self._unify(metrics, processes)
         self._latest.update(metrics)
         return self._sample(metrics, processes)
@@ -87,17 +86,14 @@ class Card:
 
     def show_activity(self, on: bool) -> None:
         """Read the activity counters from now on, or let go of them."""
-        if on and self._activity is None and self._handle is not None:
-            self._activity = ActivityReader(self._api, self._handle)
-            self._activity_slot = Slot(PERIOD_S)
-        elif not on:
-            self.close()
+        if not on:
+            self._activity.close()
+        elif self._handle is not None:
+            self._activity.open(self._handle)
 
     def close(self) -> None:
         """Free what the driver holds for us."""
-        if self._activity is not None:
-            self._activity.close()
-            self._activity = None
+        self._activity.close()
 
     def _sample(
         self, metrics: dict[str, Metric], processes: tuple[CardProcess, ...] | None
@@ -218,29 +214,6 @@ class Card:
         self._process_slot.done(now / 1e9, (now - start) / 1e9)
         metrics.update(other_metrics(processes))
         return processes
-
-    def _read_activity(self) -> dict[str, Metric]:
-        start = self._clock()
-        if self._activity is None or not self._activity_slot.is_due(start / 1e9):
-            return {}
-        try:
-            metrics = guarded(self._activity.read, start / 1e9)
-        except Unavailable as error:
-            self._activity_slot.failed(start / 1e9, 0.0, permanent=error.permanent)
-            return {name: Metric(None, error.reason) for name in METRIC_IDS}
-        now = self._clock()
-        self._activity_slot.done(now / 1e9, (now - start) / 1e9)
-        return metrics
-
-    def _meter(self, now_ns: int, metrics: dict[str, Metric]) -> None:
-        """Make the energy readings sound, and estimate where there is no counter."""
-        if "power" in metrics:
-            self._energy.power(now_ns, metrics["power"].value)
-        raw = metrics.get("energy")
-        if raw is not None and raw.value is not None:
-            metrics["energy"] = self._energy.counter(now_ns, raw.value)
-        if self._energy.estimates and "power" in metrics:
-            metrics["energy_estimated"] = self._energy.estimate()
 
     @property
     def _unified(self) -> bool:

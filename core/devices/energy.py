@@ -72,5 +72,15 @@ class EnergyMeter:
             return Metric(None, f"power was unknown for more than {GAP_S:.0f} s")
         return Metric(round(self._estimate_j, 3))
 
+    def settle(self, t: int, metrics: dict[str, Metric]) -> None:
+        """Make one poll's energy readings sound, and estimate where there is no counter."""
+        if "power" in metrics:
+            self.power(t, metrics["power"].value)
+        raw = metrics.get("energy")
+        if raw is not None and raw.value is not None:
+            metrics["energy"] = self.counter(t, raw.value)
+        if self.estimates and "power" in metrics:
+            metrics["energy_estimated"] = self.estimate()
+
     def _draws_power(self) -> bool:
         return self._power is not None and self._power[1] > STUCK_W

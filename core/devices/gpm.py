@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from llmprof.core.devices.binding import Api, Unavailable, checked
+from llmprof.core.devices.binding import Api, Unavailable, checked, guarded
+from llmprof.core.devices.schedule import Slot
+from llmprof.core.devices.source import Clock
 from llmprof.core.events import Metric
 
 # nvmlGpmMetricId_t
@@ -63,6 +65,42 @@ class ActivityReader:
         return {
             name: _metric(request.metrics[position]) for position, name in enumerate(METRIC_IDS)
         }
+
+
+class Activity:
+    """The activity metrics of a card while somebody looks at them; an error becomes a reason."""
+
+    def __init__(self, api: Api, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._slot = Slot(PERIOD_S)
+        self._reader: ActivityReader | None = None
+
+    def open(self, handle: Any) -> None:
+        """Read from now on, unless they are read already."""
+        if self._reader is None:
+            self._reader = ActivityReader(self._api, handle)
+            self._slot = Slot(PERIOD_S)
+
+    def close(self) -> None:
+        """Read no more, and free what the driver holds for us."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def read_due(self) -> dict[str, Metric]:
+        """The figures when they are due, else nothing."""
+        start = self._clock()
+        if self._reader is None or not self._slot.is_due(start / 1e9):
+            return {}
+        try:
+            metrics = guarded(self._reader.read, start / 1e9)
+        except Unavailable as error:
+            self._slot.failed(start / 1e9, 0.0, permanent=error.permanent)
+            return {name: Metric(None, error.reason) for name in METRIC_IDS}
+        now = self._clock()
+        self._slot.done(now / 1e9, (now - start) / 1e9)
+        return metrics
 
 
 def _metric(reading: Any) -> Metric:

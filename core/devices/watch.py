@@ -37,6 +37,11 @@ class Watch:
         """What is known now."""
         return self._reducer.view()
 
+    @property
+    def recording(self) -> str:
+        """This is none."""
+        return ""
+
     def show_activity(self, on: bool) -> None:
         """Have the activity counters read while they are looked at."""
         self._sampler.show_activity(on)

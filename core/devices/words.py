@@ -5,56 +5,51 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from llmprof.core.devices import throttle
+from llmprof.core.devices import amounts, throttle
 from llmprof.core.devices.metrics import METRICS
 from llmprof.core.events import CardProcess, CardSample, HostSample, Metric
 from llmprof.core.results import RunView
 
-NOT_AVAILABLE = "n/a"
-_GIB, _MIB = 2**30, 2**20
+NOT_AVAILABLE = amounts.NOT_AVAILABLE
 
 
 def size(value: float | None) -> str:
-    """Bytes in GiB, below one in MiB."""
-    if value is None:
-        return NOT_AVAILABLE
-    return f"{value / _GIB:.1f} GiB" if value >= _GIB else f"{value / _MIB:.0f} MiB"
+    """Bytes in the binary unit that suits them."""
+    return amounts.text(value, "B")
+
+
+def reading(name: str, card: CardSample) -> float | None:
+    """One metric of a card, None when unknown or not read yet."""
+    metric = card.metrics.get(name)
+    return None if metric is None else metric.value
 
 
 def amount(name: str, card: CardSample) -> str:
     """One metric of a card with its unit, "n/a" when unknown or not read yet."""
-    metric = card.metrics.get(name)
-    value = None if metric is None else metric.value
-    if value is None:
-        return NOT_AVAILABLE
-    unit = METRICS[name][0]
-    if unit == "B":
-        return size(value)
-    if unit == "B/s":
-        return f"{value / _MIB:.1f} MiB/s"
-    if unit == "J":
-        return f"{value / 1e3:.1f} kJ"
-    return f"{value:.0f} {unit}".rstrip()
+    return amounts.text(reading(name, card), METRICS[name][0])
 
 
 def pair(name: str, limit: str, card: CardSample) -> str:
     """A metric beside its limit, as in "350 / 700 W"; the limit left out when unknown."""
-    value, most = amount(name, card), amount(limit, card)
-    if NOT_AVAILABLE in (value, most):
-        return value
-    number, unit = value.rsplit(" ", 1)
-    bound, bound_unit = most.rsplit(" ", 1)
-    return f"{number} / {bound} {unit}" if unit == bound_unit else f"{value} / {most}"
+    return pairs(name, limit, (card,))[0]
+
+
+def pairs(name: str, limit: str, cards: Sequence[CardSample]) -> list[str]:
+    """The same of several cards, as a column in one unit."""
+    values = [(reading(name, card), reading(limit, card)) for card in cards]
+    unit = amounts.unit_of(METRICS[name][0], (value for both in values for value in both))
+    return [
+        NOT_AVAILABLE
+        if value is None
+        else " / ".join(amounts.figure(each, unit) for each in (value, most) if each is not None)
+        + f" {unit.name}"
+        for value, most in values
+    ]
 
 
 def several(names: Sequence[str], card: CardSample) -> str:
     """Metrics of one unit in a row, as in "96 / 0 / 5 %"; "n/a" once when none is known."""
-    values = [amount(name, card) for name in names]
-    known = [value for value in values if value != NOT_AVAILABLE]
-    if not known:
-        return NOT_AVAILABLE
-    unit = known[0].rsplit(" ", 1)[-1]
-    return f"{' / '.join(value.removesuffix(unit).strip() for value in values)} {unit}"
+    return amounts.together((reading(name, card) for name in names), METRICS[names[0]][0])
 
 
 def throttle_words(card: CardSample) -> str:
@@ -77,12 +72,13 @@ def reasons(card: CardSample) -> dict[str, list[str]]:
     return found
 
 
-def as_object(view: RunView, wall_ns: int) -> dict[str, object]:
+def as_object(view: RunView, wall_ns: int | None) -> dict[str, object]:
     """Host and cards as JSON-ready values; an unknown metric has a reason in place of a value."""
     sample = view.last_sample
     lasts = [card.last for _, card in sorted(view.cards.items()) if card.last is not None]
+    when = None if wall_ns is None else datetime.datetime.fromtimestamp(wall_ns / 1e9, datetime.UTC)
     return {
-        "time": datetime.datetime.fromtimestamp(wall_ns / 1e9, datetime.UTC).isoformat(),
+        "time": None if when is None else when.isoformat(),
         "host": _host(sample.host) if sample else {},
         "cards": [_card(card) for card in lasts],
         "cards_reason": sample.cards_reason if sample else "no sample yet",

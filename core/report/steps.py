@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from llmprof.core.joined import StepMark, join_case
+from collections.abc import Iterable
+
+from llmprof.core.joined import CaseDevice, join_case
 from llmprof.core.report.groups import axis_cells, varying_axes
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.results import CaseState, RunView
@@ -14,15 +16,13 @@ MIB = 2**20
 
 def step_logs(view: RunView) -> list[Table]:
     """M07: a table a case: each step, warm-up apart, then mean ± std (CV)."""
-    return [
-        step_log(state, join_case(view, state).marks) for state in view.cases if state.steps_done
-    ]
+    return [step_log(state, join_case(view, state)) for state in view.cases if state.steps_done]
 
 
-def step_log(state: CaseState, disturbed: tuple[StepMark, ...] = ()) -> Table:
-    """M07 of one case; disturbed are the steps during which the card was slowed or shared."""
+def step_log(state: CaseState, device: CaseDevice) -> Table:
+    """M07 of one case; device says during which steps the card was slowed or shared."""
     phases = state.case.phases
-    marks = _marks(state.total, disturbed)
+    marks = _marks(state.total, device)
     rows: list[tuple[Cell, ...]] = []
     for kind, steps in (("warm-up", state.warmup), ("measured", state.measured)):
         for position, step in enumerate(steps):
@@ -92,14 +92,15 @@ def _mib(count: int | None) -> Cell:
     return None if count is None else Figure(count / MIB, 1.0)
 
 
-def _marks(total: Summary | None, disturbed: tuple[StepMark, ...]) -> dict[int, str]:
+def _marks(total: Summary | None, device: CaseDevice) -> dict[int, str]:
     marks: dict[int, list[str]] = {}
-    for word, positions in (
+    found: tuple[tuple[str, Iterable[int]], ...] = (
         ("outlier", total.mild if total else ()),
         ("severe outlier", total.severe if total else ()),
-        ("throttled", [mark.position for mark in disturbed if mark.throttled]),
-        ("shared card", [mark.position for mark in disturbed if mark.shared]),
-    ):
+        ("throttled", device.throttled),
+        ("shared card", device.shared),
+    )
+    for word, positions in found:
         for position in positions:
             marks.setdefault(position, []).append(word)
     return {position: ", ".join(words) for position, words in marks.items()}

@@ -73,6 +73,10 @@ class Machine:
     def view(self) -> RunView:
         return self._reducer.view()
 
+    @property
+    def recording(self) -> str:
+        return ""
+
     def show_activity(self, on: bool) -> None:
         self.activity.append(on)
 

@@ -116,11 +116,14 @@ def test_envelope_is_bounded_and_loses_no_extreme(ys: list[float], capacity: int
     assert min(c[0] for c in columns if c) == min(ys)
 
 
-def test_envelope_counts_unknown_values_without_drawing_them() -> None:
+def test_envelope_keeps_unknown_values_as_gaps() -> None:
     envelope = Envelope()
     envelope.extend([0.0, 1.0, 2.0], [math.nan, math.inf, 3.0])
     assert envelope.count == 3
-    assert envelope.points()[1] == [(3.0, 3.0)]
+    assert envelope.points()[1] == [None, None, (3.0, 3.0)]
+    envelope.extend([2.5, 3.0], [math.nan, math.nan])
+    assert envelope.points()[1][2:] == [(3.0, 3.0), None]
+    assert (envelope.last, envelope.highest) == (3.0, 3.0)
     assert Envelope().points() == ([], [])
 
 
@@ -167,6 +170,21 @@ def test_reach_leaves_gaps_open() -> None:
     raster = Raster(4, 1)
     draw(raster, [(1.0, 1.0), None, None, None, (1.0, 1.0)], (0.0, 1.0), 0, reach=1)
     assert raster.masks[0][1] == 0
+
+
+@pytest.mark.parametrize(("unknown", "bridged"), [(False, True), (True, False)])
+def test_a_line_breaks_where_its_value_was_unknown(unknown: bool, bridged: bool) -> None:
+    xs = [float(x) for x in range(40)]
+    middle = math.nan if unknown else 50.0
+    ys = [50.0 if x < 15 or x >= 25 else middle for x in xs]
+    line = Line("total", "t", xs, as_columns(ys))
+    plot = Plot((line,), (0.0, 40.0), (0.0, 100.0), Scale("%", 1.0), gutter=0, time_axis=False)
+    rows = render(plot, 41, 4, Glyphs())
+    drawn = {at for row in rows for at, char in enumerate("".join(t for t, _ in row)[1:])
+             if char not in " \u2800"}  # fmt: skip
+    assert set(range(15)) | set(range(25, 40)) <= drawn
+    assert (set(range(15, 25)) <= drawn) is bridged
+    assert bridged or not drawn & set(range(16, 24))
 
 
 def test_fill_reaches_the_floor() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,21 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from llmprof.core import events as ev
+from llmprof.core.devices.playback import Playback
+from llmprof.core.devices.recordings import Recording
+from llmprof.core.journal import JournalWriter
+from llmprof.core.runs import RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.look import ASCII
+from llmprof.tui.monitor import Monitoring
 from llmprof.tui.screens.monitor import MonitorView
-from llmprof.tui.widgets.card_panel import CardFigures, Window, figures
+from llmprof.tui.widgets.card_figures import CardFigures, figures
+from llmprof.tui.widgets.card_panel import Window
 from llmprof.tui.widgets.table import Table
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
-from tests.tui.machines import GIB, Machine, card, recorded, sample, shifted
+from tests.tui.machines import GIB, RECORDING, Machine, card, recorded, sample, shifted
+from tests.unit.recorded_run import events as recorded_events
 
 SIZES = ((80, 24), (120, 30), (200, 50))
 sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
@@ -149,6 +157,25 @@ async def test_a_lost_card_stays_and_says_so(tmp_path: Path) -> None:
         assert contains(app, "n/a: the card fell off the bus")
 
 
+async def test_a_stretch_in_which_a_card_was_lost_is_a_gap(tmp_path: Path) -> None:
+    known = {"power": ev.Metric(350.0), "power_limit": ev.Metric(700.0)}
+    gone = {"power": ev.Metric(None, "the card fell off the bus")}
+    samples = [
+        sample(card(0, metrics=gone, state="lost") if 40 <= second < 60 else
+               card(0, metrics=known), t=second * 10**9)
+        for second in range(31, 90)
+    ]  # fmt: skip
+    app = opened(tmp_path, Machine(samples))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "350 / 700 W")
+        curve = max(
+            (line[5:76] for line in text_of(app).splitlines()[2:16]),
+            key=lambda line: sum("\u2800" < char <= "\u28ff" for char in line),
+        )
+        holes = [len(hole) for hole in re.findall(" +", curve.strip())]
+        assert 15 <= max(holes) <= 35  # 20 of 60 s
+
+
 async def test_processes_are_sorted_and_filtered(tmp_path: Path) -> None:
     people = (
         ev.CardProcess(pid=9, user="ada", command="train.py", memory_bytes=GIB, ours=True),
@@ -265,6 +292,39 @@ async def test_nothing_is_sent_when_nothing_comes(tmp_path: Path) -> None:
         assert sent == []
 
 
+async def test_a_recording_says_that_it_is_one(tmp_path: Path) -> None:
+    playback = Playback(Recording(RECORDING), 1000.0)
+    monitoring = Monitoring(recorded=("NVIDIA H100", "2026-11-28"), open=lambda *_: playback)
+    app = make_app(tmp_path, monitoring=monitoring, view="monitor")[0]
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "recording ended, 40 s, 1000×")
+        first = text_of(app).splitlines()[0]
+        assert first.rstrip().endswith("NVIDIA H100  2026-11-28  recording")
+        assert contains(app, "python other.py")
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot, lambda: text_of(app).splitlines()[0].rstrip().endswith("recording"))
+
+
+async def test_a_replayed_run_shows_its_own_samples_and_not_this_host(tmp_path: Path) -> None:
+    made = RunStore(tmp_path / "runs").create("recorded")
+    writer = JournalWriter(made.journal)
+    writer.append(ev.Segment(t=0, boot_id="b", wall_ns=1, pid=1, version="0"))
+    for event in recorded_events(10.6, 18.3, 77):
+        writer.append(event)
+    writer.close()
+    monitoring = Monitoring(recorded=("NVIDIA H100", "2026-11-28"), of_run=True)
+    app = make_app(tmp_path, monitoring=monitoring, watch=made, demo=True)[0]
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "77"))
+        await pilot.press("m")
+        await shown(pilot, app, "GPU 0 NVIDIA H100 80GB HBM3")
+        assert "recording" in text_of(app).splitlines()[0]
+        assert contains(app, "of 125.9 GiB")  # the recorded host's memory
+        assert view_of(app)._feed is None
+        await pilot.press("space")
+        await shown(pilot, app, "paused")
+
+
 def test_a_window_moves_in_steps_and_holds_the_newest_reading() -> None:
     ends = {Window.up_to(t, 60.0).end_ns for t in range(10**12, 10**12 + 10**9, 10**7)}
     assert len(ends) <= 3
@@ -276,6 +336,7 @@ def test_figures_name_estimates_unified_memory_and_throttling() -> None:
         "throttle": ev.Metric(0x41),
         "energy": ev.Metric(None, "this card does not report it"),
         "energy_estimated": ev.Metric(1500.0),
+        "temperature": ev.Metric(61.0),
         "temperature_slowdown": ev.Metric(89.0),
     }
     made = card(0, metrics=metrics, throttle=("idle", "hardware thermal"), unified=True)
@@ -283,4 +344,4 @@ def test_figures_name_estimates_unified_memory_and_throttling() -> None:
     assert got["energy, estimated"] == ("1.5 kJ", "text")
     assert got["throttle"] == ("hardware thermal (idle)", "warn")
     assert got["memory, unified"] == ("n/a", "title")
-    assert "temperature of 89" in got
+    assert got["temperature"] == ("61 / 89 °C", "text")

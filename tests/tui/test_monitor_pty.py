@@ -19,6 +19,9 @@ import psutil
 import pyte
 import pytest
 
+from tests.engine.nvml_library import build, environment
+
+RECORDING = Path(__file__).parents[1] / "fixtures" / "monitor-load.jsonl"
 COMMAND = [sys.executable, "-m", "llmprof", "monitor"]
 
 
@@ -66,6 +69,35 @@ def test_the_screen_shows_the_host_and_leaves_nothing(tmp_path: Path) -> None:
     assert "CPU" in shown
     assert code == 0
     assert left == []
+
+
+def test_a_recording_plays_in_a_terminal_and_leaves_nothing(tmp_path: Path) -> None:
+    command = [*COMMAND, "--replay", str(RECORDING), "--speed", "100"]
+    shown, code, left = screen_of(command, b"q", "recording ended", tmp_path)
+    assert "recording" in shown.splitlines()[0]
+    assert "535 / 700 W" in shown
+    assert (code, left) == (0, [])
+
+
+def test_a_card_that_is_not_there_is_refused_before_a_screen_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(build(tmp_path), "ok").items():
+        monkeypatch.setenv(name, value)
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "--gpus", "0,5"], stdin=slave, stdout=slave, stderr=slave,
+        env={**os.environ, "TERM": "xterm-256color"},
+    )  # fmt: skip
+    os.close(slave)
+    said, end = b"", time.monotonic() + 30
+    while process.poll() is None and time.monotonic() < end:
+        said += take(master)
+    said += take(master)
+    os.close(master)
+    assert process.wait(5) == 2
+    assert b"no GPU 5 here; there are 0, 1" in said
+    assert b"\x1b[?1049h" not in said
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:

@@ -64,7 +64,9 @@ def test_numbers_read_well() -> None:
 def test_sparkline_never_fails_and_fits(values: list[float], width: int) -> None:
     line = fmt.sparkline(values, width, UNICODE.spark)
     assert len(line) <= width
-    assert set(line) <= set(UNICODE.spark)
+    assert set(line) <= {*UNICODE.spark, " "}
+    known = [math.isfinite(value) for value in values[-width:]]
+    assert [char != " " for char in line] == (known if any(known) else [])
 
 
 def test_sparkline_shows_a_rise() -> None:

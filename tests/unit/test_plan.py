@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 
 import msgspec
@@ -79,17 +80,19 @@ def test_the_runs_own_pace_corrects_the_estimates() -> None:
 
 
 def test_a_series_is_bounded_and_old_views_stay() -> None:
-    series = Series(capacity=64)
-    for t in range(60):
+    series = Series(recent=32, chunk=8, old=24)
+    for t in range(40):
         series.append(t, float(t))
     before = series.view()
-    for t in range(60, 1000):
+    for t in range(40, 1000):
         series.append(t, None if t % 7 == 0 else float(t))
     after = series.view()
-    assert before.points() == (list(range(60)), [float(t) for t in range(60)])
+    assert before.points() == (list(range(40)), [float(t) for t in range(40)])
     assert len(after) <= 64
     times, values = after.points()
-    assert times == sorted(times)
+    assert times[-32:] == list(range(968, 1000))  # all that is recent
+    old = [t for t in times if t < 960]
+    assert {b - a for a, b in itertools.pairwise(old)} == {64}  # evenly over all that came before
     assert all(value == t or math.isnan(value) for t, value in zip(times, values, strict=True))
     assert after.last == 999.0
     assert series.view().between(990, 994) == [990.0, 991.0, 992.0, 993.0]

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 
-Column = tuple[float, float] | None
+Column = tuple[float, float] | None  # None: there was something, but it is not known
 
 
 class Envelope:
@@ -20,7 +20,7 @@ class Envelope:
         self._capacity = capacity
         self._width = width
         self._origin: float | None = None
-        self._at: list[int] = []  # the stretches that have values, in order
+        self._at: list[int] = []  # the stretches that have points, in order
         self._middles: list[float] = []
         self._columns: list[Column] = []
         self.highest: float | None = None
@@ -28,17 +28,12 @@ class Envelope:
         self.count = 0
 
     def extend(self, xs: Sequence[float], ys: Sequence[float]) -> None:
-        """Take points in order of x; a y that is not finite only counts."""
+        """Take points in order of x; a y that is not finite is unknown."""
         self.count += len(xs)
         if not xs:
             return
         if self._origin is None:
             self._origin = xs[0]
-        if not math.isfinite(sum(ys)):
-            known = [(x, y) for x, y in zip(xs, ys, strict=True) if math.isfinite(y)]
-            xs, ys = [x for x, _ in known], [y for _, y in known]
-            if not xs:
-                return
         while int((xs[-1] - self._origin) / self._width) >= self._capacity:
             self._merge()
         start = 0
@@ -46,30 +41,30 @@ class Envelope:
             at = max(0, int((xs[start] - self._origin) / self._width))
             border = self._origin + (at + 1) * self._width
             end = max(start + 1, bisect_left(xs, border, start))
-            stretch = ys[start:end]
-            self._put(at, min(stretch), max(stretch))
+            self._put(at, _range(ys[start:end]))
             start = end
-        self.last = ys[-1]
+        self.last = next((y for y in reversed(ys) if math.isfinite(y)), self.last)
 
     def append(self, x: float, y: float) -> None:
         """Take one point."""
         self.extend((x,), (y,))
 
     def points(self) -> tuple[list[float], list[Column]]:
-        """Middle of each stretch that has values, and its lowest and highest value.
+        """Middle of each stretch that has points, and its lowest and highest known value.
 
         The lists are the envelope's own and grow with it.
         """
         return self._middles, self._columns
 
-    def _put(self, at: int, low: float, high: float) -> None:
-        self.highest = high if self.highest is None else max(self.highest, high)
+    def _put(self, at: int, column: Column) -> None:
+        if column is not None:
+            self.highest = column[1] if self.highest is None else max(self.highest, column[1])
         place = len(self._at) if not self._at or at > self._at[-1] else bisect_left(self._at, at)
         if place < len(self._at) and self._at[place] == at:
-            self._columns[place] = join(self._columns[place], (low, high))
+            self._columns[place] = join(self._columns[place], column)
         else:
             self._at.insert(place, at)
-            self._columns.insert(place, (low, high))
+            self._columns.insert(place, column)
             self._middles.insert(place, self._middle(at))
 
     def _middle(self, at: int) -> float:
@@ -109,6 +104,25 @@ def bucket(
         held = out[column]
         out[column] = columns[at] if held is None else join(held, columns[at])
     return out
+
+
+def gaps(
+    xs: Sequence[float], columns: Sequence[Column], start: float, end: float, count: int
+) -> list[int]:
+    """The columns, of `count` between start and end, into which an unknown point falls."""
+    if not end > start:
+        return []
+    per_column = count / (end - start)
+    first, last = bisect_left(xs, start), bisect_left(xs, end)
+    found = (int((xs[at] - start) * per_column) for at in range(first, last) if columns[at] is None)
+    return [min(column, count - 1) for column in found]
+
+
+def _range(values: Sequence[float]) -> Column:
+    if math.isfinite(sum(values)):
+        return min(values), max(values)
+    known = [value for value in values if math.isfinite(value)]
+    return (min(known), max(known)) if known else None
 
 
 def as_columns(ys: Sequence[float]) -> list[Column]:

@@ -13,7 +13,7 @@ from llmprof.tui.chart.cells import (
     Run,
     join_runs,
 )
-from llmprof.tui.chart.envelope import Column, bucket
+from llmprof.tui.chart.envelope import Column, bucket, gaps
 from llmprof.tui.chart.raster import ACROSS, BRAILLE, DOWN, Raster, draw, to_row
 from llmprof.tui.chart.scale import Scale, ticks, time_label, time_step
 
@@ -33,7 +33,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Line:
-    """One series: points in order of x; role names its style, label stands at its end."""
+    """One series: points in order of x; role names its style, label stands at its end.
+
+    A column that is None was read and is unknown: the line breaks there.
+    """
 
     role: str
     label: str
@@ -101,8 +104,10 @@ def render(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row]:
 def _body(plot: Plot, width: int, height: int, glyphs: Glyphs) -> _Cells:
     raster = Raster(width, height)
     for owner, line in enumerate(plot.lines):
-        columns = bucket(line.xs, line.columns, *plot.x, width * ACROSS)
-        draw(raster, columns, plot.y, owner, fill=line.fill, reach=line.reach)
+        across = width * ACROSS
+        columns = bucket(line.xs, line.columns, *plot.x, across)
+        unknown = frozenset(gaps(line.xs, line.columns, *plot.x, across))
+        draw(raster, columns, plot.y, owner, fill=line.fill, reach=line.reach, unknown=unknown)
     shaded = _shaded(plot, width)
     text = [[" "] * width for _ in range(height)]
     roles = [["shade" if shaded[x] else "" for x in range(width)] for _ in range(height)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from llmprof.tui.chart.envelope import Column
 
@@ -58,16 +58,19 @@ def draw(
     *,
     fill: bool = False,
     reach: int | None = None,
+    unknown: Collection[int] = (),
 ) -> None:
     """Draw ranges as a joined line, or filled down to the lower limit.
 
     Empty columns between two values are bridged by a straight line when they are at most
-    `reach` (None: any number).
+    `reach` (None: any number) and none of them is unknown.
     """
     dots = raster.height * DOWN
     before: tuple[int, int, int] | None = None
     for x, column in enumerate(columns):
         if column is None:
+            if x in unknown:
+                before = None
             continue
         low, high = column
         top = to_row(high, *limits, dots)

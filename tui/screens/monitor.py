@@ -7,39 +7,19 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
 from textual.widgets import Input
 
-from llmprof.core.events import CardSample
-from llmprof.core.results import RunView
 from llmprof.core.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.driver import BACKLOG
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.monitor import MonitorFeed, Monitoring, MonitorSnapshot
 from llmprof.tui.screens.view import View
-from llmprof.tui.widgets.card_grid import CardGrid
-from llmprof.tui.widgets.card_panel import (
-    ActivityChart,
-    CardChart,
-    CardFigures,
-    CardInSight,
-    Window,
-)
-from llmprof.tui.widgets.filter import FilterInput
-from llmprof.tui.widgets.host_panel import HostChart, HostLine
-from llmprof.tui.widgets.process_table import (
-    CARD_COLUMNS,
-    COLUMNS,
-    card_rows,
-    process_rows,
-    why_empty,
-)
+from llmprof.tui.widgets.machine import MachinePanels, Sight
 from llmprof.tui.widgets.table import Table
 
 WINDOWS = (60.0, 300.0, 600.0, 1800.0)  # seconds; histories reach further than the longest
-HOST_NS = 1_000_000_000  # the host's figures are shown for so long
 
 
 class MonitorView(View):
@@ -72,31 +52,23 @@ class MonitorView(View):
         self._feed: MonitorFeed | None = None
         self._shown = MonitorSnapshot()
         self._timer: Timer | None = None
-        self._told: tuple[Row, int] = ([], -HOST_NS)
-        self._listed: list[object] = []
 
     def compose_body(self) -> ComposeResult:
-        """Host, cards, one card at large, processes."""
-        with Vertical(id="monitor-body"):
-            yield HostLine()
-            yield HostChart()
-            yield Table("Cards", "no cards", id="cards")
-            yield CardGrid()
-            with Horizontal(id="card"):
-                with Vertical(id="card-curves"):
-                    yield CardChart()
-                    yield ActivityChart()
-                yield CardFigures()
-            yield Table("Processes", "no process holds memory on a card", id="processes")
-            yield FilterInput(id="process-filter")
+        """The panels."""
+        yield MachinePanels()
 
     def on_mount(self) -> None:
         """The sampler starts with the view's first sight; the table has the keys."""
-        self._feed = MonitorFeed(self.llmprof.setting.monitoring or Monitoring())
+        if not self._monitoring.of_run:
+            self._feed = MonitorFeed(self._monitoring)
         rate = 1 / self.llmprof.setting.refresh_hz
         self._timer = self.set_interval(rate, self.look_again, pause=True)
         self.query_one("#processes", Table).focus()
         self._in_sight(True)
+
+    @property
+    def _monitoring(self) -> Monitoring:
+        return self.llmprof.setting.monitoring or Monitoring()
 
     def on_unmount(self) -> None:
         """The sampler ends with the view."""
@@ -114,85 +86,51 @@ class MonitorView(View):
 
     def look_again(self) -> None:
         """Show what is new, unless paused or the terminal still has frames to take."""
-        feed = self._feed
-        if feed is None or self.paused or getattr(self.app._driver, "backlog", 0) > BACKLOG:
+        if self.paused or getattr(self.app._driver, "backlog", 0) > BACKLOG:
             return
-        if feed.latest is not self._shown:
-            self._shown = feed.latest
+        latest = self._shown if self._feed is None else self._feed.latest
+        if latest is not self._shown:
+            self._shown = latest
             self.show_machine()
 
     def take(self, snapshot: Snapshot) -> None:
-        """The run in sight says nothing here; the machine does."""
+        """The run in sight says nothing here, unless its own samples are shown."""
+        if self._monitoring.of_run and not self.paused:
+            self._shown = MonitorSnapshot(snapshot.view, snapshot.error, "recording")
+            self.show_machine()
         self.look_again()
 
+    def set_status(self, status: Row) -> None:
+        """What the header says at the right: of a recording, that it is one."""
+        monitoring = self._monitoring
+        if monitoring.recorded is not None:
+            status = []
+            for text in monitoring.recorded:  # what there is no room for is left out from the left
+                status += [(self.llmprof.look.text(clean(text, 40)), "muted"), ("  ", "")]
+            status.append(("recording", "warn"))
+        super().set_status(status)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A grid and other cards only where there are several."""
+        """A grid and other cards only where there are several, a filter where there is one."""
+        if action == "filter":
+            return not self.has_class("-none")
         return self.has_class("-many") if action in ("grid", "card") else True
 
     def show_machine(self) -> None:
         """Bring every panel up to date."""
-        view = self._shown.view
-        cards = [state.card for state in self._cards(view)]
-        self.set_class(not cards, "-none")
-        if self.has_class("-many") is not (len(cards) > 1):
-            self.set_class(len(cards) > 1, "-many")
+        indices = self._indices()
+        before = self.has_class("-none"), self.has_class("-many")
+        now = not indices, len(indices) > 1
+        if before != now:
+            self.set_class(now[0], "-none")
+            self.set_class(now[1], "-many")
             self.refresh_bindings()
-        self._show_host(view)
-        window = WINDOWS[self.zoom]
-        if not cards:
-            self.query_one(HostChart).show(view, window)
-        elif self.has_class("-many") and self.has_class("-grid"):
-            self.query_one(CardGrid).show(self._cards(view))
-        else:
-            self._show_one(view)
-        if len(cards) > 1:
-            listing = self.query_one("#cards", Table)
-            listing.show(CARD_COLUMNS, card_rows(cards))
-            listing.styles.height = min(len(cards) + 2, 10)
-        self._show_processes(cards)
+        sight = Sight(WINDOWS[self.zoom], self.index, self.has_class("-grid"), self.paused)
+        self.query_one(MachinePanels).show(self._shown, sight)
 
-    def _show_host(self, view: RunView) -> None:
-        """The host's line, once a second unless what stands before it changed."""
-        note = self._note()
-        newest = 0 if view.last_sample is None else view.last_sample.t
-        if note != self._told[0] or newest - self._told[1] >= HOST_NS:
-            self._told = (note, newest)
-            self.query_one(HostLine).show(view, note)
-
-    def _show_processes(self, cards: list[CardSample]) -> None:
-        listed: list[object] = [card.processes for card in cards]
-        table = self.query_one("#processes", Table)
-        table.empty = why_empty(cards)
-        if listed != self._listed or not table.columns:
-            self._listed = listed
-            table.show(COLUMNS, process_rows(cards))
-
-    def _show_one(self, view: RunView) -> None:
-        states = self._cards(view)
-        state = next((s for s in states if s.card.index == self.index), states[0])
-        self.query_one(CardChart).show(state)
-        self.query_one(ActivityChart).show(state)
-        self.query_one(CardFigures).show(state)
-
-    def _cards(self, view: RunView) -> list[CardInSight]:
-        newest = 0 if view.last_sample is None else view.last_sample.t
-        window = Window.up_to(newest, WINDOWS[self.zoom])
-        return [
-            CardInSight(history, window)
-            for _, history in sorted(view.cards.items())
-            if history.last is not None
-        ]
-
-    def _note(self) -> Row:
-        if self._shown.error is not None:
-            return [(clean(self._shown.error, 200), "bad"), ("  ", "")]
-        sample = self._shown.view.last_sample
-        row: Row = [(f"{WINDOWS[self.zoom] / 60:g} min  ", "muted")]
-        if self.paused:
-            row = [("paused  ", "warn")]
-        if sample is not None and sample.cards and sample.cards_reason:
-            row.append((f"{clean(sample.cards_reason, 120)}  ", "warn"))
-        return row
+    def _indices(self) -> list[int]:
+        cards = self._shown.view.cards
+        return sorted(index for index, card in cards.items() if card.last is not None)
 
     def _in_sight(self, seen: bool) -> None:
         if self._feed is not None:
@@ -224,7 +162,7 @@ class MonitorView(View):
 
     def action_card(self, by: int) -> None:
         """Another card."""
-        indices = [state.card.index for state in self._cards(self._shown.view)]
+        indices = self._indices()
         if indices:
             at = indices.index(self.index) if self.index in indices else 0
             self.index = indices[(at + by) % len(indices)]

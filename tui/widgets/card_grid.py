@@ -8,7 +8,7 @@ from llmprof.core.devices import throttle, words
 from llmprof.core.text import clean
 from llmprof.tui.chart.plot import Plot, Row, render
 from llmprof.tui.widgets.canvas import Canvas, heading, row_length
-from llmprof.tui.widgets.card_panel import LOAD, PERCENT, CardInSight, card_lines
+from llmprof.tui.widgets.card_panel import GUTTER, LOAD, PERCENT, CardInSight, card_lines
 
 CELL = 38  # columns a cell needs
 LEAST = 3  # lines
@@ -54,21 +54,36 @@ class CardGrid(Canvas):
         warning = warning or ([(harmful[0], "warn")] if harmful else [])
         room = max(0, width - 9 - row_length(warning) - 2)
         title = heading(look, width, f"GPU {card.index}", clean(card.name, 60)[:room], warning)
-        load = f"{words.amount('utilization', card)}  "
-        load += f"{words.pair('memory_used', 'memory_total', card)}"
-        heat = f"{words.pair('power', 'power_limit', card)}  {words.amount('temperature', card)}"
-        heat += f"  {words.pair('sm_clock', 'sm_clock_max', card)}"
-        rows: list[Row] = [title, *([(look.text(text)[:width], "text")] for text in (load, heat))]
+        figures: list[list[tuple[str, str]]] = [  # in the colours of their curves
+            [
+                (words.amount("utilization", card), "utilization"),
+                (words.pair("memory_used", "memory_total", card), "memory"),
+            ],
+            [
+                (words.pair("power", "power_limit", card), "power"),
+                (words.amount("temperature", card), "text"),
+                (words.pair("sm_clock", "sm_clock_max", card), "text"),
+            ],
+        ]
+        rows: list[Row] = [title, *(self._line(each, width) for each in figures)]
         plot = Plot(
             tuple(card_lines(state, LOAD)),
             (-state.window.seconds, 0.0),
             (0.0, 100.0),
             PERCENT,
-            gutter=0,
+            gutter=GUTTER,
             time_axis=False,
         )
         curve = render(plot, width, height - 3, look.chart) if height > 3 else []
         return [*rows, *curve]
+
+    def _line(self, figures: list[tuple[str, str]], width: int) -> Row:
+        row: Row = []
+        for value, role in figures:
+            text = self.look.text(value)
+            if row_length(row) + len(text) <= width:
+                row += [(text, role), ("  ", "")]
+        return row[:-1]
 
 
 def _beside(cells: list[Row], width: int) -> Row:

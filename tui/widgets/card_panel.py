@@ -1,13 +1,12 @@
-"""One card at large: its curves, its activity counters, its figures."""
+"""One card at large: its curves and its activity counters."""
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llmprof.core.devices import throttle, words
+from llmprof.core.devices import throttle
 from llmprof.core.events import CardSample
 from llmprof.core.series import CardHistoryView, SeriesView
 from llmprof.core.text import clean
@@ -21,6 +20,7 @@ GUTTER = 4
 LABELS = 9
 LABELLED = 60  # columns from which lines are labelled at their ends
 STEPS = 60  # a window moves on, and its curves are drawn anew, so many times in its length
+PATIENCE_NS = 10_000_000_000  # the first figures of the activity counters come in two seconds
 PERCENT = Scale("%", 1.0)
 # (role, label, metric, metric that is 100 %)
 LOAD = (
@@ -34,7 +34,6 @@ ACTIVITY = (
     ("forward", "SM", "sm_activity", None),
 )
 Source = tuple[str, str, str, str | None]
-_ACTIVE = ("sm_activity", "tensor_activity", "dram_activity")
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,10 @@ class CardInSight:
 
 
 def percent_line(role: str, label: str, readings: SeriesView, full: float, window: Window) -> Line:
-    """Readings in percent of `full` as a line, x in seconds before the end."""
+    """Readings in percent of `full` as a line, x in seconds before the end; unknowns break it."""
     times, values = readings.points(window.end_ns - int(window.seconds * 1e9))
-    known = [(t, v) for t, v in zip(times, values, strict=True) if not math.isnan(v)]
-    xs = [(t - window.end_ns) / 1e9 for t, _ in known]
-    ys = [100 * value / full for _, value in known]
-    return Line(role, label, xs, as_columns(ys))
+    xs = [(t - window.end_ns) / 1e9 for t in times]
+    return Line(role, label, xs, as_columns([100 * value / full for value in values]))
 
 
 def card_lines(state: CardInSight, sources: Sequence[Source]) -> list[Line]:
@@ -87,7 +84,10 @@ def card_lines(state: CardInSight, sources: Sequence[Source]) -> list[Line]:
     lines = []
     for role, label, name, full_name in sources:
         readings = series.get(name)
-        full = 100.0 if full_name is None else (s.last if (s := series.get(full_name)) else None)
+        full = 100.0
+        if full_name is not None:
+            limit = series.get(full_name)
+            full = 0.0 if limit is None else limit.newest_known or 0.0
         if readings is not None and full:
             lines.append(percent_line(role, label, readings, full, state.window))
     return lines
@@ -149,6 +149,15 @@ class CardChart(Canvas):
         return [title, *percent_rows(self, lines, state.window.seconds, (width, height - 1))]
 
 
+def why_no_activity(state: CardInSight) -> str | None:
+    """Why there are no activity figures; None where there are, or may soon be."""
+    metric = state.card.metrics.get("sm_activity")
+    if metric is not None and metric.value is None:
+        return metric.reason or "unknown"
+    waited = state.history.newest_ns - state.history.first_ns
+    return "the counters were not read" if metric is None and waited > PATIENCE_NS else None
+
+
 class ActivityChart(Canvas):
     """SM, tensor-core and DRAM activity, or why there is none."""
 
@@ -163,93 +172,23 @@ class ActivityChart(Canvas):
     def show(self, state: CardInSight | None) -> None:
         """Take a card; curves are drawn anew only when their window moves on."""
         before, self._state = self._state, state
+        self.set_class(state is not None and why_no_activity(state) is not None, "-unknown")
         if before is None or state is None or before.picture != state.picture:
             self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading and plot."""
         state, look = self._state, self.look
+        reason = None if state is None else why_no_activity(state)
+        if reason is not None:
+            said = textwrap.wrap(look.text(clean(reason, 300)), max(10, width))
+            title = heading(look, width, "Activity", "% of cycles")
+            return [title, *([(line, "muted")] for line in said)]
         title = heading(look, width, "Activity", "% of cycles", legend(look, ACTIVITY, width))
         if state is None or "sm_activity" not in state.history.series:
             return [title, [("waiting for two readings of the counters", "muted")]]
-        metric = state.card.metrics.get("sm_activity")
-        if metric is not None and metric.value is None:
-            reason = look.text(clean(metric.reason or "unknown", 300))
-            return [title, *([(line, "muted")] for line in textwrap.wrap(reason, max(10, width)))]
         lines, size = card_lines(state, ACTIVITY), (width, height - 1)
         return [title, *percent_rows(self, lines, state.window.seconds, size, axis=False)]
-
-
-class CardFigures(Canvas):
-    """Every metric of the card: label and value a line, n/a with its reason below."""
-
-    DEFAULT_CSS = """
-    CardFigures { width: 34; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__(id="card-figures")
-        self._state: CardInSight | None = None
-
-    def show(self, state: CardInSight | None) -> None:
-        """Take a card."""
-        self._state = state
-        self.repaint()
-
-    def draw(self, width: int, height: int) -> Sequence[Row]:
-        """The lines, most wanted first."""
-        state, look = self._state, self.look
-        rows: list[Row] = [heading(look, width, "Figures")]
-        if state is None:
-            return rows
-        lines: list[Row] = []
-        for label, value, role in figures(state.card):
-            text = look.text(value)[: max(0, width - len(label) - 1)]
-            pad = " " * max(1, width - len(label) - len(text))
-            lines.append([(label, "muted"), (pad, ""), (text, role)])
-        reasons = self._reasons(state.card, width)
-        # There may not be room for both; of a card that is gone the reason is worth more.
-        rows += [*lines, *reasons] if state.card.state == "ok" else [*reasons, *lines]
-        return rows
-
-    def _reasons(self, card: CardSample, width: int) -> list[Row]:
-        rows: list[Row] = []
-        for reason, names in words.reasons(card).items():
-            who = ", ".join(names) if len(names) < 5 else "n/a"
-            said = self.look.text(clean(f"{who}: {reason}", 300)).replace("_", " ")
-            rows += [[(line, "muted")] for line in textwrap.wrap(said, max(10, width))]
-        return rows
-
-
-def figures(card: CardSample) -> list[tuple[str, str, str]]:
-    """Label, value and role of a card's metrics."""
-    harmful = any(map(throttle.is_harmful, card.throttle))
-    memory = words.pair("memory_used", "memory_total", card)
-    energy = "energy_estimated" if "energy_estimated" in card.metrics else "energy"
-    limits = card.metrics.get("temperature_slowdown")
-    slow_at = "" if limits is None or limits.value is None else f" of {limits.value:.0f}"
-    window = card.metrics.get("utilization_window")
-    span = "" if window is None or window.value is None else f", {window.value:.0f} ms"
-    values = [
-        (f"utilisation{span}", words.amount("utilization", card), "title"),
-        ("memory bandwidth", words.amount("memory_utilization", card), "text"),
-        ("memory, unified" if card.unified else "memory", memory, "title"),
-        ("power", words.pair("power", "power_limit", card), "title"),
-        (f"temperature{slow_at}", words.amount("temperature", card), "text"),
-        ("SM clock", words.pair("sm_clock", "sm_clock_max", card), "text"),
-        ("memory clock", words.pair("memory_clock", "memory_clock_max", card), "text"),
-        ("throttle", words.throttle_words(card), "warn" if harmful else "text"),
-        ("SM, tensor, DRAM", words.several(_ACTIVE, card), "text"),
-        (energy.replace("_", ", "), words.amount(energy, card), "text"),
-        ("PCIe out, in", words.several(("pcie_tx", "pcie_rx"), card), "text"),
-        ("ECC errors", words.amount("ecc_errors", card), "text"),
-        ("fan", words.amount("fan", card), "text"),
-    ]
-    slices = [
-        (f"MIG {part.name or part.uuid or ''}"[:20], words.size(part.memory_used_bytes), "text")
-        for part in card.mig
-    ]
-    return [(clean(label), clean(value), role) for label, value, role in (*values, *slices)]
 
 
 def _state_row(card: CardSample) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llmprof.core.devices import amounts
 from llmprof.core.joined import run_card
 from llmprof.core.results import RunView
 from llmprof.core.text import clean
@@ -44,7 +45,9 @@ class DeviceChart(Canvas):
             envelope = state.device.envelopes.get(role)
             if envelope is not None:
                 xs, columns = envelope.points()
-                label = f"{state.device.labels[role]:<9} {envelope.last or 0:>5.0f} %"
+                known = envelope.last is not None and columns[-1] is not None
+                value = f"{amounts.text(envelope.last if known else None, '%'):>7}"
+                label = f"{state.device.labels[role]:<9} {value}"
                 lines.append(Line(role, label, xs, columns))
         plot = Plot(
             tuple(lines),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from llmprof.core.devices import words
+from llmprof.core.devices import amounts, words
 from llmprof.core.results import RunView
 from llmprof.core.text import clean
 from llmprof.tui.chart.cells import Row
@@ -39,10 +39,10 @@ class HostLine(Canvas):
         if view is None or sample is None:
             return [[*self._note, ("starting the sampler", "muted")]]
         host, shares = sample.host, view.host_cpu.between(sample.t - SECOND_NS, sample.t + 1)
-        cpu = f"{sum(shares) / len(shares):.0f} %" if shares else words.NOT_AVAILABLE
+        cpu = amounts.text(sum(shares) / len(shares) if shares else None, "%")
         memory = f"{words.size(host.memory_used_bytes)} of {words.size(host.memory_total_bytes)}"
         load = "" if host.load1 is None else f"{host.load1:.2f}"
-        cost = "" if sample.cost_ms is None else f"{sample.cost_ms:.1f} ms"
+        cost = "" if sample.cost_ms is None else amounts.text(sample.cost_ms, "ms")
         row: Row = [*self._note, ("Host ", "title")]
         for label, value in (("CPU", cpu), ("memory", memory), ("load", load),
                              ("sampler", cost)):  # fmt: skip

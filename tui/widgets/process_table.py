@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmprof.core.devices import words
+from llmprof.core.devices import amounts, words
 from llmprof.core.events import CardProcess, CardSample
 from llmprof.core.text import clean
 from llmprof.tui.widgets.table import Cell, TableColumn, TableRow
@@ -27,15 +27,18 @@ CARD_COLUMNS = (
     TableColumn("SM clock", 15, "right", priority=3),
     TableColumn("Throttle", 18, priority=2),
 )
+PERCENT = amounts.Unit("%")
 
 
 def process_rows(cards: Sequence[CardSample]) -> list[TableRow]:
     """A row a process and card, those of ours set off."""
-    return [
-        _row(card.index, at, process)
+    listed = [
+        (card.index, at, process)
         for card in cards
         for at, process in enumerate(card.processes or ())
     ]
+    sizes = amounts.column((process.memory_bytes for _, _, process in listed), "B")
+    return [_row(*each, size) for each, size in zip(listed, sizes, strict=True)]
 
 
 def why_empty(cards: Sequence[CardSample]) -> str:
@@ -49,6 +52,7 @@ def why_empty(cards: Sequence[CardSample]) -> str:
 
 def card_rows(cards: Sequence[CardSample]) -> list[TableRow]:
     """A row a card."""
+    memory = words.pairs("memory_used", "memory_total", cards)
     return [
         TableRow(
             str(card.index),
@@ -56,7 +60,7 @@ def card_rows(cards: Sequence[CardSample]) -> list[TableRow]:
                 Cell(str(card.index), "text", float(card.index)),
                 Cell(clean(card.name, 60), "title" if card.state == "ok" else "bad"),
                 _cell(card, "utilization", words.amount("utilization", card)),
-                _cell(card, "memory_used", words.pair("memory_used", "memory_total", card)),
+                _cell(card, "memory_used", memory[at]),
                 _cell(card, "power", words.pair("power", "power_limit", card)),
                 _cell(card, "temperature", words.amount("temperature", card)),
                 _cell(card, "sm_clock", words.pair("sm_clock", "sm_clock_max", card)),
@@ -65,11 +69,11 @@ def card_rows(cards: Sequence[CardSample]) -> list[TableRow]:
                 else Cell(words.throttle_words(card)),
             ),
         )
-        for card in cards
+        for at, card in enumerate(cards)
     ]
 
 
-def _row(index: int, at: int, process: CardProcess) -> TableRow:
+def _row(index: int, at: int, process: CardProcess, size: str) -> TableRow:
     pid = "unknown" if process.pid is None else str(process.pid)
     share = process.sm_percent
     name = process.command or ("not in this container" if not process.local else "unknown")
@@ -80,9 +84,9 @@ def _row(index: int, at: int, process: CardProcess) -> TableRow:
             Cell(str(index), "muted", float(index)),
             Cell(pid if process.local else f"host {pid}", role, float(process.pid or 0)),
             Cell(clean(process.user or "–", 40)),
-            Cell("–" if share is None else f"{share:.0f}", "text", share),
+            Cell("–" if share is None else amounts.figure(share, PERCENT), "text", share),
             Cell(
-                "–" if process.memory_bytes is None else words.size(process.memory_bytes),
+                "–" if process.memory_bytes is None else size,
                 "text",
                 None if process.memory_bytes is None else float(process.memory_bytes),
             ),

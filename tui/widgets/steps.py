@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -44,10 +44,10 @@ class StepLog(Canvas, can_focus=True):
     def __init__(self) -> None:
         super().__init__(id="step-log")
         self._case: CaseState | None = None
-        self._disturbed: frozenset[int] = frozenset()
+        self._disturbed: Collection[int] = ()
         self._back = 0
 
-    def show(self, case: CaseState | None, disturbed: frozenset[int] = frozenset()) -> None:
+    def show(self, case: CaseState | None, disturbed: Collection[int] = ()) -> None:
         """Take a case, and positions of its steps on a slowed-down or shared card.
 
         Scrolled back, the view stays on the steps it shows.

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from llmprof.cli.exits import UserError
 from llmprof.cli.screen import add_look_options, open_screen, require_terminal
+from llmprof.cli.types import factor
 from llmprof.core.demo import recorded
-from llmprof.core.events import RunStarted
+from llmprof.core.events import Environment, RunStarted, Segment
 from llmprof.core.pack import SUFFIX, unpack
 from llmprof.core.runs import Run, RunStore, wait_started
+from llmprof.core.text import moment
 
 RECORDING = "demo.llmprof"
 SAMPLE = "demo-"  # demo-kernels.llmprof is what the Kernels view shows, and so on for each view
@@ -33,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
     """Replay in a folder of its own that is removed at the end. Raises UserError."""
     require_terminal()
     recording = args.recording or Path(str(resources.files("llmprof.tui") / RECORDING))
-    plan = _plan(recording)
+    plan, origin = _plan(recording)
+    from llmprof.tui.monitor import Monitoring
     from llmprof.tui.starter import ReplayStarter
 
     with tempfile.TemporaryDirectory(prefix="llmprof-demo-") as folder:
@@ -53,20 +56,10 @@ def run(args: argparse.Namespace) -> int:
                 starter=starter,
                 demo=True,
                 samples=samples,
+                monitoring=Monitoring(recorded=origin, of_run=True),
             )
         finally:
             starter.dismiss()
-
-
-def factor(text: str) -> float:
-    """An argparse type: a speed."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.01 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 0.01 and 1000")
-    return value
 
 
 def samples_in(store: RunStore) -> dict[str, Run]:
@@ -80,11 +73,20 @@ def samples_in(store: RunStore) -> dict[str, Run]:
     return found
 
 
-def _plan(recording: Path) -> RunStarted:
+def _plan(recording: Path) -> tuple[RunStarted, tuple[str, ...]]:
+    """The recorded run's plan; the card and the day, as far as they are known."""
+    plan: RunStarted | None = None
+    day: tuple[str, ...] = ()
     try:
-        plan = next((event for event in recorded(recording) if isinstance(event, RunStarted)), None)
+        for event in recorded(recording):
+            if isinstance(event, Segment):
+                day = (moment(event.wall_ns)[:10],)
+            elif isinstance(event, RunStarted):
+                plan = event
+            elif isinstance(event, Environment) and plan is not None:
+                return plan, (event.device_name, *day)
     except Exception as error:  # a foreign file fails in many ways
         raise UserError(f"{recording} cannot be replayed: {error}") from error
     if plan is None:
         raise UserError(f"{recording} holds no run")
-    return plan
+    return plan, day

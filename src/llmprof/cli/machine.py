@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from llmprof.core.devices import words
+from llmprof.core.devices import amounts, words
 from llmprof.core.devices.gpm import METRIC_IDS
 from llmprof.core.events import CardProcess, CardSample
 from llmprof.core.joined import describe
@@ -18,14 +18,22 @@ from llmprof.core.results import RunView
 _COLUMNS = ("GPU", "Name", "Util", "Mem BW", "Memory", "Power", "Temp", "SM clock", "Throttle")
 
 
+class _Output(Console):
+    """Rich ends the program with 1 when the reader goes away; here that is main's to answer."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass the error on."""
+        raise  # noqa: PLE0704 - rich calls this while it handles the error
+
+
 def print_table(view: RunView) -> None:
     """Print the machine as it stands; names go out as text, never as markup."""
     width = None if sys.stdout.isatty() else 200
-    console = Console(soft_wrap=True, highlight=False)
+    console = _Output(soft_wrap=True, highlight=False)
     sample = view.last_sample
     if sample is not None:
         host = sample.host
-        cpu = words.NOT_AVAILABLE if host.cpu_percent is None else f"{host.cpu_percent:.0f} %"
+        cpu = amounts.text(host.cpu_percent, "%")
         used, total = words.size(host.memory_used_bytes), words.size(host.memory_total_bytes)
         console.print(Text(f"Host  CPU {cpu}  memory {used} of {total}"))
     if sample is None or sample.cards_reason is not None:
@@ -35,15 +43,15 @@ def print_table(view: RunView) -> None:
     if not cards:
         return
     table = Table(*_COLUMNS, box=None, pad_edge=False)
-    for card in cards:
-        table.add_row(*map(Text, _row(card)))
-    Console(highlight=False, width=width).print(table)
+    memory = words.pairs("memory_used", "memory_total", cards)
+    for card, held in zip(cards, memory, strict=True):
+        table.add_row(*map(Text, _row(card, held)))
+    _Output(highlight=False, width=width).print(table)
     for card in cards:
         console.print(*_details(card), sep="\n")
 
 
-def _row(card: CardSample) -> tuple[str, ...]:
-    memory = words.pair("memory_used", "memory_total", card)
+def _row(card: CardSample, memory: str) -> tuple[str, ...]:
     return (
         str(card.index),
         card.name if card.state == "ok" else f"{card.name} {card.state.upper()}",
@@ -76,5 +84,5 @@ def _details(card: CardSample) -> Iterable[Text]:
 
 
 def _process(process: CardProcess) -> str:
-    share = "" if process.sm_percent is None else f", SM {process.sm_percent:.0f} %"
+    share = "" if process.sm_percent is None else f", SM {amounts.text(process.sm_percent, '%')}"
     return f"{describe(process)}: {words.size(process.memory_bytes)}{share}"

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.machine import print_table
-from llmprof.cli.screen import add_look_options, open_screen
+from llmprof.cli.screen import add_look_options, open_screen, require_terminal
+from llmprof.cli.types import factor
 from llmprof.core.devices import words
 from llmprof.core.devices.gpm import METRIC_IDS
 from llmprof.core.devices.matching import Selection
+from llmprof.core.devices.playback import Playback, whole
 from llmprof.core.devices.process import SamplerProcess
+from llmprof.core.devices.recordings import Recording, RecordingError
 from llmprof.core.devices.sampler import INTERVAL_S, MAX_INTERVAL_S, MIN_INTERVAL_S
 from llmprof.core.devices.watch import Watch
 from llmprof.core.results import RunView
+from llmprof.core.text import duration
 
 START_S = 30.0  # NVML takes up to 24 s to start with persistence mode off
 SETTLE_S = 3.0  # for metrics that need two readings
@@ -32,14 +37,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", type=float, default=INTERVAL_S, metavar="S", help="seconds between samples"
     )
     parser.add_argument("--gpus", metavar="LIST", help="indices or UUIDs, as 0,2 (all)")
+    parser.add_argument(
+        "--replay",
+        type=Path,
+        metavar="FILE",
+        help="show what --json --follow wrote, or the samples of a run, instead of this machine",
+    )
+    parser.add_argument(
+        "--speed", type=factor, metavar="X", help="with --replay: times as fast as recorded (1)"
+    )
     add_look_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the machine. Exit code 0; raises UserError for options that make no sense."""
     _check(args)
-    if not (args.once or args.json) and sys.stdout.isatty():
-        return _screen(args)
+    if sys.stdout is None:  # nobody reads
+        return OK
+    live = not (args.once or args.json) and sys.stdout.isatty()
+    if args.replay is not None:
+        return _replay(args, live=live)
+    if live:
+        return _watch(args)
     watch = Watch(SamplerProcess(args.interval, args.gpus, activity=True))
     try:
         _await_cards(watch)
@@ -48,14 +67,51 @@ def run(args: argparse.Namespace) -> int:
         view = _settled(watch)
     finally:
         watch.close()
-    if args.json:
-        print(json.dumps(words.as_object(view, time.time_ns()), indent=2))
-    else:
-        print_table(view)
+    _print(view, time.time_ns(), as_json=args.json)
     return OK
 
 
-def _screen(args: argparse.Namespace) -> int:
+def _replay(args: argparse.Namespace, *, live: bool) -> int:
+    """A recording on the screen, or the machine as it was at the recording's end."""
+    try:
+        recording = Recording(args.replay)
+        if live:
+            require_terminal()
+            playback = Playback(recording, args.speed or 1.0)
+            return _screen(args, {"recorded": recording.origin, "open": lambda *_: playback})
+        view = whole(recording)
+    except RecordingError as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"{args.replay}: {error.strerror or error}") from error
+    if not args.json:
+        length = duration(recording.seconds(view.last_t))
+        print(f"Recorded {recording.when}, the end of {length}{recording.unreadable}")
+    _print(view, recording.wall(view.last_t), as_json=args.json)
+    return OK
+
+
+def _print(view: RunView, wall_ns: int | None, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(words.as_object(view, wall_ns), indent=2))
+    else:
+        print_table(view)
+
+
+def _watch(args: argparse.Namespace) -> int:
+    """This machine on the screen; a card that is not there is refused before one opens."""
+    if args.gpus is None:
+        return _screen(args, {"interval_s": args.interval})
+    require_terminal()
+    watch = Watch(SamplerProcess(args.interval, args.gpus))
+    try:
+        _await_cards(watch)
+        return _screen(args, {"interval_s": args.interval, "open": lambda *_: watch})
+    finally:
+        watch.close()
+
+
+def _screen(args: argparse.Namespace, monitoring: dict[str, Any]) -> int:
     from llmprof.tui.monitor import Monitoring
     from llmprof.tui.starter import EngineStarter
 
@@ -65,21 +121,14 @@ def _screen(args: argparse.Namespace) -> int:
         def warm(self) -> None:
             """Nothing."""
 
-    with contextlib.ExitStack() as held:
-        monitoring = Monitoring(args.interval)
-        if args.gpus is not None:  # a card that is not there is refused before a screen opens
-            watch = Watch(SamplerProcess(args.interval, args.gpus))
-            held.callback(watch.close)
-            _await_cards(watch)
-            monitoring = Monitoring(args.interval, args.gpus, open=lambda *_: watch)
-        return open_screen(
-            view="monitor",
-            starter=Cold(),
-            monitoring=monitoring,
-            refresh=args.refresh,
-            ascii_only=args.ascii,
-            theme=args.theme,
-        )
+    return open_screen(
+        view="monitor",
+        starter=Cold(),
+        monitoring=Monitoring(**monitoring),
+        refresh=args.refresh,
+        ascii_only=args.ascii,
+        theme=args.theme,
+    )
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -87,6 +136,10 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--follow needs --json; without both, llmprof monitor is a live screen")
     if args.follow and args.once:
         raise UserError("--once and --follow exclude each other")
+    if args.replay is not None and (args.follow or args.gpus is not None):
+        raise UserError("--replay shows the whole of a file: --follow and --gpus have no effect")
+    if args.replay is None and args.speed is not None:
+        raise UserError("--speed needs --replay")
     if not MIN_INTERVAL_S <= args.interval <= MAX_INTERVAL_S:
         raise UserError(f"--interval must be from {MIN_INTERVAL_S} to {MAX_INTERVAL_S:.0f} seconds")
     try:

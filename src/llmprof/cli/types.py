@@ -79,6 +79,17 @@ def seconds(text: str) -> float:
     return positive(text, "number of seconds")
 
 
+def factor(text: str) -> float:
+    """An argparse type: a speed."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.01 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0.01 and 1000")
+    return value
+
+
 def device(text: str) -> str:
     """An argparse type: the name of a device."""
     if not _DEVICE.fullmatch(text):
