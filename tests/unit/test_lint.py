@@ -224,8 +224,8 @@ def test_few_samples() -> None:
 @pytest.mark.parametrize(
     ("probe", "times", "advice"),
     [
-        ("kernels", [20.0, 22.0, 19.0], "--profile-steps 12 would give about ±5 %"),
-        ("kernels", [20.0, 60.0, 9.0], "not even 100, the most there may be, would give"),
+        ("kernels", [20.0, 22.0, 19.0], "--profile-steps 12 would tell it to about ±5 %"),
+        ("kernels", [20.0, 60.0, 9.0], "not even 100, the most there may be, would tell"),
         ("timing", [20.0, 60.0, 9.0], "--measure-steps 1"),
         ("timing", [20e3, 60e3, 9e3], "first find what disturbs them (another process, a"),
     ],
