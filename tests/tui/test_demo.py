@@ -14,6 +14,7 @@ import pytest
 from llmprof.cli import demo
 from llmprof.core import events as ev
 from llmprof.core.demo import LONGEST_S, recorded, shifted
+from llmprof.core.devices.recordings import Recording
 from llmprof.core.journal import replay
 from llmprof.core.pack import open_view, pack
 from llmprof.core.runs import Run, RunStore
@@ -248,3 +249,14 @@ def test_a_file_that_is_no_run_is_refused_in_one_line(tmp_path: Path, content: b
         assert terminal.end() == 2
         assert b"\x1b[?1049h" not in terminal.raw
         assert terminal.raw.count(b"\n") == 1
+
+
+def test_the_packaged_recording_names_no_machine_and_has_samples_for_the_monitor() -> None:
+    path = Path(str(resources.files("llmprof.tui") / "demo.llmprof"))
+    with zipfile.ZipFile(path) as archive:
+        text = b"".join(archive.read(name) for name in archive.namelist())
+    for part in (b"/work", b"/home", b"/root", b"/opt", b"/tmp"):
+        assert part not in text
+    samples = [event for event in recorded(path) if isinstance(event, ev.DeviceSample)]
+    assert sum(bool(sample.cards) for sample in samples) > 100
+    assert Recording(path).origin[0] == "NVIDIA H100 80GB HBM3"

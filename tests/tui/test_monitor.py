@@ -325,6 +325,16 @@ async def test_a_replayed_run_shows_its_own_samples_and_not_this_host(tmp_path: 
         await shown(pilot, app, "paused")
 
 
+async def test_counters_that_a_recording_lacks_are_not_waited_for(tmp_path: Path) -> None:
+    samples = [sample(card(0), t=second * 10**9) for second in range(1, 15)]
+    machine = Machine(samples[:1])
+    app = opened(tmp_path, machine)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "waiting for two readings")
+        machine.more(*samples[1:])
+        await shown(pilot, app, "the counters were not read")
+
+
 def test_a_window_moves_in_steps_and_holds_the_newest_reading() -> None:
     ends = {Window.up_to(t, 60.0).end_ns for t in range(10**12, 10**12 + 10**9, 10**7)}
     assert len(ends) <= 3
