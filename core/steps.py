@@ -195,7 +195,7 @@ class StepsView:
         out: list[T] = []
         for at in range(start // BLOCK, -(-self._length // BLOCK)):
             first, last = max(0, start - at * BLOCK), self._length - at * BLOCK
-            out += column(self._columns.blocks[at])[first:last]
+            out += column(self._columns.blocks[at])[first:last].tolist()
         return out
 
 

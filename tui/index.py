@@ -26,7 +26,8 @@ class ListedRun:
 
     run: Run
     summary: RunSummary
-    headline: str
+    headline: str  # fastest and slowest case
+    span: str  # the same, figures alone
 
 
 class RunIndex:
@@ -38,7 +39,7 @@ class RunIndex:
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._wanted = False
-        self._settled: dict[str, tuple[Stamp, RunView, str]] = {}
+        self._settled: dict[str, tuple[Stamp, RunView, tuple[str, str]]] = {}
         self._growing: dict[str, Follower] = {}
         self.latest: tuple[ListedRun, ...] | None = None
         self.error: str | None = None
@@ -88,17 +89,17 @@ class RunIndex:
                 return
             with contextlib.suppress(OSError):  # deleted meanwhile
                 view, figures = self._read(run)
-                listed.append(ListedRun(run, summarize(run, view), figures))
+                listed.append(ListedRun(run, summarize(run, view), *figures))
             if self.latest is None and len(listed) % 20 == 0:
                 self.latest = tuple(listed)
         self.latest = tuple(listed)
 
-    def _read(self, run: Run) -> tuple[RunView, str]:
+    def _read(self, run: Run) -> tuple[RunView, tuple[str, str]]:
         """The run without its steps, and its figures; a run that grew is read on from there."""
         try:
             found = run.journal.stat()
         except OSError:
-            return RunView(), ""
+            return RunView(), headline(RunView())
         stamp = found.st_mtime, found.st_size
         held = self._settled.get(run.id)
         if held is None or held[0] != stamp:
@@ -130,15 +131,17 @@ def without_steps(view: RunView) -> RunView:
     return replace(view, cases=cases, host_cpu=bare, host_memory=bare, cards={}, log=())
 
 
-def headline(view: RunView) -> str:
-    """The fastest and slowest measured case, or the only one."""
+def headline(view: RunView) -> tuple[str, str]:
+    """The fastest and slowest measured case, or the only one; and their figures alone."""
     means = [
         (total.mean, clean(case.case.model.name, 40), case.case.mode)
         for case in view.cases
         if case.status == "ok" and (total := total_of(case)) is not None
     ]
     if not means:
-        return ""
+        return "", ""
     low, high = min(means), max(means)
     first = f"{low[1]} {low[2]} {low[0]:.4g} ms"
-    return first if low == high else f"{first} … {high[1]} {high[0]:.4g} ms"
+    if low == high:
+        return first, f"{low[0]:.4g} ms"
+    return f"{first} … {high[1]} {high[0]:.4g} ms", f"{low[0]:.4g} … {high[0]:.4g} ms"

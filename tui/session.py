@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from llmprof.core.boot import this_boot
 from llmprof.core.text import clean
 from llmprof.tui.starter import CannotStart, Starter
 
@@ -64,7 +63,11 @@ class Session:
         one that was recorded elsewhere and is only replayed.
         """
         segments = self.snapshot.view.segments
-        if not self.alive or not segments or not this_boot(segments[-1].boot_id):
+        if not self.alive or not segments:
+            return None
+        from llmprof.core.boot import this_boot  # not needed for the first frame
+
+        if not this_boot(segments[-1].boot_id):
             return None
         return int(self._clock() * 1e9)
 

@@ -66,7 +66,7 @@ async def test_every_kind_of_cell_has_its_place_and_its_word(
         await pilot.press("g")
         await settle(pilot, lambda: contains(app, "Coverage "))
         lines = grid_lines(app)
-        assert lines[0].startswith("Coverage mode across")
+        assert lines[0].startswith("Coverage model size down, mode across")
         assert lines[1].split() == ["forward", "forward-backward", "train"]
         assert lines[2].split() == ["small", "✓", "done", "x", "failed", "O", "OOM"]
         assert lines[3].split() == ["medium", "P", "won't", "fit", "u", "unsupported", "?",

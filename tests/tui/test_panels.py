@@ -13,7 +13,7 @@ from llmprof.core.runs import RunStore
 from llmprof.core.spec import SpecError
 from llmprof.tui.choices import Choices
 from llmprof.tui.forecast import card_here
-from llmprof.tui.screens.help import HelpDialog
+from llmprof.tui.screens.help import HelpDialog, active, by_area
 from llmprof.tui.widgets.cells import Cell
 from llmprof.tui.widgets.device_chart import device_values, missing_reasons
 from llmprof.tui.widgets.keys import KeyBar
@@ -272,3 +272,28 @@ async def test_the_verdict_of_the_row_under_the_cursor_is_whole(tmp_path: Path) 
         await settle(pilot, lambda: contains(app, "very stable"))
         heading = next(line for line in text_of(app).splitlines() if "Results" in line)
         assert "asked" not in heading
+
+
+# Help
+
+
+async def test_help_begins_with_the_keys_of_the_view_and_names_each_as_it_is_typed(
+    tmp_path: Path,
+) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot)
+        areas = list(by_area(active(app.screen.active_bindings)))
+        assert areas[0] == "bench"
+        assert areas[-1] == "app"
+        await pilot.press("4")
+        await settle(pilot, lambda: app.current_mode == "memory")
+        groups = by_area(active(app.screen.active_bindings))
+        assert next(iter(groups)) == "memory"
+        await pilot.press("question_mark")
+        await settle(pilot, lambda: contains(app, "Keys"))
+        assert contains(app, "│  Memory ─")
+        keys = " ".join(key for area in groups.values() for key in area)
+        assert "bracket" not in keys
+        assert "ctrl" not in keys
+        assert "^c" in keys

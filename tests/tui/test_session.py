@@ -183,6 +183,8 @@ def test_index_lists_and_follows_the_folder(tmp_path: Path) -> None:
             2,
         )
         assert "small train" in listed.headline
+        assert listed.headline.endswith(listed.span)  # one case: its name, and its figure alone
+        assert listed.span.endswith(" ms")
         other = journals.finished(store)
         index.look_again()
         wait_for(lambda: len(index.latest or ()) == 2)
@@ -196,7 +198,7 @@ def test_index_lists_and_follows_the_folder(tmp_path: Path) -> None:
 def test_headline_of_nothing_is_empty(tmp_path: Path) -> None:
     from llmprof.core.results import RunView
 
-    assert headline(RunView()) == ""
+    assert headline(RunView()) == ("", "")
 
 
 def test_views_of_cases_are_worked_out_off_the_loop(tmp_path: Path) -> None:

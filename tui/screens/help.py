@@ -11,13 +11,17 @@ from textual.widgets import Static
 
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.screens.dialog import Dialog
+from llmprof.tui.views import VIEWS
 from llmprof.tui.widgets.canvas import Canvas, heading
 
-_NAMES = {"slash": "/", "question_mark": "?", "escape": "esc", "ctrl+c": "^c", "ctrl+z": "^z",
-          "ctrl+p": "^p", "pageup": "page up", "pagedown": "page down"}  # fmt: skip
-_AREAS = {"app": "Everywhere", "bench": "Bench", "runs": "Runs", "ticks": "Lists to tick",
-          "chips": "Options", "field": "Fields", "table": "Tables", "steps": "Step log",
-          "dialog": "Dialogs"}  # fmt: skip
+_NAMES = {"slash": "/", "question_mark": "?", "escape": "esc", "pageup": "page up",
+          "pagedown": "page down", "left_square_bracket": "[", "right_square_bracket": "]",
+          "plus": "+", "equals_sign": "=", "minus": "-"}  # fmt: skip
+_AREAS = {**{view.VIEW: view.LABEL for view in VIEWS}, "ticks": "Lists to tick",
+          "chips": "Options", "picker": "Experiment and card", "field": "Fields",
+          "table": "Tables", "steps": "Step log", "dialog": "Dialogs",
+          "view": "Views", "app": "Everywhere"}  # fmt: skip
+_ORDER = list(_AREAS)  # the view's own keys before those of what has the focus
 
 
 class HelpText(Canvas):
@@ -61,7 +65,7 @@ class HelpDialog(Dialog[str]):
             yield Static("Keys", markup=False, classes="dialog-title")
             with VerticalScroll(id="help-scroll"):
                 yield HelpText(self._listed)
-            yield Static("ctrl+p lists all commands, esc closes", markup=False,
+            yield Static("^p lists all commands, esc closes", markup=False,
                          classes="dialog-note")  # fmt: skip
 
     def on_mount(self) -> None:
@@ -70,15 +74,19 @@ class HelpDialog(Dialog[str]):
 
 
 def by_area(bindings: Iterable[Binding]) -> dict[str, dict[str, str]]:
-    """Keys with their tooltips, grouped by the first part of the binding's id."""
+    """Keys with their tooltips, grouped by the first part of the binding's id, in _ORDER."""
     out: dict[str, dict[str, str]] = {}
     for binding in bindings:
         if not binding.id:
             continue
         keys = out.setdefault(binding.id.partition(".")[0], {})
-        names = [_NAMES.get(key, key) for key in binding.key.split(",")]
+        names = [_NAMES.get(key, key).replace("ctrl+", "^") for key in binding.key.split(",")]
         keys[" ".join(names)] = binding.tooltip or binding.description
-    return out
+    return dict(sorted(out.items(), key=lambda area: _place(area[0])))
+
+
+def _place(area: str) -> int:
+    return _ORDER.index(area) if area in _ORDER else _ORDER.index("view")
 
 
 def active(bindings: dict[str, ActiveBinding]) -> list[Binding]:

@@ -177,7 +177,7 @@ class RunsView(View):
                 Cell(f"{summary.ok}/{summary.cases}{failed}", "text", float(summary.cases)),
                 Cell(clean(summary.experiment or "–", 60)),
                 Cell(clean(summary.device or "–", 60)),
-                Cell(listed.headline, "muted"),
+                Cell(listed.headline, "muted", short=listed.span),
             ),
         )
 

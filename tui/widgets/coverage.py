@@ -73,8 +73,9 @@ class CoverageGrid(Canvas):
             self._row(label[:left].ljust(left), states, grid.heads[:shown], column)
             for label, (_, states) in list(zip(labels, grid.rows, strict=True))[first:][:room]
         ]
-        note = f"{' '.join(grid.down[1:]).lower()} down" if len(grid.down) > 1 else ""
-        note = f"{grid.across.lower()} across{', ' + note if note else ''}" if grid.across else ""
+        down = f"{' '.join(grid.down).lower()} down" if grid.down else ""
+        across = f"{grid.across.lower()} across" if grid.across else ""
+        note = ", ".join(filter(None, (down, across)))
         if len(labels) > room:
             note += f", rows {first + 1} to {first + len(rows)} of {len(labels)}"
         if shown < len(grid.heads):

@@ -18,13 +18,13 @@ from llmprof.tui.format import count
 from llmprof.tui.widgets.canvas import Canvas, heading
 from llmprof.tui.widgets.chips import Chips
 from llmprof.tui.widgets.equivalent import Equivalent
-from llmprof.tui.widgets.forecast_line import ForecastLine
-from llmprof.tui.widgets.numbers import Numbers
 from llmprof.tui.widgets.picker import Picker
 from llmprof.tui.widgets.ticks import Option, Ticks
 
 if TYPE_CHECKING:
     from llmprof.core.events import Environment
+    from llmprof.tui.widgets.forecast_line import ForecastLine
+    from llmprof.tui.widgets.numbers import Numbers
 
 _CHIPS = (
     ("modes", "Mode", MODES),
@@ -72,10 +72,16 @@ class SetupPane(Vertical):
         self.models = models
         self.choices = choices
         self.ready = False  # whether the upper part of the form is there
-        self.whole = False  # whether all of it is
         self._wanted = False  # the lower part
+        self._numbers: Numbers | None = None
+        self._line: ForecastLine | None = None
         self._known = experiments()
         self._environment: Environment | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the form is there."""
+        return self._line is not None
 
     @property
     def checked(self) -> Checked:
@@ -110,9 +116,13 @@ class SetupPane(Vertical):
             self.call_later(self._mount_rest)
 
     async def _mount_rest(self) -> None:
-        line = ForecastLine(self.models, self.choices.card)
-        await self.query_one("#form").mount(Numbers(self.choices), line)
-        self.whole = True
+        from llmprof.tui.widgets.forecast_line import ForecastLine  # not for the first frame
+        from llmprof.tui.widgets.numbers import Numbers
+
+        numbers, line = Numbers(self.choices), ForecastLine(self.models, self.choices.card)
+        await self.query_one("#form").mount(numbers, line)
+        self._numbers, self._line = numbers, line
+        numbers.put(self.choices)  # the experiment may have been changed meanwhile
         if self._environment is not None:
             line.show_environment(self._environment)
         self._say(self.checked)
@@ -122,8 +132,8 @@ class SetupPane(Vertical):
         """Take what is known of the machine of the run in sight."""
         if environment is not self._environment:
             self._environment = environment
-            if self.whole:
-                self.query_one(ForecastLine).show_environment(environment)
+            if self._line is not None:
+                self._line.show_environment(environment)
 
     def on_forecast_line_judged(self, message: ForecastLine.Judged) -> None:
         """Say beside each model whether it fits."""
@@ -135,7 +145,8 @@ class SetupPane(Vertical):
         message.stop()
         picker = message.picker
         if picker.id == "pick-card":
-            self._change(card=self.query_one(ForecastLine).picked)
+            if self._line is not None:
+                self._change(card=self._line.picked)
         elif picker.chosen != self.choices.experiment:
             filled = choose_experiment(self.choices, picker.chosen, self.models)
             self._put(filled)
@@ -184,16 +195,16 @@ class SetupPane(Vertical):
         self.query_one(Ticks).put(choices.models)
         for chips in self.query(Chips):
             chips.put(getattr(choices, str(chips.id)))
-        for numbers in self.query(Numbers):
-            numbers.put(choices)
+        if self._numbers is not None:
+            self._numbers.put(choices)
         self._changed()
 
     def _say(self, checked: Checked) -> None:
         """Command, note of the experiment, forecast."""
         self.query_one(Equivalent).show(checked)
         self._describe(self.query_one("#pick-experiment", Picker))
-        if self.whole:
-            self.query_one(ForecastLine).show(checked, self.choices.card)
+        if self._line is not None:
+            self._line.show(checked, self.choices.card)
 
     def _change(self, **changes: object) -> None:
         choices = msgspec.structs.replace(self.choices, **changes)
@@ -204,8 +215,8 @@ class SetupPane(Vertical):
 
     def _changed(self) -> None:
         checked = self.checked
-        for numbers in self.query(Numbers):
-            numbers.mark(checked.errors)
+        if self._numbers is not None:
+            self._numbers.mark(checked.errors)
         self._say(checked)
         self.post_message(self.Changed(self.choices, checked))
 
