@@ -11,6 +11,8 @@ from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.throughput import MFU_CONVENTION, Throughput, denominators, throughput
 
+LAUNCH_BOUND = ", where the step is launch-bound"
+OTHERS = ", where it is not"
 NOISY = 0.25  # of a ratio: an interval wider than this says little of growth
 
 
@@ -64,27 +66,34 @@ def scaling_groups(view: RunView) -> list[list[CaseState]]:
 
 
 def sentences(group: list[CaseState]) -> list[str]:
-    """How time followed work from the smallest to the largest cell, and where it did not."""
+    """How time followed work, over all and apart where the host or the card set the pace."""
     ran = [state for state in group if state.total is not None]
     if len(ran) < 2:
         return []
-    first, last = ran[0], ran[-1]
+    name = f"{ran[0].case.model.name}, {ran[0].case.mode}"
+    slow = [state for state in ran if launch_bound(state)]
+    busy = [state for state in ran if not launch_bound(state)]
+    parts = [(ran, ""), *(((slow, LAUNCH_BOUND), (busy, OTHERS)) if slow else ())]
+    grown = [(_growth_of(states), where) for states, where in parts]
+    lines = [f"{name}{where}: {text}." for text, where in grown if text is not None]
+    if slow and not grown[1][0]:
+        lines.append(f"{name}: launch-bound at {slow[0].case.tokens:,} tokens a step {ref(*slow)}.")
+    return lines
+
+
+def _growth_of(states: list[CaseState]) -> str | None:
+    """From the least work to the most; None with fewer than two cells."""
+    if len(states) < 2:
+        return None
+    first, last = states[0], states[-1]
     time = ratio(last.total, first.total)
     if time is None:
-        return []
+        return None
     work = step_flops(last.case) / step_flops(first.case)
-    name = f"{first.case.model.name}, {first.case.mode}"
-    lines = [
-        f"{name}: {format_number(work, 0.1 * work)} × the work takes "
-        f"{times(time)} the time {ref(first, last)}{_doubt(time)}."
-    ]
-    bound = [state for state in ran if launch_bound(state)]
-    if bound:
-        lines.append(
-            f"{name}: time hardly grows while the step is launch-bound, up to "
-            f"{max(state.case.tokens for state in bound):,} tokens a step {ref(*bound)}."
-        )
-    return lines
+    return (
+        f"{format_number(work, 0.1 * work)} × the work takes {times(time)} the time "
+        f"{ref(first, last)}{_doubt(time)}"
+    )
 
 
 def _doubt(time: Ratio) -> str:

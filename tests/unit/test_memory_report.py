@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.memory.reconcile import reconcile
+from llmprof.core.pack import open_view
 from llmprof.core.predict.event import predicted
 from llmprof.core.predict.memory import predict
 from llmprof.core.presets import load_models
@@ -21,6 +23,8 @@ from llmprof.core.report.table import Figure
 from llmprof.core.results import Reducer, RunView
 from llmprof.core.spec import Case, Experiment
 
+RECORDED = Path(__file__).parent.parent / "fixtures" / "memory-h200.llmprof"
+GIB = 1 << 30
 MIB = 1 << 20
 MODEL = load_models()["small"]
 CASES = (
@@ -288,3 +292,20 @@ def test_the_report_holds_them_all() -> None:
         "What fits instead",
     ):
         assert title in text
+
+
+def test_a_recording_of_a_card_adds_up_and_its_parts_are_all_known() -> None:
+    view = open_view(RECORDED)
+    for state in view.cases:
+        event = state.memory_timeline
+        assert event is not None
+        found = reconcile(event)
+        assert found is not None
+        parts = (found.context, found.allocated, found.cached, found.others, found.rest)
+        known = [part for part in parts if part is not None]
+        assert len(known) == 5
+        assert sum(known) == found.used
+        assert 0.3 * GIB < (found.context or 0) < 1.3 * GIB
+        assert 0 <= (found.rest or 0) < 0.01 * found.used
+    rest = phases(view.cases[0], view.cases[0].memory_timeline or timeline(0, 5)).rows[-1][-1]
+    assert rest == "under 0.01"

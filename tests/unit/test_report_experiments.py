@@ -41,6 +41,8 @@ RECORDINGS = (
     "attention-h100",
     "attention-oom-h100",
     "warmup-h100",
+    "scaling-h200",
+    "interleave-h200",
 )
 GIB = 1 << 30
 
@@ -579,3 +581,44 @@ def test_a_cpu_run_has_no_memory_growth() -> None:
 
 def test_the_shape_stands_beside_a_planted_name() -> None:
     assert SHAPE.parameters == 423_183_360
+
+
+def test_growth_on_a_card_is_told_apart_where_the_host_sets_the_pace() -> None:
+    table = scaling(recording("scaling-h200"))
+    assert table is not None
+    said = {note.split(":", maxsplit=1)[0]: note for note in table.notes}
+    waiting = said["small, train, where the step is launch-bound"]
+    assert waiting.endswith("16.9 × the work takes 1.55 ± 0.13 × the time (cases 2, 16).")
+    busy = said["small, train, where it is not"]
+    assert busy.endswith("9.07 × the work takes 7.08 ± 0.45 × the time (cases 6, 24).")
+    assert said["small, train"].startswith("small, train: 145 × the work")
+
+
+def test_one_launch_bound_cell_is_named_without_growth() -> None:
+    cases = [case(mode="forward", context_length=each) for each in (128, 512, 1024)]
+    times = (10.0, 40.0, 80.0)
+    events = [
+        event
+        for at, (each, ms) in enumerate(zip(cases, times, strict=True))
+        for event in run(at, each, {"forward": around(ms)}, host=0.3 if at else 0.95)
+    ]
+    table = scaling(view(cases, events))
+    assert table is not None
+    assert "medium, forward: launch-bound at 512 tokens a step (case 1)." in table.notes
+
+
+def test_turns_that_alternate_know_a_speed_up_better_than_the_steps_scatter() -> None:
+    state = recording("interleave-h200")
+    table = switches(state)
+    assert table is not None
+    speed, interval = (
+        dict(zip(cells(table, "Switch"), cells(table, heading), strict=True))
+        for heading in ("Speed-up (×)", "Speed-up ± 95 % (×)")
+    )
+    assert float(speed["TF32"]) - float(interval["TF32"]) > 1
+    assert float(interval["baseline"]) == 0
+    assert dict(zip(cells(table, "Switch"), cells(table, "Verdict"), strict=True)) == {
+        "baseline": "baseline",
+        "TF32": "faster",
+        "bf16": "no difference",
+    }
