@@ -142,7 +142,7 @@ def test_recordings_that_come_with_the_program_are_small_whole_and_nameless() ->
 
 def test_every_sample_is_named_after_a_view(tmp_path: Path) -> None:
     samples = demo.samples_in(RunStore(tmp_path))
-    assert "kernels" in samples
+    assert {"kernels", "memory"} <= set(samples)
     assert set(samples) <= {view.VIEW for view in VIEWS}
 
 
@@ -166,8 +166,22 @@ async def test_the_demos_kernels_view_is_filled(tmp_path: Path, size: tuple[int,
         await settle(pilot, lambda: contains(app, "recorded earlier: small"))
         await pilot.press("e")
         await settle(pilot, lambda: contains(app, f"Export {samples['kernels'].label}"))
-        await pilot.press("escape", "4")
-        await settle(pilot, lambda: contains(app, "no recorded memory"))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 30)], ids=lambda s: f"{s[0]}x{s[1]}")
+async def test_the_demos_memory_view_is_filled(tmp_path: Path, size: tuple[int, int]) -> None:
+    store = RunStore(tmp_path)
+    live = journals.finished(store, ("tiny",))
+    app, _ = make_app(tmp_path, watch=live, samples=demo.samples_in(store), demo=True)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("4")
+        await settle(pilot, lambda: contains(app, "recorded earlier: memory · small"))
+        await settle(pilot, lambda: contains(app, "predicted 2.620 GiB +0.00 %"))
+        await settle(pilot, lambda: "◆" in text_of(app))
+        for text in ("peak 2.620 GiB in backward", "activations", "optimizer state", "backward"):
+            assert contains(app, text), text
+        assert app.session.run is live
 
 
 @pytest.mark.parametrize("width", [38, 46, 60])

@@ -23,7 +23,7 @@ from llmprof.core.report.table import Figure
 from llmprof.core.results import Reducer, RunView
 from llmprof.core.spec import Case, Experiment
 
-RECORDED = Path(__file__).parent.parent / "fixtures" / "memory-h200.llmprof"
+RECORDED = Path(__file__).parents[2] / "tui" / "demo-memory.llmprof"
 GIB = 1 << 30
 MIB = 1 << 20
 MODEL = load_models()["small"]

@@ -10,6 +10,8 @@ from llmprof.core.runs import Run
 from llmprof.tui.screens.view import View
 from llmprof.tui.widgets.table import Table
 
+EARLIER = "recorded earlier:"  # before the name of a sample's case
+
 
 class CaseView(View):
     """Its own state: the case in sight, among those that have what the view shows.

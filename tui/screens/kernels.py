@@ -16,7 +16,7 @@ from llmprof.core.profiled import mean_wall, twin
 from llmprof.core.results import CaseState, RunView
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.format import milliseconds
-from llmprof.tui.screens.cases import CaseView
+from llmprof.tui.screens.cases import EARLIER, CaseView
 from llmprof.tui.widgets.filter import FilterInput
 from llmprof.tui.widgets.kernel_panels import ClassBars, KernelDetail, KernelStatus, PhaseTabs
 from llmprof.tui.widgets.kernel_rows import ALL, columns, kernel_rows, phase_names, profiled
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 EMPTY = "no kernel profile in this run: run the experiment `kernels` to make one"
 WITHOUT = "what the device did and when the CPU launched it, over one step"
-EARLIER = "recorded earlier:"
 Wanted = tuple[Path, StripInfo]
 
 

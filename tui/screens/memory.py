@@ -17,7 +17,7 @@ from llmprof.tui.chart.scale import scale_for
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.memory_plan import memory_plan
 from llmprof.tui.memory_track import Track, read_track
-from llmprof.tui.screens.cases import CaseView
+from llmprof.tui.screens.cases import EARLIER, CaseView
 from llmprof.tui.widgets.memory_chart import MemoryChart
 from llmprof.tui.widgets.memory_cursor import AtCursor
 from llmprof.tui.widgets.memory_empty import EMPTY, MemoryEmpty
@@ -115,8 +115,8 @@ class MemoryView(CaseView):
         said = prediction_of(state)
         at = self._cases.index(state) + 1
         place = f"recorded case {at} of {len(self._cases)}" if len(self._cases) > 1 else ""
-        place = f"recorded earlier  {place}" if self.is_sample else place
-        self.query_one(MemoryStatus).show(state, said, place)
+        before = EARLIER if self.is_sample else ""
+        self.query_one(MemoryStatus).show(state, said, (before, place))
         self.query_one(MemoryPhases).show(event, said)
         listing = self.query_one(Table)
         listing.show(columns(scale_for("B", event.peak_bytes).unit), live_rows(event))

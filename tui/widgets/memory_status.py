@@ -36,11 +36,13 @@ class MemoryStatus(Canvas):
         super().__init__(id="memory-status")
         self._state: CaseState | None = None
         self._said: Predicted | None = None
-        self._place = ""
+        self._around = ("", "")
 
-    def show(self, state: CaseState | None, said: Predicted | None, place: str) -> None:
-        """Take a case, its prediction, and which of how many it is."""
-        self._state, self._said, self._place = state, said, place
+    def show(
+        self, state: CaseState | None, said: Predicted | None, around: tuple[str, str]
+    ) -> None:
+        """Take a case, its prediction, and what to say before and after its name."""
+        self._state, self._said, self._around = state, said, around
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
@@ -49,11 +51,13 @@ class MemoryStatus(Canvas):
         event = state.memory_timeline if state is not None else None
         if state is None or event is None:
             return []
-        first: list[Row] = [[(clean(state.case.label, 120), "title")]]
+        before, after = self._around
+        name: Row = [(f"{before} ", "warn")] if before else []
+        first: list[Row] = [[*name, (clean(state.case.label, 120), "title")]]
         if event.overflow:
             first.append([("the recorder was full: the start is lost", "bad")])
         first += [[(clean(line, 120), "warn")] for line in event.missing]
-        first.append([(self._place, "muted")])
+        first.append([(after, "muted")])
         return [_fit(first, width), _fit(self._figures(event), width)]
 
     def _figures(self, event: MemoryTimeline) -> list[Row]:
