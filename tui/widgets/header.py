@@ -50,8 +50,11 @@ class Header(Canvas):
                 self.app.switch_mode(view)
 
 
-def watched(session: Session, look: Look) -> Row:
-    """Device and state of the run that is watched, for the header's right end."""
+def watched(session: Session, look: Look, *, demo: bool = False) -> Row:
+    """Device and state of the run that is watched, for the header's right end.
+
+    In a demo a run that goes on is a recorded one being replayed, and says so.
+    """
     if session.run is None:
         return []
     view = session.snapshot.view
@@ -63,7 +66,7 @@ def watched(session: Session, look: Look) -> Row:
     elif session.paused:
         row.append(("paused", "warn"))
     elif session.alive:
-        row.append((f"{look.on} live", "accent"))
+        row.append((f"{look.on} {'replay' if demo else 'live'}", "accent"))
     else:
         row.append((view.outcome or "interrupted", "muted"))
     return row
