@@ -140,9 +140,10 @@ class RunStore:
         raise FileExistsError(stem)
 
     def list(self) -> list[Run]:
-        """All runs, newest first."""
+        """All runs, newest first; a name that can't be shown as it is was never given here."""
         try:
-            folders = [entry for entry in self.root.iterdir() if entry.is_dir()]
+            entries = [entry for entry in self.root.iterdir() if clean(entry.name) == entry.name]
+            folders = [entry for entry in entries if entry.is_dir()]
         except OSError:
             return []
         runs = [Run(folder) for folder in folders if (folder / "artifacts").is_dir()]
