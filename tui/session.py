@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from llmprof.core.text import clean
+from llmprof.core.text import cause
 from llmprof.tui.starter import CannotStart, Starter
 
 if TYPE_CHECKING:
@@ -109,13 +109,13 @@ class Session:
         try:
             run = self.store.create(experiment.name)
         except OSError as error:
-            raise CannotStart(clean(f"cannot create a run: {error}", 200)) from error
+            raise CannotStart(f"cannot create a run: {cause(error)}") from error
         try:
             self.starter.start(run, experiment, command)
         except (OSError, CannotStart) as error:
             with contextlib.suppress(OSError, RuntimeError):
                 run.delete()  # an empty run would only clutter the list
-            raise CannotStart(clean(f"cannot start a run: {error}", 200)) from error
+            raise CannotStart(f"cannot start a run: {cause(error)}") from error
         self.own = run
         self.watch(run)
         self.alive = True
