@@ -313,7 +313,8 @@ async def test_no_case_runs_on_in_a_run_whose_engine_is_gone(tmp_path: Path) -> 
     async with app.run_test(size=(120, 30)) as pilot:
         with run.lock():
             app.watch_run(run)
-            await settle(pilot, lambda: contains(app, "/15"))
+            await settle(pilot, lambda: contains(app, "4/10"))
+            assert contains(app, "step 4 of 10")
             assert contains(app, f"{app.look.running} ")
             assert contains(app, "pending")
         await settle(pilot, lambda: contains(app, "its engine is gone"))

@@ -80,8 +80,8 @@ class ResultRows:
         name = case.status
         if case.status == "oom" and case.failure and case.failure.predicted:
             name = "won't fit"  # type: ignore[assignment]
-        done = f"{case.steps_done}/{case.steps_planned}"
-        if case.status == "running" and case.steps_done and len(done) <= 7:
+        done = f"{len(case.measured)}/{case.case.measure_steps}"  # as the status line counts
+        if case.status == "running" and len(case.measured) and len(done) <= 7:
             name = done  # type: ignore[assignment]
         return Cell(f"{sign} {name}", _ROLES[case.status], float(case.index))
 
