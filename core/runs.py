@@ -67,8 +67,17 @@ class Run:
             return self.id
 
     def rename(self, label: str) -> None:
-        """Give it a name of at most 200 printable characters; empty takes it away."""
-        (self.path / "label").write_text(clean(label, 200), "utf-8")
+        """Give it a name of at most 200 printable characters; empty takes it away.
+
+        Raises OSError; the name that it had stays then.
+        """
+        draft = self.path / f".label.{os.getpid()}"
+        try:
+            draft.write_text(clean(label, 200), "utf-8")
+            draft.replace(self.path / "label")
+        finally:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
 
     def delete(self) -> None:
         """Remove the folder. Raises RuntimeError while an engine writes to it."""
@@ -140,9 +149,10 @@ class RunStore:
         raise FileExistsError(stem)
 
     def list(self) -> list[Run]:
-        """All runs, newest first."""
+        """All runs, newest first; a name that can't be shown as it is was never given here."""
         try:
-            folders = [entry for entry in self.root.iterdir() if entry.is_dir()]
+            entries = [entry for entry in self.root.iterdir() if clean(entry.name) == entry.name]
+            folders = [entry for entry in entries if entry.is_dir()]
         except OSError:
             return []
         runs = [Run(folder) for folder in folders if (folder / "artifacts").is_dir()]

@@ -18,6 +18,14 @@ def clean(text: str, limit: int = 500) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def cause(error: BaseException, limit: int = 200) -> str:
+    """What went wrong, in one line for people: of an OSError the reason, then the file."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return clean(str(error), limit)
+    where = f": {error.filename}" if error.filename else ""
+    return clean(f"{error.strerror}{where}", limit)
+
+
 def moment(wall_ns: int | None) -> str:
     """A point in time as date and time, UTC."""
     if wall_ns is None:

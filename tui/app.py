@@ -15,7 +15,7 @@ from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
 from textual.theme import Theme
 
-from llmprof.core.text import clean
+from llmprof.core.text import cause, clean
 from llmprof.tui import themes
 from llmprof.tui.bindings import BINDINGS
 from llmprof.tui.driver import TerminalDriver
@@ -148,10 +148,15 @@ class LlmprofApp(App[None]):
     def stop_run(self, run: Run | None = None) -> None:
         """Ask a run's engine to stop, by default the watched one's."""
         target = run or self.session.run
-        if target is None or not target.stop():
-            self.notify("no engine is running here", severity="warning")
-        else:
+        try:
+            stopping = target is not None and target.stop()
+        except OSError as error:  # somebody else's
+            self.notify(f"cannot stop it: {cause(error)}", severity="error", markup=False)
+            return
+        if stopping:
             self.notify("stopping; what is measured is kept", markup=False)
+        else:
+            self.notify("no engine is running here", severity="warning")
 
     def toggle_pause(self) -> None:
         """Hold the picture, or let it go on."""

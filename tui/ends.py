@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from functools import partial
 from typing import TYPE_CHECKING
@@ -88,7 +89,8 @@ class Ends:
         waited = 0.0
         while run is not None and app.session.going() is not None and waited < PATIENCE_S:
             if round(waited / POLL_S) % 10 == 0:
-                run.stop(force=waited >= PATIENCE_S / 2)
+                with contextlib.suppress(OSError):  # somebody else's run
+                    run.stop(force=waited >= PATIENCE_S / 2)
             await asyncio.sleep(POLL_S)
             waited += POLL_S
         app.exit(return_code=code)

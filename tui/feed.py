@@ -37,6 +37,7 @@ class Feed:
         self._poll_s = poll_s
         self._stop = threading.Event()
         self._latest = Snapshot(loading=True)
+        self.reads = 0  # how often all that was there has been read
         self._thread = threading.Thread(target=self._run, name="llmprof-feed", daemon=True)
         self._thread.start()
 
@@ -61,6 +62,7 @@ class Feed:
         try:
             while not self._stop.is_set():
                 came = self._take(follower)
+                self.reads += 1
                 self._stop.wait(self._poll_s)
                 if not came and self._latest.loading:
                     self._publish(follower, loading=False)

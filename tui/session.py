@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from llmprof.core.text import clean
+from llmprof.core.text import cause
 from llmprof.tui.starter import CannotStart, Starter
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Session:
         self._feed: Feed | None = None
         self._closing: list[Feed] = []
         self._looked = -ALIVE_S
+        self._last_read: int | None = None  # the read that has all of a run whose engine left
 
     @property
     def snapshot(self) -> Snapshot:
@@ -77,7 +78,7 @@ class Session:
             self._feed.close(wait=False)
             self._closing.append(self._feed)
         self.run, self.paused, self.problem = run, False, ""
-        self._snapshot = self._feed = None
+        self._snapshot = self._feed = self._last_read = None
         if run is not None:
             from llmprof.tui.feed import Feed  # not needed for the first frame
 
@@ -108,13 +109,13 @@ class Session:
         try:
             run = self.store.create(experiment.name)
         except OSError as error:
-            raise CannotStart(clean(f"cannot create a run: {error}", 200)) from error
+            raise CannotStart(f"cannot create a run: {cause(error)}") from error
         try:
             self.starter.start(run, experiment, command)
         except (OSError, CannotStart) as error:
             with contextlib.suppress(OSError, RuntimeError):
                 run.delete()  # an empty run would only clutter the list
-            raise CannotStart(clean(f"cannot start a run: {error}", 200)) from error
+            raise CannotStart(f"cannot start a run: {cause(error)}") from error
         self.own = run
         self.watch(run)
         self.alive = True
@@ -144,15 +145,27 @@ class Session:
         return self.starter.exit_code() is None and self._clock() < self._looked
 
     def _look(self) -> bool:
-        """See whether the engine lives, now and then."""
+        """See whether the engine lives, now and then; not while paused: the picture is older."""
         now = self._clock()
-        if self.run is None or now - self._looked < ALIVE_S:
+        if self.run is None or self.paused or now - self._looked < ALIVE_S:
             return False
         self._looked = now
-        alive, problem = self.run.alive(), self._failure()
+        alive, problem = self._lives(self.run), self._failure()
         changed = (alive, problem) != (self.alive, self.problem)
         self.alive, self.problem = alive, problem
         return changed
+
+    def _lives(self, run: Run) -> bool:
+        """Whether the engine lives, or its last words may not be in the picture yet."""
+        if run.alive():
+            self._last_read = None
+            return True
+        feed = self._feed
+        if feed is None:
+            return False
+        if self._last_read is None:
+            self._last_read = feed.reads + 2  # one may have begun before the engine left
+        return self.alive and feed.alive and feed.reads < self._last_read
 
     def _failure(self) -> str:
         if self.run is None or self.run is not self.own or self.run.alive():

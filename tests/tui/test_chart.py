@@ -281,3 +281,14 @@ def test_a_growing_series_changes_only_its_tip() -> None:
     }
     assert changed
     assert max(changed) - min(changed) < 8
+
+
+@pytest.mark.parametrize("most", range(2, 7))
+def test_an_axis_always_has_two_numbers(most: int) -> None:
+    for low in (0.0, 0.02, 3.5, 200.0):
+        for span in (0.004, 0.6, 1.2, 1.6, 3.0, 8.0, 550.0):
+            found = ticks(low, low + span, most)
+            assert 2 <= len(found) <= most
+            assert found == sorted(set(found))
+            assert low - 1e-9 <= found[0]
+            assert found[-1] <= (low + span) * (1 + 1e-9)

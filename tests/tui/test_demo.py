@@ -225,7 +225,7 @@ def test_demo_plays_and_ends_without_a_trace(tmp_path: Path, packed: Path) -> No
     env = environment(tmp_path, TMPDIR=str(tmp_path))
     arguments = ("demo", "--speed", "0.1", "--recording", str(packed))
     with Terminal(tmp_path, *arguments, env=env, size=(120, 30)) as terminal:
-        terminal.wait("replay")
+        terminal.wait("● replay")
         terminal.wait("Step time")
         terminal.send("q")
         assert terminal.end() == 0
@@ -236,7 +236,7 @@ def test_demo_plays_and_ends_without_a_trace(tmp_path: Path, packed: Path) -> No
 def test_the_demo_that_comes_with_the_program_has_kernels(tmp_path: Path) -> None:
     env = environment(tmp_path, TMPDIR=str(tmp_path))
     with Terminal(tmp_path, "demo", "--speed", "0.1", env=env, size=(120, 30)) as terminal:
-        terminal.wait("replay")
+        terminal.wait("● replay")
         terminal.send("3")
         terminal.wait("recorded earlier: large")
         terminal.wait("launches")
@@ -249,7 +249,7 @@ def test_demo_ends_its_replay_on_a_signal(tmp_path: Path, packed: Path) -> None:
     env = environment(tmp_path, TMPDIR=str(tmp_path))
     arguments = ("demo", "--speed", "0.05", "--recording", str(packed))
     with Terminal(tmp_path, *arguments, env=env) as terminal:
-        terminal.wait("replay")
+        terminal.wait("● replay")
         os.kill(terminal.process.pid, signal.SIGTERM)
         assert terminal.end() == 128 + signal.SIGTERM
     assert not list(tmp_path.glob("llmprof-demo-*"))

@@ -21,6 +21,7 @@ from llmprof.tui.monitor import Monitoring
 from llmprof.tui.screens.monitor import MonitorView
 from llmprof.tui.widgets.card_figures import CardFigures, figures
 from llmprof.tui.widgets.card_panel import Window
+from llmprof.tui.widgets.host_panel import HostLine
 from llmprof.tui.widgets.table import Table
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
@@ -305,6 +306,19 @@ async def test_a_recording_says_that_it_is_one(tmp_path: Path) -> None:
         await settle(pilot, lambda: text_of(app).splitlines()[0].rstrip().endswith("recording"))
 
 
+async def test_the_host_line_never_ends_within_a_figure(tmp_path: Path) -> None:
+    machine = Machine(recorded(39))
+    app = opened(tmp_path, machine)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "sampler")
+        line = app.screen.query_one(HostLine)
+        line.show(machine.view(), [("recording, 29 s, 10×  1 min  ", "warn")])
+        for width in range(60, 126):
+            text = "".join(part for part, _ in line.draw(width, 1)[0]).rstrip()
+            assert len(text) <= width
+            assert re.search(r"(Host|CPU \d+ %|GiB|load \d+\.\d\d|sampler [\d.]+ ms)$", text), text
+
+
 async def test_a_replayed_run_shows_its_own_samples_and_not_this_host(tmp_path: Path) -> None:
     made = RunStore(tmp_path / "runs").create("recorded")
     writer = JournalWriter(made.journal)
@@ -352,6 +366,8 @@ def test_figures_name_estimates_unified_memory_and_throttling() -> None:
     made = card(0, metrics=metrics, throttle=("idle", "hardware thermal"), unified=True)
     got = {label: (value, role) for label, value, role in figures(made)}
     assert got["energy, estimated"] == ("1.5 kJ", "text")
+    counted = card(0, metrics={"energy": ev.Metric(14_600.0)})
+    assert ("energy since driver load", "14.6 kJ", "text") in figures(counted)
     assert got["throttle"] == ("hardware thermal (idle)", "warn")
     assert got["memory, unified"] == ("n/a", "title")
     assert got["temperature"] == ("61 / 89 °C", "text")

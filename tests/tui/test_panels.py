@@ -297,3 +297,31 @@ async def test_help_begins_with_the_keys_of_the_view_and_names_each_as_it_is_typ
         assert "bracket" not in keys
         assert "ctrl" not in keys
         assert "^c" in keys
+
+
+# A run whose engine is gone
+
+
+async def test_no_case_runs_on_in_a_run_whose_engine_is_gone(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    run = store.create("bench")
+    writer = journals.Writer(run)
+    plan = journals.experiment(("small", "medium"))
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], steps=4, finish=False)
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        with run.lock():
+            app.watch_run(run)
+            await settle(pilot, lambda: contains(app, "4/10"))
+            assert contains(app, "step 4 of 10")
+            assert contains(app, f"{app.look.running} ")
+            assert contains(app, "pending")
+        await settle(pilot, lambda: contains(app, "its engine is gone"))
+        assert not contains(app, f"{app.look.running} ")
+        assert not contains(app, "pending")
+        assert contains(app, "killed")
+        assert contains(app, "skipped")
+        app.toggle_pause()  # a picture that is held stays as it is
+        await settle(pilot)
+        assert contains(app, "killed")

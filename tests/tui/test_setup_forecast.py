@@ -17,7 +17,10 @@ from llmprof.core.presets import load_models
 from llmprof.core.spec import Case
 from llmprof.tui.choices import Choices, check, choose_experiment, command, experiments
 from llmprof.tui.forecast import Forecast, card_of, every_model, named_card
+from llmprof.tui.widgets.chips import Chips
 from llmprof.tui.widgets.fits import context_label
+from llmprof.tui.widgets.setup import OWN_SIZES
+from llmprof.tui.widgets.ticks import Ticks
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle
 
@@ -133,3 +136,36 @@ async def test_the_bar_follows_every_change(tmp_path: Path, size: tuple[int, int
         await settle(pilot, lambda: len(starter.started) == 1)
     assert starter.started[0][2] == ("llmprof", "run", "warmup", "--smoke")
     assert [model.name for model in starter.started[0][1].models] == ["smoke"]
+
+
+async def test_smoke_says_that_the_form_is_not_measured_until_it_is_changed(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: contains(app, "no card"))
+        parts = [*app.screen.query(Ticks), *app.screen.query(Chips)]
+        app.screen.query_one("#pick-experiment").focus()
+        await pilot.press("space")
+        await settle(pilot, lambda: contains(app, OWN_SIZES))
+        assert contains(app, "llmprof run --smoke")
+        assert all(part.idle for part in parts)
+        app.screen.query_one("#pick-card").focus()
+        await pilot.press("left")  # the card of the forecast is none of the form's sizes
+        await settle(pilot)
+        assert contains(app, "llmprof run --smoke")
+        app.screen.query_one(Ticks).focus()
+        await pilot.press("down", "space")
+        await settle(pilot, lambda: not contains(app, "--smoke"))
+        assert contains(app, "--model-size small,medium")
+        assert not any(part.idle for part in parts)
+        assert not contains(app, OWN_SIZES)
+
+
+async def test_remembered_smoke_sizes_are_told_at_once(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path, choices=Choices(smoke=True, models=("tiny",)))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "no card"))
+        assert contains(app, OWN_SIZES)
+        assert app.screen.query_one(Ticks).idle
+        app.screen.query_one("#context").focus()
+        await pilot.press("1")
+        await settle(pilot, lambda: not contains(app, "--smoke"))

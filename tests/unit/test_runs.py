@@ -111,6 +111,17 @@ def test_a_list_survives_runs_that_cannot_be_read(store: RunStore) -> None:
     assert json.dumps([summary.as_json() for summary in summaries(store)])
 
 
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\x1b]0;owned\x07", "a\u202eb", "a\nb", "a\x9bb"])
+def test_a_folder_whose_name_would_act_on_a_terminal_is_no_run(store: RunStore, name: str) -> None:
+    good = store.create("good", NOON)
+    whole_run(good.journal)
+    good.path.with_name(name).mkdir()
+    (good.path.with_name(name) / "artifacts").mkdir()
+    assert [run.id for run in store.list()] == [good.id]
+    with pytest.raises(RunNotFound):
+        store.find(name)
+
+
 def test_a_packed_run_opens_elsewhere(store: RunStore, tmp_path: Path) -> None:
     run = store.create("alpha", NOON)
     whole_run(run.journal)

@@ -23,13 +23,16 @@ def nice_ceiling(value: float, steps: tuple[float, ...] = _STEPS) -> float:
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers from low to high, at least the two ends' neighbourhood, at most `most`."""
+    """Round numbers from low to high, at most `most`; the ends where no two of those lie between.
+
+    An axis with fewer than two numbers says nothing.
+    """
     if most < 2 or not high > low:
         return [low]
     step = nice_ceiling((high - low) / (most - 1))
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    return [n * step for n in range(first, last + 1)]
+    return [n * step for n in range(first, last + 1)] if last > first else [low, high]
 
 
 def time_step(span_s: float, most: int) -> float:

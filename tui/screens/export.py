@@ -15,7 +15,7 @@ from textual.worker import Worker, WorkerState
 from llmprof.core.journal import replay
 from llmprof.core.results import RunView
 from llmprof.core.runs import Run
-from llmprof.core.text import clean
+from llmprof.core.text import cause, clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.screens.dialog import Dialog
 from llmprof.tui.widgets.canvas import Canvas
@@ -23,6 +23,7 @@ from llmprof.tui.widgets.chips import Chips
 from llmprof.tui.widgets.field import Field, FormInput
 
 Format = Literal["md", "csv", "json"]
+READING = "the run is still being read"
 FORMATS: tuple[Format, ...] = ("md", "csv", "json")
 
 
@@ -92,6 +93,7 @@ class ExportDialog(Dialog[str]):
         self._view: RunView | None = None
         self.format: Format = "md"
         self.text = ""
+        self._missing = READING  # why there is no text
 
     def compose(self) -> ComposeResult:
         """Format, path, preview."""
@@ -134,19 +136,19 @@ class ExportDialog(Dialog[str]):
 
     def action_save(self) -> None:
         """Write the file and what belongs beside it; none that is there goes in silence."""
-        path = Path(self.query_one("#path", Input).value.strip()).expanduser()
         if not self.text:
-            self._problem("the run is still being read")
+            self._problem(self._missing)
             return
         try:
+            path = Path(self.query_one("#path", Input).value.strip()).expanduser()
             files = {path: self.text, **self._beside(path)}
             there = tuple(each for each in files if each.exists())
             if there and not self._confirmed(there):
                 self._problem(_asking(there))
                 return
             _write(files)
-        except (OSError, ValueError) as error:
-            self._problem(clean(str(error), 200))
+        except (OSError, ValueError, RuntimeError) as error:  # the last: ~ of nobody
+            self._problem(cause(error))
             return
         self.dismiss(str(path.absolute()))
 
@@ -158,7 +160,9 @@ class ExportDialog(Dialog[str]):
             self.text = str(message.worker.result)
             self.query_one(Preview).show(self.text)
         elif message.state is WorkerState.ERROR:
-            self._problem(clean(f"cannot export: {message.worker.error}", 200))
+            self._missing = f"cannot export: {cause(message.worker.error or ValueError())}"
+            self._problem(self._missing)
+            self.query_one(Preview).show("")
 
     _asked: tuple[Path, ...] = ()
 
@@ -167,7 +171,7 @@ class ExportDialog(Dialog[str]):
         return again
 
     def _render_text(self) -> None:
-        self.text = ""
+        self.text, self._missing = "", READING
         self.run_worker(
             self._work, thread=True, group="export", exclusive=True, exit_on_error=False
         )
@@ -185,7 +189,11 @@ class ExportDialog(Dialog[str]):
         return {} if self._view is None else report.beside(self._view, path, self.format)
 
     def _default_path(self) -> Path:
-        return Path.cwd() / f"{self._run.id}.{self.format}"
+        try:
+            folder = Path.cwd()
+        except OSError:  # it was removed
+            folder = Path("~")
+        return folder / f"{self._run.id}.{self.format}"
 
     def _problem(self, text: str) -> None:
         self.query_one("#export-problem", Static).update(self.llmprof.look.text(text))

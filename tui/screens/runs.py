@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from llmprof.core.runs import Run
-from llmprof.core.text import clean
+from llmprof.core.text import cause, clean
 from llmprof.tui.feed import Snapshot
 from llmprof.tui.index import ListedRun
 from llmprof.tui.screens.ask import AskDialog, Choice
@@ -114,7 +114,7 @@ class RunsView(View):
         """Ask for a name."""
         if (run := self.current) is not None:
             label = "" if run.label == run.id else run.label
-            self.llmprof.ask(NameDialog(run.id, label), self._then(partial(_rename, run)))
+            self.llmprof.ask(NameDialog(run.id, label), self._then(partial(self._rename, run)))
 
     def action_delete(self) -> None:
         """Delete after asking; a running run must be stopped first."""
@@ -151,7 +151,17 @@ class RunsView(View):
                 self.llmprof.watch_run(None)
             run.delete()
         except (OSError, RuntimeError) as error:
-            self.notify(str(error), severity="error", markup=False)
+            self._refused(error)
+
+    def _rename(self, run: Run, answer: str | None) -> None:
+        try:
+            if answer is not None:
+                run.rename(answer)
+        except OSError as error:
+            self._refused(error)
+
+    def _refused(self, error: Exception) -> None:
+        self.notify(self.llmprof.look.text(cause(error)), severity="error", markup=False)
 
     def _then(self, do: Callable[[str | None], None]) -> Callable[[str | None], None]:
         def after(answer: str | None) -> None:
@@ -180,8 +190,3 @@ class RunsView(View):
                 Cell(listed.headline, "muted", short=listed.span),
             ),
         )
-
-
-def _rename(run: Run, answer: str | None) -> None:
-    if answer is not None:
-        run.rename(answer)

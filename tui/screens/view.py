@@ -90,8 +90,8 @@ class View(Screen[None]):
     def catch_up(self) -> None:
         """Take the newest snapshot; nothing is so new that the first frame waits for it."""
         if self._in_use and self.llmprof.frame_stands:
-            setting = self.llmprof.setting
-            self.set_status(watched(self.llmprof.session, self.llmprof.look, demo=setting.demo))
+            app = self.llmprof
+            self.set_status(watched(app.session, app.look, replayed=app.setting.demo))
             self.take(self.llmprof.snapshot)
 
     @property

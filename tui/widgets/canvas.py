@@ -151,7 +151,7 @@ def heading(look: Look, width: int, title: str, note: str = "", right: Row | Non
     row: Row = [(look.text(title), "title")]
     if note:
         row.append((look.text(f" {note}"), "muted"))
-    tail = right or []
+    tail = [(look.text(text), role) for text, role in right or []]
     room = width - row_length(row) - row_length(tail) - (2 if tail else 1)
     if room < 1:
         return row

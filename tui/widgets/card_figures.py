@@ -60,7 +60,9 @@ def figures(card: CardSample) -> list[tuple[str, str, str]]:
     """Label, value and role of a card's metrics."""
     harmful = any(map(throttle.is_harmful, card.throttle))
     memory = words.pair("memory_used", "memory_total", card)
-    energy = "energy_estimated" if "energy_estimated" in card.metrics else "energy"
+    energy, since = "energy", "energy since driver load"
+    if "energy_estimated" in card.metrics:
+        energy, since = "energy_estimated", "energy, estimated"
     window = card.metrics.get("utilization_window")
     span = "" if window is None or window.value is None else f", {window.value:.0f} ms"
     values = [
@@ -73,7 +75,7 @@ def figures(card: CardSample) -> list[tuple[str, str, str]]:
         ("memory clock", words.pair("memory_clock", "memory_clock_max", card), "text"),
         ("throttle", words.throttle_words(card), "warn" if harmful else "text"),
         ("SM, tensor, DRAM", words.several(_ACTIVE, card), "text"),
-        (energy.replace("_", ", "), words.amount(energy, card), "text"),
+        (since, words.amount(energy, card), "text"),
         ("PCIe out, in", words.several(("pcie_tx", "pcie_rx"), card), "text"),
         ("ECC errors", words.amount("ecc_errors", card), "text"),
         ("fan", words.amount("fan", card), "text"),

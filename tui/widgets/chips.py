@@ -53,6 +53,7 @@ class Chips(Canvas, can_focus=True):
         self.label = label
         self.options = tuple(options)
         self.chosen = tuple(o for o in options if o in chosen)
+        self.idle = False  # whether something else than what is chosen is meant
         self._at = next((n for n, o in enumerate(options) if o in chosen), 0)
         self._places: list[tuple[int, int, int, int]] = []
 
@@ -70,9 +71,16 @@ class Chips(Canvas, can_focus=True):
                                         else " " * LABEL_WIDTH, "muted")])  # fmt: skip
             here = self.has_focus and at == self._at
             chosen = self.options[at] in self.chosen
-            role = ("chip" if chosen else "muted") + ("+cursor" if here else "")
+            role = "axis" if self.idle else "chip" if chosen else "muted"
+            role += "+cursor" if here else ""
             row += [(f"{look.on if chosen else look.off} {self.options[at]}", role), ("  ", "")]
         return [lines[y] for y in sorted(lines)]
+
+    def set_idle(self, idle: bool) -> None:
+        """Be pale while something else than what is chosen is meant."""
+        if idle is not self.idle:
+            self.idle = idle
+            self.repaint()
 
     def put(self, chosen: Sequence[str]) -> None:
         """Show other choices without telling anybody."""

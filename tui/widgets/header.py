@@ -50,10 +50,10 @@ class Header(Canvas):
                 self.app.switch_mode(view)
 
 
-def watched(session: Session, look: Look, *, demo: bool = False) -> Row:
+def watched(session: Session, look: Look, *, replayed: bool = False) -> Row:
     """Device and state of the run that is watched, for the header's right end.
 
-    In a demo a run that goes on is a recorded one being replayed, and says so.
+    What is replayed is never called live: its device may be another than this machine's.
     """
     if session.run is None:
         return []
@@ -66,7 +66,7 @@ def watched(session: Session, look: Look, *, demo: bool = False) -> Row:
     elif session.paused:
         row.append(("paused", "warn"))
     elif session.alive:
-        row.append((f"{look.on} {'replay' if demo else 'live'}", "accent"))
+        row.append((f"{look.on} replay", "warn") if replayed else (f"{look.on} live", "accent"))
     else:
         row.append((view.outcome or "interrupted", "muted"))
     return row

@@ -9,7 +9,7 @@ from llmprof.core.devices import amounts, words
 from llmprof.core.results import RunView
 from llmprof.core.text import clean
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.widgets.canvas import Canvas, heading
+from llmprof.tui.widgets.canvas import Canvas, heading, row_length
 from llmprof.tui.widgets.card_panel import Window, percent_line, percent_rows
 
 SECOND_NS = 1_000_000_000  # over which the CPU's share is averaged
@@ -33,7 +33,7 @@ class HostLine(Canvas):
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        """One row; what does not fit is left out at the right."""
+        """One row; a figure that does not fit is left out with its label, at the right."""
         view = self._view
         sample = None if view is None else view.last_sample
         if view is None or sample is None:
@@ -46,8 +46,10 @@ class HostLine(Canvas):
         row: Row = [*self._note, ("Host ", "title")]
         for label, value in (("CPU", cpu), ("memory", memory), ("load", load),
                              ("sampler", cost)):  # fmt: skip
-            if value:
-                row += [(f" {label} ", "muted"), (self.look.text(value), "text"), (" ", "")]
+            part: Row = [(f" {label} ", "muted"), (self.look.text(value), "text")]
+            if not value or row_length([*row, *part]) > width:
+                continue
+            row += [*part, (" ", "")]
         return [row]
 
 

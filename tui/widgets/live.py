@@ -108,7 +108,8 @@ class LivePanels(Vertical):
             table.show((), ())
         else:
             table.note = self._rows.common(view)
-            table.show(self._rows.columns(view), self._rows.rows(view, self._curves))
+            rows = self._rows.rows(view, self._curves, alive=alive)
+            table.show(self._rows.columns(view), rows)
             table.put_cursor(str(case.index) if case else None)
 
     def _chart_state(self, view: RunView, case: CaseState, alive: bool, zoom: int) -> ChartState:

@@ -21,6 +21,7 @@ class Numbers(Grid):
         grid-size: 4 2;
         grid-columns: 11 1fr;
         & > Label { color: $foreground 58%; }
+        &.-idle FormInput { color: $foreground 40%; }
     }
     """
 

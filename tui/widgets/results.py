@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from llmprof.core.report.groups import final
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.stats import stability
 from llmprof.core.text import clean
@@ -33,7 +34,7 @@ class ResultRows:
     """Builds the table; rows of cases that did not change are taken over from before."""
 
     look: Look
-    known: dict[int, tuple[CaseState, TableRow]]
+    known: dict[int, tuple[CaseState, bool, TableRow]]
 
     def columns(self, view: RunView) -> list[TableColumn]:
         """Model, the axes on which cases differ, and the figures."""
@@ -49,17 +50,18 @@ class ResultRows:
             TableColumn("Verdict", 11, flexible=True),
         ]
 
-    def rows(self, view: RunView, curves: CaseCurves | None) -> list[TableRow]:
-        """One row a case, in the order in which they run."""
+    def rows(self, view: RunView, curves: CaseCurves | None, *, alive: bool) -> list[TableRow]:
+        """One row a case, in the order in which they run; none runs on without an engine."""
         axes = self._axes(view)
         out = []
         for case in view.cases:
             held = self.known.get(case.index)
-            if held is None or held[0] is not case:
+            if held is None or held[0] is not case or held[1] is not alive:
                 own = curves if curves and curves.key == (case.index, case.attempt) else None
-                held = case, self._row(case, axes, own)
+                told = case if alive else final(case)
+                held = case, alive, self._row(told, axes, own)
                 self.known[case.index] = held
-            out.append(held[1])
+            out.append(held[2])
         return out
 
     def _row(
@@ -78,8 +80,8 @@ class ResultRows:
         name = case.status
         if case.status == "oom" and case.failure and case.failure.predicted:
             name = "won't fit"  # type: ignore[assignment]
-        done = f"{case.steps_done}/{case.steps_planned}"
-        if case.status == "running" and case.steps_done and len(done) <= 7:
+        done = f"{len(case.measured)}/{case.case.measure_steps}"  # as the status line counts
+        if case.status == "running" and len(case.measured) and len(done) <= 7:
             name = done  # type: ignore[assignment]
         return Cell(f"{sign} {name}", _ROLES[case.status], float(case.index))
 

@@ -32,6 +32,8 @@ _CHIPS = (
     ("attentions", "Attention", ATTENTIONS),
     ("optimizers", "Optimizer", OPTIMIZERS),
 )
+_OF_SMOKE = frozenset({"smoke", "card"})  # what changes while smoke sizes are measured
+OWN_SIZES = "its own small sizes"
 
 
 class Title(Canvas):
@@ -103,6 +105,7 @@ class SetupPane(Vertical):
     def on_mount(self) -> None:
         """Take the keys."""
         self.ready = True
+        self._say(self.checked)
         self.focus_first()
         if self._wanted:
             self.call_later(self._mount_rest)
@@ -186,7 +189,8 @@ class SetupPane(Vertical):
     def _describe(self, picker: Picker) -> None:
         """What the experiment is, and whether it can be run small."""
         title, small = self._known.get(self.choices.experiment, ("", False))
-        picker.can_switch, picker.on, picker.note = small, self.choices.smoke, title
+        on = self.choices.smoke
+        picker.can_switch, picker.on, picker.note = small, on, OWN_SIZES if on else title
         picker.repaint()
 
     def _put(self, choices: Choices) -> None:
@@ -200,16 +204,23 @@ class SetupPane(Vertical):
         self._changed()
 
     def _say(self, checked: Checked) -> None:
-        """Command, note of the experiment, forecast."""
+        """Command, note of the experiment, forecast; what is not measured is pale."""
         self.query_one(Equivalent).show(checked)
+        for part in (*self.query(Ticks), *self.query(Chips)):
+            part.set_idle(self.choices.smoke)
+        if self._numbers is not None:
+            self._numbers.set_class(self.choices.smoke, "-idle")
         self._describe(self.query_one("#pick-experiment", Picker))
         if self._line is not None:
             self._line.show(checked, self.choices.card)
 
     def _change(self, **changes: object) -> None:
+        """Take a change; one of what smoke sizes replace is meant to be measured."""
         choices = msgspec.structs.replace(self.choices, **changes)
         if choices == self.choices:
             return
+        if not changes.keys() <= _OF_SMOKE:
+            choices = msgspec.structs.replace(choices, smoke=False)
         self.choices = choices
         self._changed()
 

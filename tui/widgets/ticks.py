@@ -57,6 +57,7 @@ class Ticks(Canvas, can_focus=True):
         self.options = tuple(options)
         self.chosen = tuple(o.value for o in options if o.value in chosen)
         self.marks: Marks = {}
+        self.idle = False  # whether something else than what is ticked is meant
         self._at = next((n for n, o in enumerate(options) if o.value in chosen), 0)
 
     def get_content_height(self, *_: object) -> int:
@@ -73,10 +74,11 @@ class Ticks(Canvas, can_focus=True):
             ticked = option.value in self.chosen
             back = "+cursor" if here else ""
             mark = f"{look.cursor if here else ' '} {look.on if ticked else look.off} "
+            sign, name, note = self._roles(ticked)
             row: Row = [
-                (mark, f"{'accent' if ticked else 'axis'}{back}"),
-                (option.value.ljust(name_width), f"{'title' if ticked else 'text'}{back}"),
-                (f"  {look.text(option.note)}", f"muted{back}"),
+                (mark, f"{sign}{back}"),
+                (option.value.ljust(name_width), f"{name}{back}"),
+                (f"  {look.text(option.note)}", f"{note}{back}"),
             ]
             length = sum(len(text) for text, _ in row)
             words, role = self.marks.get(option.value, ((), "muted"))
@@ -84,6 +86,18 @@ class Ticks(Canvas, can_focus=True):
             rest = " " * max(0, width - length - len(text) - 1)
             rows.append([*row, (rest, back.lstrip("+")), (f"{text} ", f"{role}{back}")])
         return rows
+
+    def _roles(self, ticked: bool) -> tuple[str, str, str]:
+        """Roles of sign, name and note."""
+        if self.idle:
+            return "axis", "axis", "axis"
+        return ("accent", "title", "muted") if ticked else ("axis", "text", "muted")
+
+    def set_idle(self, idle: bool) -> None:
+        """Be pale while something else than what is ticked is meant."""
+        if idle is not self.idle:
+            self.idle = idle
+            self.repaint()
 
     def mark(self, marks: Marks) -> None:
         """Say something about options at the right end of their lines."""
