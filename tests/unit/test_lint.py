@@ -288,6 +288,18 @@ def test_phases_of_one_step_are_told_apart() -> None:
     assert found(busy)["launch-bound"][1].startswith("GPU-bound: the host spends 46 %")
 
 
+@pytest.mark.parametrize("ahead", [0.2, 0.5, 0.8])
+def test_a_host_that_waits_for_room_in_the_queue_sets_no_pace(ahead: float) -> None:
+    """As at 2.7B: far ahead after the forward, it then launches only as fast as the card runs."""
+    asked = case(mode="train")
+    times: Times = {"forward": around(85.0), "backward": around(180.0), "optimizer": around(100.0)}
+    full = one(asked, times, host={"forward": ahead, "backward": 0.97, "optimizer": 0.97})
+    assert found(full)["launch-bound"][0] == "info"
+    assert found(full)["launch-bound"][1].startswith("GPU-bound: the host spends ")
+    slow = one(asked, times, host={"forward": ahead, "backward": 1.5, "optimizer": 1.0})
+    assert "backward" in found(slow)["launch-bound"][1].split(":")[0]
+
+
 def test_every_rule_is_explained() -> None:
     rules = set(EXPLAINED)
     assert len(RULES) == 14

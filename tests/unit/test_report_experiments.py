@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from llmprof.core import events as ev
 from llmprof.core.coverage import to_resume
 from llmprof.core.fit import Point, fit_power
+from llmprof.core.lint.bound import bound
 from llmprof.core.pack import open_view
 from llmprof.core.report import render
 from llmprof.core.report.attention import attention, exponents
@@ -25,6 +26,7 @@ from llmprof.core.report.groups import settled
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.report.scaling import scaling
+from llmprof.core.report.sentences import launch_bound
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table, format_cell
 from llmprof.core.report.warmup import warmup
@@ -248,6 +250,21 @@ def test_a_process_that_differs_is_not_called_a_warm_up() -> None:
     table = warmup(view(cases, [*run(0, cases[0], still), *run(1, cases[1], fast)]))
     assert table is not None
     assert not any("differ, whatever" in note for note in table.notes)
+
+
+def test_recorded_sizes_go_from_waiting_for_the_host_to_keeping_the_card_busy() -> None:
+    """At 2.7B the card is 50 ms behind the host by the end of the forward and stays there."""
+    recorded = recording("end-to-end-h100")
+    waits = {
+        state.case.model.name: launch_bound(state)
+        for state in recorded.cases
+        if state.case.mode == "train"
+    }
+    sizes = ("tiny", "small", "medium", "large", "xl", "2.7B")
+    assert waits == dict(zip(sizes, (True, True, True, False, False, False), strict=True))
+    busy = bound(recorded.cases[-1])
+    assert busy is not None
+    assert busy.phases == ()
 
 
 def test_host_bound_switches_are_not_taken_for_the_cards() -> None:
