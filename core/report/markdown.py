@@ -81,7 +81,10 @@ def steps_of(cases: Sequence[CaseState]) -> str:
     kinds: dict[Probe, dict[str, None]] = {}
     for case in (state.case for state in cases):
         verb = STEPS.get(case.probe, ("", "measured"))[1]
-        text = f"{case.warmup_steps} warm-up, {case.measure_steps} {verb}"
+        warm = "warm-up until steady" if case.warmup_auto else f"{case.warmup_steps} warm-up"
+        target = case.target_percent
+        until = f"{case.measure_steps} {verb}" if target is None else f"{verb} until ±{target:g} %"
+        text = f"{warm}, {until}"
         kinds.setdefault(case.probe, {}).setdefault(text)
     if len(kinds) == 1:
         return "; ".join(text for texts in kinds.values() for text in texts)

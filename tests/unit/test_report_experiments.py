@@ -23,6 +23,7 @@ from llmprof.core.report import render
 from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.groups import settled
+from llmprof.core.report.markdown import steps_of
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.report.scaling import scaling
@@ -279,6 +280,9 @@ def test_host_bound_switches_are_not_taken_for_the_cards() -> None:
             host=0.97,
         )
     ]
+    pair = precision(view(cases, events))
+    assert pair is not None
+    assert any("varies from process to process (with --interleave" in each for each in pair.notes)
     table = switches(view(cases, events))
     assert table is not None
     (said,) = [note for note in table.notes if "--interleave" in note]
@@ -288,6 +292,31 @@ def test_host_bound_switches_are_not_taken_for_the_cards() -> None:
     table = switches(view(cases, quick))
     assert table is not None
     assert not any("--interleave" in note for note in table.notes)
+
+
+def test_a_baseline_has_no_spread_against_itself_and_no_compile_is_repaid_by_chance() -> None:
+    for interleaved in (False, True):
+        cases = [case(interleaved=interleaved), case(compile="default", interleaved=interleaved)]
+        events = run(0, cases[0], train(60.0))
+        slower = {phase: [*times[:-1], 3 * times[-1]] for phase, times in train(59.5).items()}
+        events += run(1, cases[1], slower)
+        events.append(observed(1, cases[1], compile_ms=9e3))
+        table = switches(view(cases, events))
+        assert table is not None
+        assert float(cells(table, "Speed-up (×)")[0]) == 1
+        assert cells(table, "Speed-up ± 95 % (×)")[0] == "n/a"
+        assert cells(table, "Verdict") == ["baseline", "no difference"]
+        assert any("do not tell whether any repays it (cases 2, 1)" in note for note in table.notes)
+        assert any("took turns" in note for note in table.notes) is interleaved
+
+
+def test_steps_that_were_not_counted_beforehand_are_not_given_as_if_they_were() -> None:
+    asked = case(warmup_auto=True, warmup_steps=300, target_percent=2.5, measure_steps=1000)
+    counted = case(warmup_auto=True, warmup_steps=300, measure_steps=20)
+    plan = view([asked, counted])
+    assert steps_of(plan.cases) == (
+        "warm-up until steady, measured until ±2.5 %; warm-up until steady, 20 measured"
+    )
 
 
 def test_precision_keeps_a_row_for_what_is_unsupported() -> None:
