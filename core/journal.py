@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -123,7 +124,7 @@ def apply_line(reducer: Reducer, line: bytes) -> None:
 def replay(path: Path) -> RunView:
     """The whole of a journal as it stands. Raises OSError when it can't be read."""
     if not path.is_file():
-        raise FileNotFoundError(path)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     follower = Follower(path)
     try:
         while follower.poll():

@@ -23,7 +23,7 @@ from llmprof.core.report import render
 from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.groups import settled
-from llmprof.core.report.markdown import steps_of
+from llmprof.core.report.markdown import facts, steps_of
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.report.scaling import scaling
@@ -298,7 +298,9 @@ def test_a_baseline_has_no_spread_against_itself_and_no_compile_is_repaid_by_cha
     for interleaved in (False, True):
         cases = [case(interleaved=interleaved), case(compile="default", interleaved=interleaved)]
         events = run(0, cases[0], train(60.0))
-        slower = {phase: [*times[:-1], 3 * times[-1]] for phase, times in train(59.5).items()}
+        slower: Times = {
+            phase: [*times[:-1], 3 * times[-1]] for phase, times in train(59.5).items()
+        }
         events += run(1, cases[1], slower)
         events.append(observed(1, cases[1], compile_ms=9e3))
         table = switches(view(cases, events))
@@ -313,10 +315,19 @@ def test_a_baseline_has_no_spread_against_itself_and_no_compile_is_repaid_by_cha
 def test_steps_that_were_not_counted_beforehand_are_not_given_as_if_they_were() -> None:
     asked = case(warmup_auto=True, warmup_steps=300, target_percent=2.5, measure_steps=1000)
     counted = case(warmup_auto=True, warmup_steps=300, measure_steps=20)
-    plan = view([asked, counted])
+    plan = view([asked, counted], [])
     assert steps_of(plan.cases) == (
         "warm-up until steady, measured until ±2.5 %; warm-up until steady, 20 measured"
     )
+
+
+def test_a_run_cut_off_after_its_last_case_is_not_said_to_lack_one() -> None:
+    cases = [case(), case(precision="bf16")]
+    events = [*run(0, cases[0], train(60.0)), *run(1, cases[1], train(50.0))]
+    whole = replace(view(cases, events), outcome=None)
+    assert dict(facts(whole))["Outcome"] == "**interrupted**: after its last case"
+    half = replace(view(cases, events[: len(events) // 2]), outcome=None)
+    assert dict(facts(half))["Outcome"] == "**interrupted**: not every case was measured"
 
 
 def test_precision_keeps_a_row_for_what_is_unsupported() -> None:

@@ -41,7 +41,10 @@ def run(args: argparse.Namespace) -> int:
     the_run = find(args.run)
     if the_run.alive():
         raise UserError(f"run {the_run.id} is still going on: `llmprof attach {the_run.id}`")
-    view = replay(the_run.journal)
+    try:
+        view = replay(the_run.journal)
+    except FileNotFoundError:
+        raise UserError(f"run {the_run.id} has no journal to resume") from None
     if view.experiment is None:
         raise UserError(f"run {the_run.id} has no plan to resume")
     wanted = to_resume(view, failed=args.failed)
