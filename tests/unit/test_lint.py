@@ -246,6 +246,25 @@ def test_advice_on_samples_can_be_followed(probe: str, times: list[float], advic
         assert spec.cases()[0].measure_steps == int(number[1]) > 3
 
 
+@pytest.mark.parametrize("jump", [0.0, 6.0])
+def test_a_cold_first_step_is_no_reason_for_thousands_of_steps(jump: float) -> None:
+    others = [time + jump * (at % 2) for at, time in enumerate(around(20.0, 9))]
+    state = one(case(mode="forward"), {"forward": [400.0, *others]})
+    text = found(state)["few-samples"][1]
+    assert "the first was still cold: with more warm-up, " in text
+    number = re.search(r"--measure-steps (\d+)", text)
+    assert (number is None) is (jump == 0)
+    assert number is None or 10 <= int(number[1]) < 60
+
+
+def test_an_interval_beyond_the_goal_is_not_shown_as_the_goal() -> None:
+    times = [20.0, 22.6, 20.0, 22.6, 20.0, 22.6]
+    text = found(one(case(mode="forward"), {"forward": times}))["few-samples"][1]
+    shown = re.search(r"±([\d.]+) %", text)
+    assert shown is not None
+    assert float(shown[1]) > 5
+
+
 @pytest.mark.parametrize("target", [1.0, 5.0])
 @pytest.mark.parametrize("cv", [0.5, 4.0, 12.0, 40.0])
 def test_steps_for_a_target_are_the_least_that_meet_it(cv: float, target: float) -> None:

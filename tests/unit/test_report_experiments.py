@@ -268,6 +268,16 @@ def test_recorded_sizes_go_from_waiting_for_the_host_to_keeping_the_card_busy() 
     assert busy.phases == ()
 
 
+def test_every_kind_of_missing_energy_has_its_reason() -> None:
+    """The case of 3.7 s has none either: the shortest ones' reasons say nothing of it."""
+    table = next(t for t in tables(recording("end-to-end-h100")) if t.title.startswith("The card"))
+    said = [note for note in table.notes if note.startswith("No energy")]
+    assert len(said) == 2
+    assert any("3.7 s of steps are too short" in note for note in said)
+    counted = sum(int(note.rsplit(" of ", 1)[1].split()[0]) for note in said)
+    assert counted == cells(table, "Energy (J/step)").count("n/a")
+
+
 def test_host_bound_switches_are_not_taken_for_the_cards() -> None:
     cases = [case(mode="train"), case(mode="train", precision="bf16")]
     events = [
