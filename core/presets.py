@@ -55,10 +55,11 @@ def select_models(names: list[str]) -> tuple[ModelShape, ...]:
     models = load_models()
     chosen: dict[str, ModelShape] = {}
     for name in names:
-        wanted = ALL_MODELS if name == "all" else (name,)
+        safe = clean(name, 200)  # as the names of models are
+        wanted = ALL_MODELS if safe == "all" else (safe,)
         for each in wanted:
             if each not in models:
-                raise SpecError(f"unknown model {clean(each, 60)!r}; there are {', '.join(models)}")
+                raise SpecError(f"unknown model {clean(name, 60)!r}; there are {', '.join(models)}")
             chosen[each] = models[each]
     return tuple(chosen.values())
 

@@ -20,10 +20,17 @@ class Ratio:
     half: float | None
 
     @property
+    def resolved(self) -> bool:
+        """Whether it differs from 1 beyond its interval.
+
+        Judged on logarithms: of two noisy means neither way round may be told apart sooner.
+        """
+        return self.half is not None and abs(math.log(self.value)) > self.half / self.value
+
+    @property
     def changed(self) -> bool:
         """Whether it differs from 1 beyond both its interval and one percent."""
-        distance = abs(self.value - 1)
-        return self.half is not None and distance > max(self.half, SMALLEST)
+        return self.resolved and abs(math.log(self.value)) > math.log1p(SMALLEST)
 
 
 def ratio(top: Summary | None, bottom: Summary | None) -> Ratio | None:

@@ -13,7 +13,7 @@ from llmprof.core.boot import boot_id
 from llmprof.core.engine import plan as planning
 from llmprof.core.engine.endings import failure_of
 from llmprof.core.engine.recorder import Recorder
-from llmprof.core.engine.request import Request
+from llmprof.core.engine.request import REFUSED, Request
 from llmprof.core.engine.signals import Signals
 from llmprof.core.engine.turns import Live, alternate, batches
 from llmprof.core.engine.workers import Worker, WorkerPool
@@ -110,7 +110,7 @@ class EngineRun:
         return self._record.environment
 
     def _look(self) -> bool:
-        """Have a worker read the environment; False when there is none."""
+        """Have a worker read the environment; False when it said why not. Raises RuntimeError."""
         worker = self._first_worker()
         if worker is None:
             return False
@@ -118,8 +118,8 @@ class EngineRun:
         code = worker.close()
         if self._record.environment is not None and self._elsewhere(self._record.environment):
             return False
-        if self._record.environment is None and not self._stopped:
-            self._record.say(f"no device could be read (worker exit {code})", "error")
+        if self._record.environment is None and code != REFUSED and not self._stopped:
+            raise RuntimeError(f"the process that reads the device ended with {code}")
         return self._record.environment is not None
 
     def _first_worker(self) -> Worker | None:

@@ -6,6 +6,8 @@ import msgspec
 
 from llmprof.core.spec import Case
 
+REFUSED = 3  # exit code of a worker that has said why the device cannot be read
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One worker's work: a case of a run, or the look at the device (case None)."""

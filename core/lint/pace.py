@@ -8,8 +8,8 @@ from llmprof.core.lint.verdict import Context, Verdict, on_card
 from llmprof.core.results import CaseState, RunView
 
 EXPLAINED = {
-    "launch-bound": "The host needs as long to launch the work of most of the step as the card "
-    "to do it, so the card idles between kernels: fewer launches help, faster kernels do not.",
+    "launch-bound": "In most of the step the card has caught up with the host and waits for its "
+    "next launch, so it idles between kernels: fewer launches help, faster kernels do not.",
     "device": "The card was not at its full speed, or not ours alone, while steps were measured.",
 }
 
@@ -23,7 +23,9 @@ def launch_bound(state: CaseState, context: Context) -> Verdict | None:
         return None
     spent = f"the host spends {100 * state.host_share:.0f} % of the step enqueueing work"
     if not found.phases:
-        return Verdict("launch-bound", "info", f"GPU-bound: {spent}")
+        return Verdict(
+            "launch-bound", "info", f"GPU-bound: {spent}, its waits for the card included"
+        )
     where = f"{' and '.join(found.phases)}, {100 * found.share:.0f} % of the step"
     if found.share < MOST:
         return Verdict("launch-bound", "info", f"GPU-bound but for {where}: {spent}")

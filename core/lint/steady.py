@@ -8,7 +8,7 @@ from llmprof.core.adaptive import NOT_MET, NOT_STEADY, PATIENCE_S, steps_for
 from llmprof.core.lint.verdict import Context, Verdict
 from llmprof.core.results import CaseState
 from llmprof.core.spec import MOST_PROFILE_STEPS
-from llmprof.core.stats import Summary, drift_text, stability
+from llmprof.core.stats import Summary, drift_text, stability, summarize
 from llmprof.core.text import duration
 
 UNSURE = 5.0  # percent: half-width of the 95 % interval beyond which digits are few
@@ -46,10 +46,20 @@ def few_samples(state: CaseState, context: Context) -> Verdict | None:
         return None
     profiled = state.case.probe == "kernels"
     noun = "profiled steps" if profiled else "steps"
-    advice = _more_steps(total, profiled=profiled)
-    return Verdict(
-        "few-samples", "warning", f"{total.n} {noun} tell the mean to ±{half:.0f} %; {advice}"
-    )
+    if warming(state, context) is None:
+        advice = _more_steps(total, profiled=profiled)
+    else:
+        advice = _warmer(summarize(state.measured.total_ms(1)), profiled=profiled)
+    shown = f"{half:.1f}" if half < UNSURE + 1 else f"{half:.0f}"
+    text = f"{total.n} {noun} tell the mean to ±{shown} %; {advice}"
+    return Verdict("few-samples", "warning", text)
+
+
+def _warmer(rest: Summary, *, profiled: bool) -> str:
+    """What would help where the first step was cold: the others tell how many it would take."""
+    enough = rest.ci95 is not None and 100 * rest.ci95 <= UNSURE * rest.mean
+    advice = "as many would do" if enough else _more_steps(rest, profiled=profiled)
+    return f"the first was still cold: with more warm-up, {advice}"
 
 
 def _more_steps(total: Summary, *, profiled: bool) -> str:

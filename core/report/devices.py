@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from llmprof.core.blocks import Level
 from llmprof.core.joined import CaseDevice, describe, join_run
 from llmprof.core.reconcile import card_memory
@@ -24,6 +26,8 @@ COLUMNS = (
     Column("Energy per token", "mJ"),
     Column("Energy error", "%"),
 )
+
+FIGURE = re.compile(r"\d+(?:\.\d+)?")
 
 
 def devices(view: RunView) -> Table | None:
@@ -102,14 +106,26 @@ def _energy(value: float | None, error_percent: float | None) -> Cell:
     return Figure(value, value * error_percent / 100)
 
 
+def _without_energy(reasons: list[str]) -> list[str]:
+    """A note for every kind of reason: of those that differ in their figures, the longest case."""
+    kinds: dict[str, list[tuple[float, str]]] = {}
+    for reason in reasons:
+        figures = [float(figure) for figure in FIGURE.findall(reason)]
+        kinds.setdefault(FIGURE.sub("", reason), []).append((max(figures[:1], default=0.0), reason))
+    return [
+        f"No energy where {max(alike)[1]}"
+        + (f" (the longest of {len(alike)} such cases)." if len(alike) > 1 else ".")
+        for alike in kinds.values()
+    ]
+
+
 def _notes(known: list[CaseDevice]) -> tuple[str, ...]:
     notes = ["Means over the stretch of measured steps; the driver's own averages lag behind it."]
     sources = sorted({each.energy.source for each in known if each.energy is not None})
     if sources:
         notes.append(f"Energy: {', '.join(sources)}; its error is the source's time resolution.")
     notes += sorted({each.energy.note for each in known if each.energy and each.energy.note})
-    why = sorted({each.missing["energy"] for each in known if "energy" in each.missing})
-    notes += [f"No energy where {reason}." for reason in why[:3]]
+    notes += _without_energy([e.missing["energy"] for e in known if "energy" in e.missing])
     if any(
         level.reaches_out for each in known for level in (each.power, each.utilization) if level
     ):

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from llmprof.core.coverage import to_resume
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Cell, Prose, Table, format_cell
 from llmprof.core.results import CaseState, RunView
@@ -73,7 +74,9 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
             "that this version does not know",
         )
     if view.outcome != "complete":
-        yield "Outcome", f"**{view.outcome or 'interrupted'}**: not every case was measured"
+        all_there = bool(view.cases) and not to_resume(view)
+        when = "after its last case" if all_there else "not every case was measured"
+        yield "Outcome", f"**{view.outcome or 'interrupted'}**: {when}"
 
 
 def steps_of(cases: Sequence[CaseState]) -> str:
@@ -81,7 +84,10 @@ def steps_of(cases: Sequence[CaseState]) -> str:
     kinds: dict[Probe, dict[str, None]] = {}
     for case in (state.case for state in cases):
         verb = STEPS.get(case.probe, ("", "measured"))[1]
-        text = f"{case.warmup_steps} warm-up, {case.measure_steps} {verb}"
+        warm = "warm-up until steady" if case.warmup_auto else f"{case.warmup_steps} warm-up"
+        target = case.target_percent
+        until = f"{case.measure_steps} {verb}" if target is None else f"{verb} until ±{target:g} %"
+        text = f"{warm}, {until}"
         kinds.setdefault(case.probe, {}).setdefault(text)
     if len(kinds) == 1:
         return "; ".join(text for texts in kinds.values() for text in texts)

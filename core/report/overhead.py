@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmprof.core.profiled import twin
-from llmprof.core.ratio import ratio
+from llmprof.core.ratio import Ratio, ratio
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.stats import Summary
@@ -15,7 +15,7 @@ CLOCKS = (
 NOTES = (
     "Means; the plain steps ran in a process that never had a profiler on.",
     "The interval is that of the ratio of the two means (delta method, Welch's degrees of"
-    " freedom). Not resolved: it contains zero, so these steps do not tell whether there is any.",
+    " freedom). Not resolved: no overhead lies within it too, judged on logarithms.",
 )
 
 
@@ -63,16 +63,16 @@ def _row(
         None if profiled is None else profiled.mean,
         Figure(more, half or 1.0),
         Figure(half, half or 1.0),
-        _verdict(more, half),
+        _verdict(found),
     )
 
 
-def _verdict(more: float | None, half: float | None) -> str:
-    """What may be said of an overhead with this half-width, both percent."""
-    if more is None:
+def _verdict(found: Ratio | None) -> str:
+    """What may be said of profiled over plain."""
+    if found is None:
         return "n/a"
-    if half is None:
+    if found.half is None:
         return "n/a: one step"
-    if abs(more) <= half:
+    if not found.resolved:
         return "not resolved"
-    return "slower" if more > 0 else "faster"
+    return "slower" if found.value > 1 else "faster"

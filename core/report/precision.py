@@ -92,6 +92,11 @@ def sentences(full: CaseState, mixed: CaseState) -> list[str]:
         )
     if launch_bound(mixed):
         text += "; it is launch-bound, so faster kernels only wait for the host"
+        if found.changed and launch_bound(full) and not full.case.interleaved:
+            text += (
+                ", whose time also varies from process to process (with --interleave the cases "
+                "take turns)"
+            )
     elif found.value < LITTLE and (mixed.host_share or 0) > MUCH_HOST and on_card(mixed):
         share = 100 * (mixed.host_share or 0)
         text += f"; the host needs {share:.0f} % of the step for launches, which leaves little"

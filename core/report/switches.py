@@ -18,6 +18,10 @@ from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.results import CaseState, RunView
 
 MIB = 2**20
+PAIRED = (
+    "Where cases took turns, the speed-up is the geometric mean over the turns, which a slow turn "
+    "moves less than it moves the ratio of the means."
+)
 
 
 def switches(view: RunView) -> Table | None:
@@ -55,8 +59,10 @@ def switches(view: RunView) -> Table | None:
     )
     notes = (
         "Each row against the first of its group; a difference is called one only beyond its "
-        "95 % interval and 1 %. Compile times are cold: every cell has its own empty inductor "
-        "cache, and the figure, which holds one run of the step, is no part of the mean.",
+        "95 % interval, judged on logarithms, and 1 %. Compile times are cold: every cell has its "
+        "own empty inductor cache, and the figure, which holds one run of the step, is no part of "
+        "the mean.",
+        *((PAIRED,) if any(state.case.interleaved for state in states) else ()),
         *(line for group in groups for line in sentences(group)),
     )
     return Table("M15", "Switches", columns, rows, notes)
@@ -129,6 +135,9 @@ def _repaid(state: CaseState, base: CaseState) -> str | None:
     gain = base.total.mean - state.total.mean
     cost = f"compiling took {format_number(cold / 1e3, 1.0)} s"
     name = f"{state.case.model.name}, {switch_name(state.case, base.case)}"
+    found = compare(base, state)
+    if found is None or not found.changed:
+        return f"{name}: {cost}; these steps do not tell whether any repays it {ref(state, base)}."
     if gain <= 0:
         return f"{name}: {cost} and no step repays it {ref(state)}."
     return f"{name}: {cost}, repaid after about {_rough(cold / gain)} steps {ref(state)}."
@@ -146,12 +155,12 @@ def _figures(state: CaseState, base: CaseState) -> tuple[Cell, ...]:
         compiled = "eager"
     if state.total is None:
         return (*(status_word(state),) * 6, compiled, "no figure")
-    found = compare(base, state)
+    found = None if state is base else compare(base, state)
     before, after = peak_bytes(base), peak_bytes(state)
     return (
         Figure(state.total.mean, state.total.ci95),
         Figure(state.total.std, state.total.ci95),
-        *_speed(found),
+        *((Figure(1.0, 0.01), None) if state is base else _speed(found)),
         None if after is None else Figure(after / MIB, 10.0),
         None if not before or after is None else _percent(after / before - 1),
         compiled,

@@ -18,7 +18,7 @@ import msgspec
 import torch
 
 from llmprof.core import events as ev
-from llmprof.core.engine.request import Request
+from llmprof.core.engine.request import REFUSED, Request
 from llmprof.core.lifeline import die_with
 from llmprof.core.spec import Case
 from llmprof.core.worker import environment
@@ -73,7 +73,7 @@ def _look(request: Request, fd: int) -> None:
         failure = describe(error, "start")
         write_all(fd, ev.encode(ev.Log(message=failure.message, level="error")))
         log_traceback()
-        sys.exit(1)
+        sys.exit(REFUSED)
 
 
 def _measure(request: Request, case: Case, fd: int, turns: int) -> None:

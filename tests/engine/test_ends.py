@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -97,6 +98,37 @@ def test_a_killed_engine_leaves_nothing_alive_and_a_run_that_exports(
     assert document["cases"][0]["phases"]["total"]["n"] > 0
     (listed,) = json.loads(llmprof(tmp_path, "runs", "--json").stdout)
     assert listed["status"] == "interrupted"
+
+
+def forkserver_of(process: subprocess.Popen[str]) -> psutil.Process | None:
+    family = psutil.Process(process.pid).children(recursive=True)
+    return next((each for each in family if "forkserver" in " ".join(each.cmdline())), None)
+
+
+def test_an_engine_killed_before_it_measured_is_no_wrong_usage(tmp_path: Path) -> None:
+    with started(tmp_path, "run", *SMALL, *ENDLESS) as process:
+        wait_for(lambda: forkserver_of(process) is not None)
+        (engine,) = psutil.Process(process.pid).children()
+        engine.kill()
+        _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (1, "llmprof: the engine was killed by SIGKILL\n")
+    assert json.loads(llmprof(tmp_path, "runs", "--json").stdout) == []
+
+
+def test_an_engine_that_fails_before_it_measured_keeps_its_log(tmp_path: Path) -> None:
+    with started(tmp_path, "run", *SMALL, "--warmup-steps=1", "--measure-steps=2") as process:
+        wait_for(lambda: forkserver_of(process) is not None)
+        server = forkserver_of(process)
+        assert server is not None
+        server.kill()
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1, errors
+    (line,) = errors.splitlines()
+    log = Path(line.rpartition("; see ")[2])
+    assert line.startswith("llmprof: the engine ended with 1: ")
+    assert log.read_text("utf-8").splitlines()[-1] in line
+    resumed = llmprof(tmp_path, "resume")
+    assert resumed.returncode == 0, resumed.stderr
 
 
 def test_ctrl_c_stops_after_journalling_and_exports(tmp_path: Path) -> None:

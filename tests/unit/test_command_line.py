@@ -10,6 +10,7 @@ import pytest
 
 from llmprof.cli.main import main
 from llmprof.cli.options import add_case_options
+from llmprof.core.presets import select_models
 
 
 @pytest.fixture(autouse=True)
@@ -142,6 +143,25 @@ def test_presets_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, "presets")
     assert code == 0
     assert "12,832,823,808" in out
+
+
+def test_a_run_without_a_journal_has_one_line(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    (home / "runs" / "20260101-000000-x" / "artifacts").mkdir(parents=True)
+    code, out, err = outcome(capsys, "resume")
+    assert (code, out) == (2, "")
+    assert err == "llmprof: run 20260101-000000-x has no journal to resume\n"
+
+
+def test_a_name_with_a_line_break_can_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = '["line\\nbreak"]\nd_model = 32\nd_ff = 64\nnum_layers = 1\nnum_heads = 2\n'
+    (tmp_path / "own.toml").write_text(text, "utf-8")
+    monkeypatch.setenv("LLMPROF_PRESETS", str(tmp_path))
+    for name in ("line\nbreak", "line break"):
+        assert [model.name for model in select_models([name])] == ["line break"]
 
 
 def test_no_runs_yet(capsys: pytest.CaptureFixture[str]) -> None:

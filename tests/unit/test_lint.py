@@ -246,6 +246,25 @@ def test_advice_on_samples_can_be_followed(probe: str, times: list[float], advic
         assert spec.cases()[0].measure_steps == int(number[1]) > 3
 
 
+@pytest.mark.parametrize("jump", [0.0, 6.0])
+def test_a_cold_first_step_is_no_reason_for_thousands_of_steps(jump: float) -> None:
+    others = [time + jump * (at % 2) for at, time in enumerate(around(20.0, 9))]
+    state = one(case(mode="forward"), {"forward": [400.0, *others]})
+    text = found(state)["few-samples"][1]
+    assert "the first was still cold: with more warm-up, " in text
+    number = re.search(r"--measure-steps (\d+)", text)
+    assert (number is None) is (jump == 0)
+    assert number is None or 10 <= int(number[1]) < 60
+
+
+def test_an_interval_beyond_the_goal_is_not_shown_as_the_goal() -> None:
+    times = [20.0, 22.6, 20.0, 22.6, 20.0, 22.6]
+    text = found(one(case(mode="forward"), {"forward": times}))["few-samples"][1]
+    shown = re.search(r"±([\d.]+) %", text)
+    assert shown is not None
+    assert float(shown[1]) > 5
+
+
 @pytest.mark.parametrize("target", [1.0, 5.0])
 @pytest.mark.parametrize("cv", [0.5, 4.0, 12.0, 40.0])
 def test_steps_for_a_target_are_the_least_that_meet_it(cv: float, target: float) -> None:
@@ -286,6 +305,18 @@ def test_phases_of_one_step_are_told_apart() -> None:
     assert text.startswith("GPU-bound but for forward, 30 % of the step: ")
     busy = one(asked, times, host={"forward": 0.5, "backward": 0.5, "optimizer": 0.3})
     assert found(busy)["launch-bound"][1].startswith("GPU-bound: the host spends 46 %")
+
+
+@pytest.mark.parametrize("ahead", [0.2, 0.5, 0.8])
+def test_a_host_that_waits_for_room_in_the_queue_sets_no_pace(ahead: float) -> None:
+    """As at 2.7B: far ahead after the forward, it then launches only as fast as the card runs."""
+    asked = case(mode="train")
+    times: Times = {"forward": around(85.0), "backward": around(180.0), "optimizer": around(100.0)}
+    full = one(asked, times, host={"forward": ahead, "backward": 0.97, "optimizer": 0.97})
+    assert found(full)["launch-bound"][0] == "info"
+    assert found(full)["launch-bound"][1].startswith("GPU-bound: the host spends ")
+    slow = one(asked, times, host={"forward": ahead, "backward": 1.5, "optimizer": 1.0})
+    assert "backward" in found(slow)["launch-bound"][1].split(":")[0]
 
 
 def test_every_rule_is_explained() -> None:

@@ -17,14 +17,17 @@ from markdown_it import MarkdownIt
 from llmprof.core import events as ev
 from llmprof.core.coverage import to_resume
 from llmprof.core.fit import Point, fit_power
+from llmprof.core.lint.bound import bound
 from llmprof.core.pack import open_view
 from llmprof.core.report import render
 from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.groups import settled
+from llmprof.core.report.markdown import facts, steps_of
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.report.scaling import scaling
+from llmprof.core.report.sentences import launch_bound
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table, format_cell
 from llmprof.core.report.warmup import warmup
@@ -252,6 +255,31 @@ def test_a_process_that_differs_is_not_called_a_warm_up() -> None:
     assert not any("differ, whatever" in note for note in table.notes)
 
 
+def test_recorded_sizes_go_from_waiting_for_the_host_to_keeping_the_card_busy() -> None:
+    """At 2.7B the card is 50 ms behind the host by the end of the forward and stays there."""
+    recorded = recording("end-to-end-h100")
+    waits = {
+        state.case.model.name: launch_bound(state)
+        for state in recorded.cases
+        if state.case.mode == "train"
+    }
+    sizes = ("tiny", "small", "medium", "large", "xl", "2.7B")
+    assert waits == dict(zip(sizes, (True, True, True, False, False, False), strict=True))
+    busy = bound(recorded.cases[-1])
+    assert busy is not None
+    assert busy.phases == ()
+
+
+def test_every_kind_of_missing_energy_has_its_reason() -> None:
+    """The case of 3.7 s has none either: the shortest ones' reasons say nothing of it."""
+    table = next(t for t in tables(recording("end-to-end-h100")) if t.title.startswith("The card"))
+    said = [note for note in table.notes if note.startswith("No energy")]
+    assert len(said) == 2
+    assert any("3.7 s of steps are too short" in note for note in said)
+    counted = sum(int(note.rsplit(" of ", 1)[1].split()[0]) for note in said)
+    assert counted == cells(table, "Energy (J/step)").count("n/a")
+
+
 def test_host_bound_switches_are_not_taken_for_the_cards() -> None:
     cases = [case(mode="train"), case(mode="train", precision="bf16")]
     events = [
@@ -264,6 +292,9 @@ def test_host_bound_switches_are_not_taken_for_the_cards() -> None:
             host=0.97,
         )
     ]
+    pair = precision(view(cases, events))
+    assert pair is not None
+    assert any("varies from process to process (with --interleave" in each for each in pair.notes)
     table = switches(view(cases, events))
     assert table is not None
     (said,) = [note for note in table.notes if "--interleave" in note]
@@ -273,6 +304,42 @@ def test_host_bound_switches_are_not_taken_for_the_cards() -> None:
     table = switches(view(cases, quick))
     assert table is not None
     assert not any("--interleave" in note for note in table.notes)
+
+
+def test_a_baseline_has_no_spread_against_itself_and_no_compile_is_repaid_by_chance() -> None:
+    for interleaved in (False, True):
+        cases = [case(interleaved=interleaved), case(compile="default", interleaved=interleaved)]
+        events = run(0, cases[0], train(60.0))
+        slower: Times = {
+            phase: [*times[:-1], 3 * times[-1]] for phase, times in train(59.5).items()
+        }
+        events += run(1, cases[1], slower)
+        events.append(observed(1, cases[1], compile_ms=9e3))
+        table = switches(view(cases, events))
+        assert table is not None
+        assert float(cells(table, "Speed-up (×)")[0]) == 1
+        assert cells(table, "Speed-up ± 95 % (×)")[0] == "n/a"
+        assert cells(table, "Verdict") == ["baseline", "no difference"]
+        assert any("do not tell whether any repays it (cases 2, 1)" in note for note in table.notes)
+        assert any("took turns" in note for note in table.notes) is interleaved
+
+
+def test_steps_that_were_not_counted_beforehand_are_not_given_as_if_they_were() -> None:
+    asked = case(warmup_auto=True, warmup_steps=300, target_percent=2.5, measure_steps=1000)
+    counted = case(warmup_auto=True, warmup_steps=300, measure_steps=20)
+    plan = view([asked, counted], [])
+    assert steps_of(plan.cases) == (
+        "warm-up until steady, measured until ±2.5 %; warm-up until steady, 20 measured"
+    )
+
+
+def test_a_run_cut_off_after_its_last_case_is_not_said_to_lack_one() -> None:
+    cases = [case(), case(precision="bf16")]
+    events = [*run(0, cases[0], train(60.0)), *run(1, cases[1], train(50.0))]
+    whole = replace(view(cases, events), outcome=None)
+    assert dict(facts(whole))["Outcome"] == "**interrupted**: after its last case"
+    half = replace(view(cases, events[: len(events) // 2]), outcome=None)
+    assert dict(facts(half))["Outcome"] == "**interrupted**: not every case was measured"
 
 
 def test_precision_keeps_a_row_for_what_is_unsupported() -> None:

@@ -17,6 +17,26 @@ from llmprof.core.throughput import peak_of, throughput
 from tests.unit.planted import CPU, GPU, Times, around, case, one, run, view
 
 
+@pytest.mark.parametrize("turns", [False, True], ids=["means", "turns"])
+def test_a_change_is_one_whichever_way_round_the_cases_are_compared(turns: bool) -> None:
+    """Two noisy means: the ratio below 1 must not be called a change sooner than its inverse."""
+    slow, fast = [100.0, 650.0, 360.0, 250.0], [40.0, 200.0, 120.0, 116.0]
+    for top, bottom in ((slow, fast), (fast, slow)):
+        found = (
+            paired_ratio(top, bottom[::-1], 1)
+            if turns
+            else ratio(summarize(top), summarize(bottom))
+        )
+        assert found is not None
+        assert not found.changed, found
+    clear = ratio(summarize([99.0, 101.0]), summarize([49.0, 51.0]))
+    inverse = ratio(summarize([49.0, 51.0]), summarize([99.0, 101.0]))
+    assert clear is not None
+    assert inverse is not None
+    assert clear.changed
+    assert inverse.changed
+
+
 def test_rates_by_hand() -> None:
     state = one(case(mode="forward"), {"forward": [10.0] * 4})
     rates = throughput(state, GPU)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
 from llmprof.cli.exits import OK, USAGE, UserError
@@ -40,7 +41,10 @@ def run(args: argparse.Namespace) -> int:
     the_run = find(args.run)
     if the_run.alive():
         raise UserError(f"run {the_run.id} is still going on: `llmprof attach {the_run.id}`")
-    view = replay(the_run.journal)
+    try:
+        view = replay(the_run.journal)
+    except FileNotFoundError:
+        raise UserError(f"run {the_run.id} has no journal to resume") from None
     if view.experiment is None:
         raise UserError(f"run {the_run.id} has no plan to resume")
     wanted = to_resume(view, failed=args.failed)
@@ -59,9 +63,10 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.detach:
         return detach(the_run, plan)
-    before = len(view.segments)
+    before, start = len(view.segments), time.monotonic_ns()
     view, signal = measure(the_run, plan)
-    refused = next((log.message for log in view.log if log.level == "error"), None)
+    errors = (log.message for log in view.log if log.level == "error" and log.t >= start)
+    refused = next(errors, None)
     if refused is not None and to_resume(view, failed=args.failed) == wanted and signal is None:
         raise UserError(f"{refused} (--elsewhere goes on all the same)", USAGE)
     if len(view.segments) == before:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from signal import Signals
 
 from llmprof.cli.exits import CRASHED, NOTHING, OK, USAGE, UserError
 from llmprof.cli.follow import CRASHES, Follow, verdict
@@ -16,11 +17,14 @@ from llmprof.cli.options import add_case_options, add_export_option, experiment_
 from llmprof.cli.output import check_exports, deliver, dry_run_table
 from llmprof.core.events import Log
 from llmprof.core.experiments import DEFAULT
-from llmprof.core.launch import ENGINE_ENDINGS, Engine, Plan
+from llmprof.core.launch import ENGINE_ENDINGS, Engine, EngineExit, Plan
 from llmprof.core.profiled import twin
 from llmprof.core.results import RunView
 from llmprof.core.runs import Run, RunStore, wait_started
 from llmprof.core.spec import Experiment
+from llmprof.core.text import clean
+
+LAST_BYTES = 4096  # of an engine's output: its last line is in them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +78,10 @@ def require_torch() -> None:
 
 
 def measure(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunView, int | None]:
-    """Run a plan to its end; the final view, and the signal that stopped it."""
+    """Run a plan to its end; the final view, and the signal that stopped it.
+
+    Raises UserError for an engine that ended before it knew what it would measure on.
+    """
     engine = Engine(the_run.log)
     try:
         engine.run(plan)
@@ -83,9 +90,35 @@ def measure(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunView, 
         engine.dismiss()
         code = engine.wait()
     if code:
-        reason = ENGINE_ENDINGS.get(code, f"the engine ended with {code}; see {the_run.log}")
-        view = replace(view, log=(*view.log, Log(message=reason, level="error")))
+        reason = ENGINE_ENDINGS.get(code) or crash(code, None if quiet else the_run.log)
+        if view.environment is None and signal is None:
+            if code != EngineExit.FAILED:  # then its log is worth reading
+                _discard(the_run)
+            raise UserError(reason, NOTHING if code in ENGINE_ENDINGS else CRASHED)
+        view = replace(view, log=(*view.log, Log(t=0, message=reason, level="error")))
     return view, signal
+
+
+def crash(code: int, log: Path | None) -> str:
+    """One line about an engine that ended by itself: by which signal, or on which error."""
+    if code < 0:
+        return f"the engine was killed by {Signals(-code).name}"
+    lines = [] if log is None else last_words(log)
+    return f"the engine ended with {code}" + (f": {lines[-1]}; see {log}" if lines else "")
+
+
+def last_words(log: Path) -> list[str]:
+    """Lines at the end of an engine's output."""
+    with contextlib.suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - LAST_BYTES))
+        return [clean(line) for line in file.read().decode(errors="replace").split("\n") if line]
+    return []
+
+
+def _discard(the_run: Run) -> None:
+    """Forget a run without figures, which would only clutter the list."""
+    with contextlib.suppress(OSError, RuntimeError):
+        the_run.delete()
 
 
 def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run) -> int:
@@ -94,8 +127,7 @@ def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run)
     if view.environment is None:
         if signal is None and not errors:
             raise UserError(f"the engine ended before it measured; see {the_run.log}", NOTHING)
-        with contextlib.suppress(OSError, RuntimeError):
-            the_run.delete()  # an empty run would only clutter the list
+        _discard(the_run)
         if signal is not None:
             raise UserError("stopped before anything was measured", 128 + signal)
         raise UserError(errors[0], USAGE if view.outcome == "failed" else NOTHING)
