@@ -70,7 +70,7 @@ def kernel_table(
         modules=tables.share_rows(activities, activities.of_op(tree.place), tree.places),
         gemms=gemm_counts(activities, case),
         launches=launch_counts(activities) if activities.source == "cuda" else (),
-        coverage=coverage(activities),
+        coverage=coverage(activities, ranges=case.compile is None),
         notes=notes,
         missing=missing,
     )
@@ -100,11 +100,12 @@ def attention_lens(
     return ev.AttentionLens(case=index, source=activities.source, layer=layer, rows=rows)
 
 
-def coverage(activities: Activities) -> Coverage:
+def coverage(activities: Activities, *, ranges: bool = True) -> Coverage:
     """How much of the activities' time has a phase, an op and a module.
 
     The loss, the optimizer and gradient accumulation count as modules; a backward without a
-    forward op does not.
+    forward op does not. Without module ranges, as in a compiled model, the shares of modules
+    are None.
     """
     place, places = activities.of_op(activities.tree.place), activities.tree.places
     vague = np.array([place in ("(backward)", "(forward)") for place in places], np.bool_)
@@ -116,8 +117,8 @@ def coverage(activities: Activities) -> Coverage:
         launches_without_kernel=activities.barren,
         to_phase=_share(activities, activities.phase >= 0),
         to_op=_share(activities, activities.op_name >= 0),
-        to_module=_share(activities, placed),
-        backward_to_module=_share(activities, placed, backward),
+        to_module=_share(activities, placed) if ranges else None,
+        backward_to_module=_share(activities, placed, backward) if ranges else None,
         outside_steps=activities.outside,
     )
 

@@ -104,7 +104,10 @@ class Launches(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of what ran is accounted for; shares are percent of the activities' time."""
+    """How much of what ran is accounted for; shares are percent of the activities' time.
+
+    The shares of modules are None where there are no module ranges.
+    """
 
     activities: int
     launches: int

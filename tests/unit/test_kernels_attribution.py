@@ -390,3 +390,12 @@ def test_invariants_of_any_profile(kernels: list[tuple[str, int, bool]]) -> None
     known_ns = sum(duration for _, duration, known in kernels if known)
     assert coverage(activities).to_op == pytest.approx(100 * known_ns / total)
     assert np.all(activities.phase >= 0)
+
+
+def test_without_module_ranges_nothing_is_said_of_modules() -> None:
+    made = Made()
+    made.step(0, [10, 500, 900], 1_000, TWO)
+    made.launch("k", 32, 530, 10, op=made.op("aten::add", 30, 10))
+    seen = coverage(made.activities(TWO), ranges=False)
+    assert (seen.to_module, seen.backward_to_module) == (None, None)
+    assert seen.to_op == 100.0

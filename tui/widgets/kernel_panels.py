@@ -62,7 +62,8 @@ class KernelStatus(Canvas):
 
     def _facts(self, state: CaseState, table: ev.KernelTable) -> list[Row]:
         share = table.coverage.to_module
-        known: Row = [(f"{percent(share, 2)} tied to modules", "muted")]
+        tied = "no module ranges" if share is None else f"{percent(share, 2)} tied to modules"
+        known: Row = [(tied, "muted")]
         if table.source == "cpu":
             return [[("no card: CPU ops by self time", "warn")], known]
         if state.timeline is None:
