@@ -48,7 +48,7 @@ class Predicted(Event, frozen=True, kw_only=True):
     verdict: str | None = None  # against the card that is there; None without one
     context_bytes: int | None = None  # of the CUDA context, measured; None: assumed for it
     source: Literal["closed form", "traced"] = "closed form"
-    upper_bound: bool = False  # compiled models need less
+    upper_bound: bool = False  # of a compiled model, which mostly needs less than the eager one
 
 
 class LiveAllocation(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,7 +55,7 @@ class MemoryPrediction:
     phases: tuple[PhaseBytes, ...]
     breakdown: dict[str, int]
     kernel: str | None  # the fused attention kernel assumed
-    upper_bound: bool = False  # a compiled model saves less than this
+    upper_bound: bool = False  # of a compiled model, which mostly needs less than the eager one
 
 
 def predict(case: Case, capability: tuple[int, int] = HOPPER) -> MemoryPrediction:

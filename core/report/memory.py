@@ -45,7 +45,10 @@ def prediction_table(rows: list[PredictedRow]) -> Table:
     cells = tuple(_row(row, used, on_cards) for row in rows)
     notes = ["Parts are requested bytes at the peak and sum to it; CUDA's context comes on top."]
     if any(row.prediction.upper_bound for row in rows):
-        notes.append("Compiled models are predicted as eager ones, which is an upper bound.")
+        notes.append(
+            "Compiled models are predicted as eager ones; compiled they mostly need less, and "
+            "0.4 % more was seen."
+        )
     for row in rows:
         if row.room is None:
             continue

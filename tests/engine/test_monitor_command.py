@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -40,6 +41,21 @@ def test_a_card_that_is_not_there_is_refused(
     assert done.stderr.count("\n") == 1
     assert asked.rsplit(",", maxsplit=1)[-1] in done.stderr
     assert "there are 0" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="has a driver")
+@pytest.mark.parametrize("form", [("--once",), ("--json",), ("--json", "--follow")])
+def test_a_card_asked_for_where_there_is_no_driver_is_refused(form: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "llmprof", "monitor", *form, "--gpus", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("llmprof: --gpus: NVML is missing")
+    assert done.stderr.count("\n") == 1
 
 
 def test_only_the_cards_asked_for_are_shown(library: Path) -> None:

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         return _watch(args)
     watch = Watch(SamplerProcess(args.interval, args.gpus, activity=True))
     try:
-        _await_cards(watch)
+        _await_cards(watch, args.gpus)
         if args.follow:
             _follow(watch)
         view = _settled(watch)
@@ -105,7 +105,7 @@ def _watch(args: argparse.Namespace) -> int:
     require_terminal()
     watch = Watch(SamplerProcess(args.interval, args.gpus))
     try:
-        _await_cards(watch)
+        _await_cards(watch, args.gpus)
         return _screen(args, {"interval_s": args.interval, "open": lambda *_: watch})
     finally:
         watch.close()
@@ -148,13 +148,16 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError(f"--gpus: {error}") from error
 
 
-def _await_cards(watch: Watch) -> None:
-    """Wait for NVML to start or fail. Raises UserError where --gpus names what is not there."""
+def _await_cards(watch: Watch, asked: str | None) -> None:
+    """Wait for NVML to start or fail. Raises UserError where a card asked for is not there."""
     end = time.monotonic() + START_S
     while not _started(view := watch.view()) and time.monotonic() < end:
         watch.poll(0.25)
-    if view.last_sample is not None and view.last_sample.cards_absent:
-        raise UserError(f"--gpus: {view.last_sample.cards_reason}")
+    sample = view.last_sample
+    if sample is None or not _started(view):
+        return
+    if sample.cards_absent or (Selection.parse(asked).names and not sample.cards):
+        raise UserError(f"--gpus: {sample.cards_reason or 'no card answers'}")
 
 
 def _settled(watch: Watch) -> RunView:
