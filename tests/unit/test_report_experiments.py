@@ -44,6 +44,7 @@ RECORDINGS = (
     "attention-h100",
     "attention-oom-h100",
     "warmup-h100",
+    "warmup-forward-backward-h100",
     "scaling-h200",
     "interleave-h200",
 )
