@@ -238,6 +238,9 @@ class LlmprofApp(App[None]):
 
     # Ends
 
+    def _fatal_error(self) -> None:
+        self.ends.by_error()
+
     async def action_quit(self) -> None:
         """Leave; asks what becomes of a run that goes on."""
         self.ends.leave(0)

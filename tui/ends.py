@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from llmprof.core.runs import Run
+from llmprof.core.text import clean
 
 if TYPE_CHECKING:
     from llmprof.tui.app import LlmprofApp
@@ -53,6 +54,19 @@ class Ends:
             return
         self._app.left_running = self._app.session.going()
         self._app.exit(return_code=128 + number)
+
+    def by_error(self) -> None:
+        """An error that nobody caught: where it happened is told, and that a run goes on."""
+        import traceback  # not needed for the first frame
+
+        from rich.segment import Segment, Segments
+
+        app = self._app
+        app.left_running = None if app.setting.demo else app.session.going()
+        lines = [clean(line, 500) for line in traceback.format_exc().splitlines()]
+        said = "llmprof: the screen failed; the lines above say where"
+        app._exit_renderables.append(Segments([Segment("\n".join([*lines, said, ""]))]))
+        app._close_messages_no_wait()
 
     def _ask(self, code: int, run: Run) -> None:
         from llmprof.tui.screens.ask import AskDialog, Choice  # not needed for the first frame

@@ -286,6 +286,11 @@ def test_a_crash_exits_non_zero_and_restores_the_terminal(tmp_path: Path) -> Non
         terminal.send("z")
         assert terminal.end() == 1
         assert terminal.restored
+        text = terminal.raw.decode("utf-8", "replace")
+        assert "ZeroDivisionError" in text
+        assert "llmprof: the screen failed" in text
+        assert "locals" not in text
+        assert "goes on" not in text
     wait_gone(tmp_path)
 
 

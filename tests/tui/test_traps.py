@@ -190,6 +190,18 @@ async def test_a_crash_of_the_screen_is_not_a_success(tmp_path: Path) -> None:
             app.call_later(lambda: 1 // 0)
             await pilot.pause(0.3)
     assert app.return_code == 1
+    assert app.left_running is None
+
+
+async def test_a_run_that_a_crash_leaves_behind_is_named(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path))
+    app, _ = make_app(tmp_path, watch=run)
+    with run.lock(), pytest.raises(ZeroDivisionError):  # noqa: PT012
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settle(pilot)
+            app.call_later(lambda: 1 // 0)
+            await pilot.pause(0.3)
+    assert app.left_running is run
 
 
 async def test_workers_of_one_group_do_not_end_those_of_another(tmp_path: Path) -> None:
