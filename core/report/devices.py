@@ -7,6 +7,7 @@ import re
 from llmprof.core.blocks import Level
 from llmprof.core.joined import CaseDevice, describe, join_run
 from llmprof.core.reconcile import card_memory
+from llmprof.core.report.sentences import ref
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.results import RunView
 
@@ -67,6 +68,11 @@ def card_memory_table(view: RunView) -> Table | None:
         notes.append(
             "Context is what it took when it was made; kernels and libraries that were loaded "
             "since are in the rest."
+        )
+    told = {part.case for part in parts}
+    if unread := [case for case in view.cases if case.status == "ok" and case.index not in told]:
+        notes.append(
+            f"The driver's readings, one a second, missed the others' highest {ref(*unread)}."
         )
     return Table("card-memory", "Memory of the card by holder", columns, rows, tuple(notes))
 

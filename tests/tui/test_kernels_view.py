@@ -116,7 +116,7 @@ async def test_a_recorded_profile_fills_the_view(tmp_path: Path, size: tuple[int
             assert contains(app, text), text
         for text in ("stream 7", "class GEMM", "device", "launches"):
             assert contains(app, text), text
-        assert contains(app, "of one profiled step of 30.15 ms; plain 8.")
+        assert contains(app, "of a profiled step: 30.15 ms, mean of 2; plain 8.")
         assert any(block in text_of(app) for block in "▂▃▄▅▆▇█")
         if size[0] >= 100:
             assert contains(app, "Classes")

@@ -48,5 +48,14 @@ def test_the_table_has_the_same_figures(view: RunView) -> None:
     assert [column.heading for column in table.columns][1] == "Used (MiB)"
 
 
+def test_cases_that_have_no_row_are_named() -> None:
+    view = open_view(FIXTURES / "end-to-end-h100.llmprof")
+    table = card_memory_table(view)
+    assert table is not None
+    (note,) = [note for note in table.notes if "missed the others' highest" in note]
+    unread = {int(number) for number in note.split("cases ")[1].rstrip(").").split(",")}
+    assert unread == {case.index + 1 for case in view.cases} - {p.case + 1 for p in parts(view)}
+
+
 def test_without_a_card_there_is_nothing_to_say() -> None:
     assert card_memory_table(RunView()) is None

@@ -136,7 +136,9 @@ class KernelsView(CaseView):
         parts = state.timeline.parts if state.timeline is not None else ()
         profiled = milliseconds(parts[0].wall_ms if parts else None)
         plain = milliseconds(mean_wall(twin(self.run_view, state)))
-        return f"of one profiled step of {profiled} ms; plain {plain} ms"
+        steps = state.kernels.steps if state.kernels is not None else 1
+        mean = f"{profiled} ms" if steps == 1 else f"{profiled} ms, mean of {steps}"
+        return f"of a profiled step: {mean}; plain {plain} ms"
 
     def _show_detail(self) -> None:
         state, key = self.state, self.query_one(Table).current
