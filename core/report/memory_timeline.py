@@ -95,7 +95,7 @@ def phases(state: CaseState, event: MemoryTimeline) -> Table:
     )
     start = sum(event.before.values())
     rows = tuple(
-        (p.step + 1, p.phase, _mib(p.peak_bytes), _mib(p.after_bytes), _rest(p.after_bytes - start))
+        (p.step + 1, p.phase, _mib(p.peak_bytes), _mib(p.after_bytes), _mib(p.after_bytes - start))
         for p in event.phases
     )
     key = f"M28-{state.index}"
@@ -205,9 +205,7 @@ def reconciliation(view: RunView) -> Table | None:
     return Table("reconciliation", "Where the card's memory is", columns, tuple(rows), tuple(notes))
 
 
-def _rest(size: int) -> Cell:
-    return "under 0.01" if 0 < abs(size) < MIB // 200 else _mib(size)
-
-
-def _mib(size: int | None) -> Figure:
+def _mib(size: int | None) -> Cell:
+    if size is not None and 0 < abs(size) < MIB // 200:
+        return "under 0.01"
     return Figure(None if size is None else size / MIB, 0.1)
