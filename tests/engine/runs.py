@@ -15,6 +15,7 @@ import psutil
 from llmprof.core.journal import Follower
 from llmprof.core.results import RunView
 from llmprof.core.runs import Run, RunStore
+from llmprof.core.spec import Case, ModelShape
 
 SMALL = [
     "--model-size=tiny",
@@ -27,6 +28,18 @@ SMALL = [
     "--batch-size=2",
     "--device=cpu",
 ]
+MINI = Case(  # a kernel profile of the smallest model, for a worker in the test's own process
+    model=ModelShape(
+        name="mini", d_model=32, d_ff=64, num_layers=2, num_heads=2, vocab_size=64, kv_heads=1
+    ),
+    probe="kernels",
+    context_length=8,
+    batch_size=1,
+    warmup_steps=1,
+    measure_steps=1,
+    device="cpu",
+    mode="forward-backward",
+)
 ENDLESS = ["--measure-steps", "1000000", "--mode", "train"]
 
 

@@ -19,7 +19,7 @@ from llmprof.core import events as ev
 from llmprof.core.engine.request import Request
 from llmprof.core.journal import replay
 from llmprof.core.results import CaseState
-from llmprof.core.spec import Case, ModelShape
+from llmprof.core.spec import Case
 from llmprof.core.wholefile import whole
 from llmprof.core.worker import kernels, memory
 from llmprof.core.worker.extras import tried
@@ -27,23 +27,9 @@ from llmprof.core.worker.job import Job
 from llmprof.core.worker.kernel_trace import write_trace
 from llmprof.core.worker.recorders import CudaRecorder
 from llmprof.core.worker.trainer import Trainer
-from tests.engine.runs import SMALL, llmprof, newest
+from tests.engine.runs import MINI, SMALL, llmprof, newest
 
-SHAPE = ModelShape(
-    name="mini", d_model=32, d_ff=64, num_layers=2, num_heads=2, vocab_size=64, kv_heads=1
-)
-CASE = Case(
-    model=SHAPE,
-    probe="kernels",
-    context_length=8,
-    batch_size=1,
-    warmup_steps=1,
-    measure_steps=1,
-    device="cpu",
-    mode="forward-backward",
-    stacks=True,
-    trace=True,
-)
+CASE = msgspec.structs.replace(MINI, stacks=True, trace=True)
 
 
 class Caught(Job):
@@ -138,7 +124,7 @@ def test_a_recording_outlives_its_files(tmp_path: Path) -> None:
     memory.run(job)
     (found,) = [event for event in job.events if isinstance(event, ev.MemoryTimeline)]
     assert found.artifact is None
-    assert found.peak_bytes > 4 * SHAPE.parameters
+    assert found.peak_bytes > 4 * MINI.model.parameters
     recorder = CudaRecorder(Trainer(CASE, job.device), job.device)
     last = memory.with_snapshot(job, found, recorder.dump)
     assert last.snapshot is None

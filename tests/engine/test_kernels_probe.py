@@ -22,13 +22,10 @@ from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.overhead import overhead_table
 from llmprof.core.results import CaseState, RunView
 from llmprof.core.runs import Run, RunStore
-from llmprof.core.spec import Case, ModelShape
+from tests.engine.runs import MINI
 from tests.unit.kernel_events import Made
 
 torch = pytest.importorskip("torch")
-SHAPE = ModelShape(
-    name="mini", d_model=32, d_ff=64, num_layers=2, num_heads=2, vocab_size=64, kv_heads=1
-)
 
 
 @pytest.fixture(scope="module")
@@ -191,20 +188,10 @@ def test_tables_say_that_there_was_no_card(view: RunView) -> None:
 def job(tmp_path: Path) -> Iterator[Any]:
     from llmprof.core.worker.job import Job
 
-    case = Case(
-        model=SHAPE,
-        probe="kernels",
-        context_length=8,
-        batch_size=1,
-        warmup_steps=1,
-        measure_steps=1,
-        device="cpu",
-        mode="forward-backward",
-    )
     (tmp_path / "artifacts").mkdir()
     with (tmp_path / "events").open("w+b") as file:
-        request = Request(case=case, index=0, device="cpu", run_dir=str(tmp_path))
-        yield Job(request, case, torch.device("cpu"), file.fileno())
+        request = Request(case=MINI, index=0, device="cpu", run_dir=str(tmp_path))
+        yield Job(request, MINI, torch.device("cpu"), file.fileno())
 
 
 def sent(job: Any, kind: type[ev.Event]) -> list[ev.Event]:

@@ -192,19 +192,25 @@ async def test_without_a_card_the_launch_lane_says_why_it_is_empty(
             assert not contains(app, text), text
 
 
+async def export_csv(pilot: Pilot[Any], app: LlmprofApp, target: Path) -> ExportDialog:
+    """Ask for a CSV in the export dialog."""
+    await ready(pilot, app)
+    await pilot.press("e")
+    dialog = app.screen
+    assert isinstance(dialog, ExportDialog)
+    await settle(pilot, lambda: bool(dialog.text))
+    await pilot.press("shift+tab", "right", "space")
+    await settle(pilot, lambda: dialog.format == "csv" and bool(dialog.text))
+    dialog.query_one("#path", Input).value = str(target)
+    await pilot.press("ctrl+s")
+    return dialog
+
+
 async def test_the_csv_is_written_with_the_kernel_tables_beside_it(tmp_path: Path) -> None:
     app = opened(tmp_path, profiled_run(tmp_path))
     target = tmp_path / "out.csv"
     async with app.run_test(size=(120, 30)) as pilot:
-        await ready(pilot, app)
-        await pilot.press("e")
-        dialog = app.screen
-        assert isinstance(dialog, ExportDialog)
-        await settle(pilot, lambda: bool(dialog.text))
-        await pilot.press("shift+tab", "right", "space")
-        await settle(pilot, lambda: dialog.format == "csv" and bool(dialog.text))
-        dialog.query_one("#path", Input).value = str(target)
-        await pilot.press("ctrl+s")
+        dialog = await export_csv(pilot, app, target)
         await settle(pilot, lambda: app.screen is not dialog)
     assert target.read_text("utf-8").startswith("case,")
     beside = (tmp_path / "out-kernels.csv").read_text("utf-8")
@@ -217,15 +223,7 @@ async def test_a_file_beside_the_csv_is_asked_about_like_the_csv(tmp_path: Path)
     target, beside = tmp_path / "out.csv", tmp_path / "out-kernels.csv"
     beside.write_text("mine", "utf-8")
     async with app.run_test(size=(120, 30)) as pilot:
-        await ready(pilot, app)
-        await pilot.press("e")
-        dialog = app.screen
-        assert isinstance(dialog, ExportDialog)
-        await settle(pilot, lambda: bool(dialog.text))
-        await pilot.press("shift+tab", "right", "space")
-        await settle(pilot, lambda: dialog.format == "csv" and bool(dialog.text))
-        dialog.query_one("#path", Input).value = str(target)
-        await pilot.press("ctrl+s")
+        dialog = await export_csv(pilot, app, target)
         await settle(pilot, lambda: contains(app, "out-kernels.csv exists; once more overwrites"))
         assert beside.read_text("utf-8") == "mine"
         assert not target.exists()  # neither is written before the answer

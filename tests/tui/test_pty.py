@@ -102,6 +102,7 @@ def test_a_key_typed_before_the_first_frame_is_not_lost(
     with Terminal(tmp_path) as terminal:
         terminal.send(key, 0.0)
         terminal.wait(answer)
+        assert terminal.process.poll() is None
 
 
 def test_bytes_that_are_no_text_are_no_keys(tmp_path: Path) -> None:
