@@ -78,6 +78,16 @@ def test_a_closed_terminal_ends_the_screen(tmp_path: Path) -> None:
     wait_gone(tmp_path)
 
 
+def test_a_lost_connection_ends_with_129_and_leaves_the_run(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path / "runs"))
+    with run.lock():  # as its engine does
+        with Terminal(tmp_path, "attach", run.id) as terminal:
+            terminal.wait("finished")
+            terminal.hang_up()
+            assert terminal.process.wait(10) == 129
+        assert run.alive()
+
+
 def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it(tmp_path: Path) -> None:
     with Terminal(tmp_path) as terminal:
         terminal.wait(READY)

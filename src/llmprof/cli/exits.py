@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+
 OK = 0  # results; a row that says OOM or unsupported is a result
 CRASHED = 1  # a case crashed
 USAGE = 2  # bad input; nothing was measured
@@ -15,3 +19,9 @@ class UserError(Exception):
     def __init__(self, message: str, code: int = USAGE) -> None:
         super().__init__(message)
         self.code = code
+
+
+def drop_output() -> None:
+    """Let what is still printed go nowhere: whoever read standard output has gone."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

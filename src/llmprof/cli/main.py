@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
 
-from llmprof.cli.exits import CRASHED, INTERRUPTED, OK, USAGE, UserError
+from llmprof.cli.exits import CRASHED, INTERRUPTED, OK, USAGE, UserError, drop_output
 from llmprof.version import __version__
 
 # name: (module, one line of help); a module has add_arguments(parser) and run(args) -> int.
@@ -64,17 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _drop_output()  # whoever read it has gone
+        drop_output()  # whoever read it has gone
         return OK
     except OSError as error:
-        _drop_output()
+        drop_output()
         print(f"llmprof: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         return CRASHED
-
-
-def _drop_output() -> None:
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def dispatch(arguments: list[str]) -> int:

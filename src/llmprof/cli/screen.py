@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from llmprof.cli.exits import USAGE, UserError
+from llmprof.cli.exits import USAGE, UserError, drop_output
 from llmprof.core.presets import load_models
 from llmprof.core.runs import Run, RunNotFound, RunStore
 from llmprof.core.spec import SpecError
@@ -105,11 +105,19 @@ def open_screen(
     )
     app.run()
     if app.left_running is not None:
-        name = app.left_running.id
-        print(
-            f"run {name} goes on: `llmprof attach {name}` shows it, `llmprof stop {name}` ends it"
-        )
+        _say_what_goes_on(app.left_running.id)
     return app.return_code or 0
+
+
+def _say_what_goes_on(name: str) -> None:
+    """A line on standard output, where that is still there: not after a lost connection."""
+    try:
+        print(
+            f"run {name} goes on: `llmprof attach {name}` shows it, `llmprof stop {name}` ends it",
+            flush=True,
+        )
+    except OSError:
+        drop_output()  # what is left in its buffer would fail once more at exit
 
 
 def require_terminal() -> None:
