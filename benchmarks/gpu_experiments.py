@@ -17,10 +17,10 @@ import sys
 import time
 from pathlib import Path
 
-from llmprof.core.coverage import to_resume
-from llmprof.core.journal import replay
-from llmprof.core.pack import open_view, pack
-from llmprof.core.runs import RunStore
+from llmprof.core.figures.outcomes import to_resume
+from llmprof.core.store.journal import replay
+from llmprof.core.store.pack import open_view, pack
+from llmprof.core.store.run import RunStore
 
 SHORTEST_S = 15.0  # a piece that is not worth starting
 

@@ -20,14 +20,14 @@ import torch
 from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
+from llmprof.core.catalog.models import select_models
 from llmprof.core.kernels import profile as summary
 from llmprof.core.kernels.attribution import Activities, attribute
 from llmprof.core.kernels.extract import extract
+from llmprof.core.kernels.step_windows import from_edges
 from llmprof.core.kernels.tables import class_ids, kernel_rows
 from llmprof.core.kernels.timeline import timeline
-from llmprof.core.kernels.windows import from_edges
-from llmprof.core.presets import select_models
-from llmprof.core.spec import Case
+from llmprof.core.spec.case import Case
 from llmprof.core.worker.trainer import Trainer
 
 Totals = dict[str, tuple[int, float]]

@@ -13,9 +13,9 @@ from typing import Any
 
 import pynvml
 
-from llmprof.core.devices.binding import Api, Unavailable
+from llmprof.core.devices.card_processes import ProcessReader, identify
 from llmprof.core.devices.gpm import ActivityReader
-from llmprof.core.devices.processes import ProcessReader, identify
+from llmprof.core.devices.nvml_binding import Api, Unavailable
 from llmprof.core.devices.readers import READERS
 
 LOAD = """

@@ -19,12 +19,12 @@ import time
 import msgspec
 import torch
 
-from llmprof.core.engine.request import Request
-from llmprof.core.presets import select_models
-from llmprof.core.spec import Case
+from llmprof.core.catalog.models import select_models
+from llmprof.core.spec.case import Case
 from llmprof.core.worker.clock import build_clock
 from llmprof.core.worker.environment import resolve
 from llmprof.core.worker.job import Job
+from llmprof.core.worker.request import Request
 from llmprof.core.worker.stepping import StepWriter
 from llmprof.core.worker.trainer import Trainer
 

@@ -16,13 +16,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from llmprof.core.presets import load_models
-from llmprof.core.runs import RunStore
-from llmprof.core.stats import summarize
-from llmprof.tui.app import LlmprofApp, Setting
-from llmprof.tui.widgets.fits import FitsBar
-from llmprof.tui.widgets.forecast_line import ForecastLine
-from llmprof.tui.widgets.setup import SetupPane
+from llmprof.core.catalog.models import load_models
+from llmprof.core.stats.summary import summarize
+from llmprof.core.store.run import RunStore
+from llmprof.tui.app import LlmprofApp
+from llmprof.tui.bench.fits import FitsBar
+from llmprof.tui.bench.forecast_line import ForecastLine
+from llmprof.tui.bench.setup import SetupPane
+from llmprof.tui.setting import Setting
 from tests.tui.apps import FakeStarter
 
 CHANGES: tuple[tuple[str, tuple[object, ...]], ...] = (

@@ -19,7 +19,8 @@ import msgspec
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from llmprof.core.spec import Case, ModelShape
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import ModelShape
 from llmprof.core.worker.trainer import Trainer
 
 BACKWARD_ENDS = 3  # the edge at which the backward phase ends

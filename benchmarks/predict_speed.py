@@ -23,10 +23,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 
-from llmprof.core.predict.memory import predict
-from llmprof.core.predict.replay import replay
-from llmprof.core.presets import load_models
-from llmprof.core.spec import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS, Case, ModelShape
+from llmprof.core.catalog.models import load_models
+from llmprof.core.predict.allocator_replay import replay
+from llmprof.core.predict.closed_form import predict
+from llmprof.core.spec.case import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS, Case
+from llmprof.core.spec.shape import ModelShape
 from llmprof.core.worker.trace import trace
 from llmprof.core.worker.trainer import Trainer
 

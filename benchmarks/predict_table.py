@@ -25,11 +25,12 @@ from typing import Any
 
 import msgspec
 
+from llmprof.core.catalog.models import load_models
+from llmprof.core.predict.allocator_replay import replay
+from llmprof.core.predict.closed_form import predict
 from llmprof.core.predict.fits import Room, decide
-from llmprof.core.predict.memory import predict
-from llmprof.core.predict.replay import replay
-from llmprof.core.presets import load_models
-from llmprof.core.spec import ATTENTIONS, MODES, OPTIMIZERS, Case, ModelShape, Precision
+from llmprof.core.spec.case import ATTENTIONS, MODES, OPTIMIZERS, Case, Precision
+from llmprof.core.spec.shape import ModelShape
 
 SEED = 20261128
 SHAPES = 30

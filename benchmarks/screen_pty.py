@@ -15,9 +15,11 @@ import time
 from pathlib import Path
 
 from llmprof.core import events as ev
-from llmprof.core.journal import JournalWriter
-from llmprof.core.runs import Run, RunStore
-from llmprof.core.spec import Case, Experiment, ModelShape
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.store.journal import JournalWriter
+from llmprof.core.store.run import Run, RunStore
 
 GIB = 2**30
 TICKS = os.sysconf("SC_CLK_TCK")

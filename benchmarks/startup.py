@@ -15,10 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from llmprof.core.experiments import build_experiment
-from llmprof.core.journal import replay
-from llmprof.core.launch import Engine, Plan
-from llmprof.core.runs import RunStore
+from llmprof.core.catalog.experiments import build_experiment
+from llmprof.core.engine.client import Engine, Plan
+from llmprof.core.store.journal import replay
+from llmprof.core.store.run import RunStore
 
 HELP_BUDGET_MS = 150.0
 OWN_BUDGET_MS = 100.0

@@ -24,17 +24,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llmprof.core import events as ev
-from llmprof.core.blocks import level
-from llmprof.core.case_card import CardTally, Span
-from llmprof.core.devices.matching import uuid_key, visible
-from llmprof.core.joined import join_case
-from llmprof.core.pack import open_view
-from llmprof.core.presets import load_models
-from llmprof.core.results import CaseState, RunView
-from llmprof.core.runs import RunStore
-from llmprof.tui.app import LlmprofApp, Setting
-from llmprof.tui.monitor import Monitoring
-from llmprof.tui.starter import EngineStarter
+from llmprof.core.catalog.models import load_models
+from llmprof.core.events.matching import uuid_key, visible
+from llmprof.core.figures.card_levels import level
+from llmprof.core.figures.case_device import join_case
+from llmprof.core.state.card_tally import CardTally, Span
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.store.pack import open_view
+from llmprof.core.store.run import RunStore
+from llmprof.tui.app import LlmprofApp
+from llmprof.tui.monitor.watch import Monitoring
+from llmprof.tui.session.starter import EngineStarter
+from llmprof.tui.setting import Setting
 
 RUN = (
     *("run", "--model-size", "small", "--context-length", "256", "--mode", "train"),

@@ -17,12 +17,13 @@ from pathlib import Path
 
 from llmprof.cli.demo import samples_in
 from llmprof.core import events as ev
-from llmprof.core.demo import recorded
-from llmprof.core.journal import JournalWriter
-from llmprof.core.presets import load_models
-from llmprof.core.runs import Run, RunStore
-from llmprof.tui.app import LlmprofApp, Setting
-from llmprof.tui.starter import ReplayStarter
+from llmprof.core.catalog.models import load_models
+from llmprof.core.store.journal import JournalWriter
+from llmprof.core.store.replay import recorded
+from llmprof.core.store.run import Run, RunStore
+from llmprof.tui.app import LlmprofApp
+from llmprof.tui.session.starter import ReplayStarter
+from llmprof.tui.setting import Setting
 
 OUT = Path(__file__).resolve().parent
 WIDE, NARROW = (120, 30), (80, 24)

@@ -15,25 +15,25 @@ from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
 from textual.theme import Theme
 
-from llmprof.core.text import cause, clean
-from llmprof.tui import themes
+from llmprof.core.system.text import cause, clean
 from llmprof.tui.bindings import BINDINGS
-from llmprof.tui.driver import TerminalDriver
-from llmprof.tui.ends import Ends
-from llmprof.tui.palette import Palette
-from llmprof.tui.screens.view import View
-from llmprof.tui.session import Session
+from llmprof.tui.kit import themes
+from llmprof.tui.kit.palette import Palette
+from llmprof.tui.kit.view import View
+from llmprof.tui.session.session import Session
+from llmprof.tui.session.starter import CannotStart
 from llmprof.tui.setting import Setting
-from llmprof.tui.starter import CannotStart
+from llmprof.tui.terminal.driver import TerminalDriver
+from llmprof.tui.terminal.ends import Ends
 from llmprof.tui.ticker import Ticker
 from llmprof.tui.views import VIEWS
 
 if TYPE_CHECKING:
-    from llmprof.core.runs import Run
-    from llmprof.core.spec import Experiment
-    from llmprof.tui.feed import Snapshot
-    from llmprof.tui.index import RunIndex
-    from llmprof.tui.screens.dialog import Dialog
+    from llmprof.core.spec.experiment import Experiment
+    from llmprof.core.store.run import Run
+    from llmprof.tui.kit.dialog import Dialog
+    from llmprof.tui.session.feed import Snapshot
+    from llmprof.tui.session.run_index import RunIndex
 
 __all__ = ["LlmprofApp", "Setting"]
 
@@ -169,7 +169,7 @@ class LlmprofApp(App[None]):
         if run is None:
             self.notify("no run to export yet", severity="warning")
             return
-        from llmprof.tui.screens.export import ExportDialog  # not needed for the first frame
+        from llmprof.tui.runs.export import ExportDialog  # not needed for the first frame
 
         self.ask(ExportDialog(run), self._exported)
 
@@ -193,7 +193,7 @@ class LlmprofApp(App[None]):
 
     def action_help(self) -> None:
         """All keys that work now."""
-        from llmprof.tui.screens.help import HelpDialog, active
+        from llmprof.tui.help import HelpDialog, active
 
         bindings = active(self.screen.active_bindings)
         self.ask(HelpDialog(bindings), lambda _: None)

@@ -9,7 +9,7 @@ from typing import Any
 from textual.app import App, SystemCommand
 from textual.screen import Screen
 
-from llmprof.tui.screens.help import active
+from llmprof.tui.help import active
 from llmprof.tui.views import VIEWS
 
 _AREAS = frozenset({view.VIEW for view in VIEWS} | {"app", "view"})

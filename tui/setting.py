@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from llmprof.core.spec import ModelShape
-from llmprof.tui import themes
-from llmprof.tui.choices import Choices
-from llmprof.tui.look import UNICODE, Look
+from llmprof.core.spec.shape import ModelShape
+from llmprof.tui.kit import themes
+from llmprof.tui.kit.look import UNICODE, Look
+from llmprof.tui.session.choices import Choices
 
 if TYPE_CHECKING:
-    from llmprof.core.runs import Run, RunStore
-    from llmprof.tui.monitor import Monitoring
-    from llmprof.tui.starter import Starter
+    from llmprof.core.store.run import Run, RunStore
+    from llmprof.tui.monitor.watch import Monitoring
+    from llmprof.tui.session.starter import Starter
 
 
 @dataclass

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llmprof.tui.driver import BACKLOG
+from llmprof.tui.terminal.driver import BACKLOG
 
 if TYPE_CHECKING:
     from llmprof.tui.app import LlmprofApp
-    from llmprof.tui.index import RunIndex
+    from llmprof.tui.session.run_index import RunIndex
 
 LOADING_S = 0.05  # between looks at a run that is still being read
 
@@ -25,7 +25,7 @@ class Ticker:
     def index(self) -> RunIndex:
         """The list of runs, which begins when somebody first asks for it."""
         if self._index is None:
-            from llmprof.tui.index import RunIndex  # not needed for the first frame
+            from llmprof.tui.session.run_index import RunIndex  # not needed for the first frame
 
             self._index = RunIndex(self._app.setting.store)
         return self._index

@@ -1,4 +1,4 @@
-"""The views, in the order of their tabs: a further view is a file in screens/ and a line here.
+"""The views, in the order of their tabs: a further view is a room beside this file and a line here.
 
 A view's module is imported when the view is first shown, which keeps the first frame quick.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from llmprof.tui.screens.view import View
+    from llmprof.tui.kit.view import View
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Entry:
 
     def load(self) -> type[View]:
         """The view's class."""
-        module = importlib.import_module(f"llmprof.tui.screens.{self.VIEW}")
+        module = importlib.import_module(f"llmprof.tui.{self.VIEW}.view")
         return cast("type[View]", getattr(module, self.class_name))
 
     def __call__(self) -> View:

@@ -19,7 +19,7 @@ from llmprof.core.devices.sampler import INTERVAL_S, Sampler
 from llmprof.core.devices.scripted import load_recording
 from llmprof.core.devices.source import Source
 from llmprof.core.devices.start import open_source
-from llmprof.core.lifeline import die_with
+from llmprof.core.system.lifeline import die_with
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from llmprof.core.devices.binding import Api, Unavailable, checked, guarded
+from llmprof.core.devices.nvml_binding import Api, Unavailable, checked, guarded
 from llmprof.core.devices.schedule import Slot
 from llmprof.core.devices.source import Clock
 from llmprof.core.events import Metric

@@ -6,9 +6,9 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
-from llmprof.core.devices.binding import Api, Unavailable, checked
+from llmprof.core.devices.nvml_binding import Api, Unavailable, checked
 from llmprof.core.events import MigInstance
-from llmprof.core.text import clean
+from llmprof.core.system.text import clean
 
 _MOST_SLICES = 16
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llmprof.core.devices import binding
-from llmprof.core.devices.binding import Api, Unavailable
-from llmprof.core.devices.card import Card
-from llmprof.core.devices.matching import Selection
-from llmprof.core.devices.processes import Identity, identify
+from llmprof.core.devices import nvml_binding
+from llmprof.core.devices.card_processes import Identity, identify
+from llmprof.core.devices.nvml_binding import Api, Unavailable
+from llmprof.core.devices.nvml_card import Card
 from llmprof.core.devices.source import Cards, Clock
 from llmprof.core.events import CardSample
-from llmprof.core.text import clean
+from llmprof.core.events.matching import Selection
+from llmprof.core.system.text import clean
 
 RETRY_S = 60.0  # between attempts to initialise
 CATCH_UP_S = 0.03  # of one poll, for readings that take long
@@ -179,16 +179,16 @@ def _none_such(absent: Sequence[str], there: Sequence[CardSample]) -> str:
 
 
 def _why_not(api: Api, error: Unavailable) -> str:
-    if error.code == binding.LIBRARY_NOT_FOUND:
+    if error.code == nvml_binding.LIBRARY_NOT_FOUND:
         return _NO_LIBRARY
-    if error.code == binding.DRIVER_NOT_LOADED:
+    if error.code == nvml_binding.DRIVER_NOT_LOADED:
         return _NO_DRIVER
-    if error.code == binding.VERSION_MISMATCH:
+    if error.code == nvml_binding.VERSION_MISMATCH:
         return (
             f"driver and library differ: kernel module {_module_version()}, library "
             f"{_library_version(api)}. Reboot, or unload and load the nvidia modules"
         )
-    if error.code == binding.NO_PERMISSION:
+    if error.code == nvml_binding.NO_PERMISSION:
         return "the NVIDIA driver refuses access: check the permissions of /dev/nvidiactl"
     return f"NVML did not start: {error.reason}"
 

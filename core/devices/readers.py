@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from llmprof.core.devices.binding import Api, Call, checked
+from llmprof.core.devices.nvml_binding import Api, Call, checked
 
 FAST, SECOND, SLOW, RARE = 0.0, 1.0, 2.0, 30.0  # seconds; FAST: every poll
 Values = dict[str, float]

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.devices.merge import merge
 from llmprof.core.devices.source import Clock
+from llmprof.core.events.merge import merge
 
 
 class ScriptedSource:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from llmprof.core.devices.host import PsutilHost
-from llmprof.core.devices.matching import Selection
 from llmprof.core.devices.nvml import NvmlCards
 from llmprof.core.devices.source import DeviceSource
+from llmprof.core.events.matching import Selection
 
 
 def open_source(

@@ -12,11 +12,11 @@ from typing import NoReturn
 
 import msgspec
 
+from llmprof.core.engine.client import EngineExit, Plan
 from llmprof.core.engine.loop import EngineRun
 from llmprof.core.engine.signals import Signals
 from llmprof.core.engine.workers import WorkerPool, redirect_output
-from llmprof.core.launch import EngineExit, Plan
-from llmprof.core.runs import Run
+from llmprof.core.store.run import Run
 
 
 def main() -> int:

@@ -9,20 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryDirectory
 
 from llmprof.core import events as ev
-from llmprof.core.boot import boot_id
 from llmprof.core.engine import plan as planning
+from llmprof.core.engine.client import Plan
 from llmprof.core.engine.endings import failure_of
+from llmprof.core.engine.interleaving import Live, alternate, batches
 from llmprof.core.engine.recorder import Recorder
-from llmprof.core.engine.request import REFUSED, Request
 from llmprof.core.engine.signals import Signals
-from llmprof.core.engine.turns import Live, alternate, batches
 from llmprof.core.engine.workers import Worker, WorkerPool
-from llmprof.core.hostmem import available_bytes, oom_kills
-from llmprof.core.identity import differences
-from llmprof.core.journal import replay
-from llmprof.core.launch import Plan
-from llmprof.core.runs import Run
-from llmprof.core.spec import Case
+from llmprof.core.figures.same_machine import differences
+from llmprof.core.spec.case import Case
+from llmprof.core.store.journal import replay
+from llmprof.core.store.run import Run
+from llmprof.core.system.boot import boot_id
+from llmprof.core.system.host_memory import available_bytes, oom_kills
+from llmprof.core.worker.request import REFUSED, Request
 from llmprof.version import __version__
 
 MEMORY_SHARE = 0.95  # of what the host has available, for a worker on the CPU

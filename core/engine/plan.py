@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from llmprof.core.adaptive import MEASURE_BUDGET_S, WARMUP_BUDGET_S, WINDOW
+from llmprof.core.catalog.experiments import DEFAULT
 from llmprof.core.events import Environment, Failure, Predicted
-from llmprof.core.experiments import DEFAULT
 from llmprof.core.predict.advice import command_of
-from llmprof.core.predict.event import predicted_here
+from llmprof.core.predict.as_event import predicted_here
 from llmprof.core.predict.flops import forward_flops, lower_bound_bytes
-from llmprof.core.spec import Case, Experiment
-from llmprof.core.text import duration
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.stats.stopping import MEASURE_BUDGET_S, WARMUP_BUDGET_S, WINDOW
+from llmprof.core.system.text import duration
 
 EFFICIENCY = 0.6  # of the matmul rate, in a whole step
 BYTES_PER_SECOND = {"cpu": 8e9, "cuda": 1.5e12}  # for the optimizer's pass over its state

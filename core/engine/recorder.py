@@ -11,10 +11,10 @@ from typing import Literal
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.devices.process import SamplerProcess
+from llmprof.core.devices.sampler_process import SamplerProcess
 from llmprof.core.engine.signals import KILL, Signals
 from llmprof.core.engine.workers import Worker
-from llmprof.core.journal import JournalWriter
+from llmprof.core.store.journal import JournalWriter
 
 POLL_S = 0.5
 STOP_GRACE_S = 2.0

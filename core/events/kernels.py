@@ -1,4 +1,4 @@
-"""What the kernel profile of a case found; the rows are in core/kernels/rows.py."""
+"""What the kernel profile of a case found; the rows are in kernel_rows.py beside this file."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from llmprof.core.events import kernel_rows as kernels
 from llmprof.core.events.base import Event
-from llmprof.core.kernels import rows as kernels
 
 
 class KernelTable(Event, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ import msgspec
 
 from llmprof.core.events.base import Bytes, Event
 from llmprof.core.events.devices import CardSample
-from llmprof.core.spec import Phase
+from llmprof.core.spec.case import Phase
 
 
 class MemoryEdge(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class MemoryTimeline(Event, frozen=True, kw_only=True):
     """
 
     case: int
-    artifact: str | None  # memory-N.json.gz: core/memory/points.py reads it
+    artifact: str | None  # memory-N.json.gz: core/memory/kept_timeline.py reads it
     source: Literal["cuda allocator", "cpu tensors"]
     steps: int
     entries: int

@@ -7,7 +7,8 @@ from typing import Literal
 import msgspec
 
 from llmprof.core.events.base import SCHEMA, Event, Ns
-from llmprof.core.spec import Case, Experiment
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.experiment import Experiment
 
 Outcome = Literal["complete", "stopped", "interrupted", "failed"]
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from llmprof.core.kernels.columns import Bool, EventColumns, Int32, Int64, Kind
 from llmprof.core.kernels.nesting import NONE, self_time
-from llmprof.core.kernels.optree import OpTree, build_tree, named_in
-from llmprof.core.kernels.windows import Int16, Windows
+from llmprof.core.kernels.op_tree import OpTree, build_tree, named_in
+from llmprof.core.kernels.step_windows import Int16, Windows
 
 Source = Literal["cuda", "cpu"]
 UNATTRIBUTED = "unattributed"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from llmprof.core.events.kernel_rows import KernelClass
 from llmprof.core.kernels.columns import Kind
-from llmprof.core.kernels.optree import GEMM_OPS
-from llmprof.core.kernels.rows import KernelClass
+from llmprof.core.kernels.op_tree import GEMM_OPS
 
 _ATTENTION = re.compile(
     r"flash|fmha|mem_eff|_sdpa|sdpa_|scaled_dot_product|attention_(?:for|back)ward", re.I

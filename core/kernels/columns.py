@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprof.core.kernels.files import Limits, check_times, load_arrays, save_arrays
+from llmprof.core.kernels.column_files import Limits, check_times, load_arrays, save_arrays
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from llmprof.core.kernels.column_files import NAME_LENGTH
 from llmprof.core.kernels.columns import (
     DTYPES,
     NO_SEQUENCE,
@@ -19,8 +20,7 @@ from llmprof.core.kernels.columns import (
     Kind,
     UInt8,
 )
-from llmprof.core.kernels.files import NAME_LENGTH
-from llmprof.core.text import clean
+from llmprof.core.system.text import clean
 
 CHUNK = 4_096  # events whose C++ objects stay in the cache while their fields are read
 

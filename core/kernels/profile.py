@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from llmprof.core import events as ev
+from llmprof.core.events.kernel_rows import CLASSES, Coverage, StripInfo
 from llmprof.core.kernels import tables
+from llmprof.core.kernels.attention_lens import lens_rows
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.columns import Bool, Int64
-from llmprof.core.kernels.gemm import gemm_counts
-from llmprof.core.kernels.lens import lens_rows
-from llmprof.core.kernels.rows import CLASSES, Coverage, StripInfo
+from llmprof.core.kernels.gemm_counts import gemm_counts
 from llmprof.core.kernels.timeline import launch_counts, timeline, verdict
-from llmprof.core.spec import Case
+from llmprof.core.spec.case import Case
 
 LEAST_COVERAGE = 99.0  # percent of launches with a kernel, below which totals are refused
 NO_KERNELS = (

@@ -9,11 +9,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from llmprof.core.events.kernel_rows import CLASSES, UNATTRIBUTED, KernelRow, ShareRow
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.classes import classify
 from llmprof.core.kernels.columns import Int64, Kind
-from llmprof.core.kernels.names import short_names
-from llmprof.core.kernels.rows import CLASSES, UNATTRIBUTED, KernelRow, ShareRow
+from llmprof.core.kernels.short_names import short_names
 
 MOST_ROWS = 250  # kernels of one phase; what is beyond stands in one row a class
 _MS = 1e-6

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprof.core.events.kernel_rows import CLASSES, WHOLE_STEP, Launches, PhaseTimeline, Verdict
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.columns import Bool, Int64, Kind
 from llmprof.core.kernels.nesting import NONE, union
-from llmprof.core.kernels.rows import CLASSES, WHOLE_STEP, Launches, PhaseTimeline, Verdict
 
 LAUNCH_BOUND = 0.25  # of a step's wall time, waiting for launches
 PARTLY = 0.08

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llmprof.core.events import Environment
-from llmprof.core.lint import missing, neighbours, observed, pace, physics, steady
+from llmprof.core.lint import completeness, launch_bound, neighbours, observed, physics, steadiness
 from llmprof.core.lint.verdict import Context, Level, Rule, Verdict
-from llmprof.core.results import CaseState, RunView
+from llmprof.core.state.view import CaseState, RunView
 
 __all__ = ["EXPLAINED", "Level", "Verdict", "lint", "verdicts"]
 
@@ -23,26 +23,26 @@ RULES: tuple[Rule, ...] = (
     physics.impossible_rates,
     physics.impossible_bytes,
     physics.backward_ratio,
-    steady.spread,
-    steady.few_samples,
-    steady.warming,
-    steady.drifting,
-    steady.unmet,
-    pace.launch_bound,
-    missing.incomplete,
+    steadiness.spread,
+    steadiness.few_samples,
+    steadiness.warming,
+    steadiness.drifting,
+    steadiness.unmet,
+    launch_bound.launch_bound,
+    completeness.incomplete,
 )
 RUN_RULES: tuple[Callable[[RunView], list[tuple[int, Verdict]]], ...] = (
     neighbours.cliffs,
     neighbours.scaling,
     neighbours.elsewhere,
-    pace.device,
+    launch_bound.device,
 )
 EXPLAINED: dict[str, str] = {
     **observed.EXPLAINED,
     **physics.EXPLAINED,
-    **steady.EXPLAINED,
-    **pace.EXPLAINED,
-    **missing.EXPLAINED,
+    **steadiness.EXPLAINED,
+    **launch_bound.EXPLAINED,
+    **completeness.EXPLAINED,
     **neighbours.EXPLAINED,
 }
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 
-from llmprof.core import identity
+from llmprof.core.figures import same_machine
 from llmprof.core.lint.verdict import Context, Verdict, number, waits_for_host
 from llmprof.core.predict.flops import step_flops
-from llmprof.core.results import CaseState, RunView
-from llmprof.core.spec import Case
+from llmprof.core.spec.case import Case
+from llmprof.core.state.view import CaseState, RunView
 
 CLIFF = 0.3  # of the neighbours' rate
 NEAREST = 3  # neighbours of less work that are looked at
@@ -65,7 +65,7 @@ def elsewhere(view: RunView) -> list[tuple[int, Verdict]]:
         (state.index, Verdict("elsewhere", "warning", f"measured elsewhere: {'; '.join(wrong)}"))
         for state in view.cases
         if state.environment is not None
-        and (wrong := identity.differences(view.environment, state.environment))
+        and (wrong := same_machine.differences(view.environment, state.environment))
     ]
 
 

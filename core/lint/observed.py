@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmprof.core.lint.verdict import Context, Verdict
-from llmprof.core.results import CaseState
+from llmprof.core.state.view import CaseState
 
 EXPLAINED = {
     "requested-observed": "What was read from tensors and settings is not what was asked for, so "

@@ -6,12 +6,12 @@ only the other half counts, and only bytes that no cache can hold are demanded o
 
 from __future__ import annotations
 
-from llmprof.core.cards import match_device
+from llmprof.core.catalog.cards import match_device
+from llmprof.core.figures.throughput import ceiling_of, peak_of
 from llmprof.core.lint.verdict import Context, Level, Verdict, number, waits_for_host
 from llmprof.core.predict.flops import mfu, phase_flops, step_flops
-from llmprof.core.results import CaseState
-from llmprof.core.spec import Case, Phase
-from llmprof.core.throughput import ceiling_of, peak_of
+from llmprof.core.spec.case import Case, Phase
+from llmprof.core.state.view import CaseState
 
 BEYOND_CACHE = 256 << 20  # bytes: several times the largest level-2 cache
 OPTIMIZER_BYTES = 28  # AdamW in fp32 reads p, g, m, v and writes p, m, v

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from llmprof.core.events import Environment
-from llmprof.core.lint.bound import MOST, bound
-from llmprof.core.results import CaseState
+from llmprof.core.figures.launch_bound import MOST, bound
+from llmprof.core.state.view import CaseState
 
 Level = Literal["info", "warning", "error"]
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-from llmprof.core.memory.points import Points
-from llmprof.core.predict.level import CATEGORIES
-from llmprof.core.text import clean
+from llmprof.core.memory.kept_timeline import Points
+from llmprof.core.predict.byte_levels import CATEGORIES
+from llmprof.core.system.text import clean
 
 WIDTH, HEIGHT = 1000, 420
 LEFT, RIGHT, TOP, BOTTOM = 80, 20, 64, 92

@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from llmprof.core.memory.entries import Entry, Mark, Trace
-from llmprof.core.predict.level import (
+from llmprof.core.memory.allocator_entries import Entry, Mark, Trace
+from llmprof.core.predict.byte_levels import (
     ACTIVATIONS,
     CATEGORIES,
     COPIES,

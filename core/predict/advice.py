@@ -9,10 +9,11 @@ from typing import Literal
 
 import msgspec
 
+from llmprof.core.catalog.models import load_models
+from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
 from llmprof.core.predict.fits import needed_bytes, unsupported
-from llmprof.core.predict.memory import HOPPER, Unpredictable, predict
-from llmprof.core.presets import load_models
-from llmprof.core.spec import MODES, Case, ModelShape, Precision, SpecError
+from llmprof.core.spec.case import MODES, Case, Precision
+from llmprof.core.spec.shape import ModelShape, SpecError
 
 Change = Literal["batch", "context", "attention", "precision", "optimizer", "mode", "together"]
 _STEP = 64  # contexts are advised in multiples of this, as kernels like them

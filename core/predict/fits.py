@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from llmprof.core.cards import Card
-from llmprof.core.predict.memory import MemoryPrediction
-from llmprof.core.predict.replay import replay
-from llmprof.core.spec import Case, Precision
+from llmprof.core.catalog.cards import Card
+from llmprof.core.predict.allocator_replay import replay
+from llmprof.core.predict.closed_form import MemoryPrediction
+from llmprof.core.spec.case import Case, Precision
 
 Verdict = Literal["fits", "does not fit", "too close to say"]
 

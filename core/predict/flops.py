@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from llmprof.core.spec import Case, ModelShape, Phase
+from llmprof.core.spec.case import Case, Phase
+from llmprof.core.spec.shape import ModelShape
 
 AttentionConvention = Literal["full", "causal"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from llmprof.core.predict.allocator import BLOCK, SMALL, Block, CachingAllocator
-from llmprof.core.predict.level import (
+from llmprof.core.predict.byte_levels import (
     ACTIVATIONS,
     CATEGORIES,
     GRADIENTS,

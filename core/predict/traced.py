@@ -7,9 +7,9 @@ import sys
 
 import msgspec
 
-from llmprof.core.predict.memory import HOPPER
-from llmprof.core.spec import Case
-from llmprof.core.text import clean
+from llmprof.core.predict.closed_form import HOPPER
+from llmprof.core.spec.case import Case
+from llmprof.core.system.text import clean
 
 TIMEOUT_S = 600.0
 

@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
-from llmprof.core.report import markdown, records
-from llmprof.core.report.cells import to_cells
-from llmprof.core.report.groups import settled
+from llmprof.core.report import exports, markdown
+from llmprof.core.report.case_groups import settled
+from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.registry import KERNEL_TABLES, tables
-from llmprof.core.results import RunView
+from llmprof.core.state.view import RunView
 
 Format = Literal["md", "csv", "json"]
 FORMATS: tuple[Format, ...] = ("md", "csv", "json")
@@ -26,7 +26,7 @@ def render(view: RunView, fmt: Format) -> str:
     view = settled(view)
     if fmt == "md":
         return markdown.render(view)
-    return records.to_csv(view) if fmt == "csv" else records.to_json(view)
+    return exports.to_csv(view) if fmt == "csv" else exports.to_json(view)
 
 
 def beside(view: RunView, path: Path, fmt: Format) -> dict[Path, str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from llmprof.core.fit import Point, Power, fit_power
-from llmprof.core.ratio import ratio
-from llmprof.core.report.alike import alike, axes_of
-from llmprof.core.report.groups import axis_cells, status_word
+from llmprof.core.report.case_groups import axis_cells, status_word
+from llmprof.core.report.comparisons import alike, axes_of
 from llmprof.core.report.sentences import launch_bound, mib, ref, times, why_not
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
-from llmprof.core.results import CaseState, RunView
-from llmprof.core.spec import Phase
+from llmprof.core.spec.case import Phase
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.power_fit import Point, Power, fit_power
+from llmprof.core.stats.ratio import ratio
 
 MIB = 2**20
 WAYS = ("compiled", "raw", "SDPA", "SDPA compiled")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from llmprof.core import events as ev
-from llmprof.core.cards import Card, match_device
-from llmprof.core.kernels.rows import LensRow
-from llmprof.core.kernels.stages import DIRECTIONS, softmax_ratio
+from llmprof.core.catalog.cards import Card, match_device
+from llmprof.core.events.kernel_rows import LensRow
+from llmprof.core.kernels.attention_stages import DIRECTIONS, softmax_ratio
 from llmprof.core.report.table import Cell, Column, Figure, Table
-from llmprof.core.results import CaseState, RunView
+from llmprof.core.state.view import CaseState, RunView
 
 
 def lens_tables(view: RunView) -> list[Table]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from llmprof.core.cards import match_device
+from llmprof.core.catalog.cards import match_device
 from llmprof.core.report.table import Cell, Column, Figure, Table
-from llmprof.core.results import RunView
-from llmprof.core.spec import Precision
+from llmprof.core.spec.case import Precision
+from llmprof.core.state.view import RunView
 
 COLUMNS = (
     Column("What", numeric=False),

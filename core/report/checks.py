@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmprof.core.lint import EXPLAINED, lint
 from llmprof.core.report.table import Cell, Column, Table
-from llmprof.core.results import RunView
+from llmprof.core.state.view import RunView
 
 COLUMNS = (
     Column("Case"),

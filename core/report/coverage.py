@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from llmprof.core.coverage import cell, to_resume
-from llmprof.core.report.alike import axes_of
-from llmprof.core.report.groups import axis_value
+from llmprof.core.figures.outcomes import cell, to_resume
+from llmprof.core.report.case_groups import axis_value
+from llmprof.core.report.comparisons import axes_of
 from llmprof.core.report.table import Cell, Column, Table
-from llmprof.core.results import CaseState, RunView
+from llmprof.core.state.view import CaseState, RunView
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmprof.core.report.kernel_shares import calls_cell
 from llmprof.core.report.table import Cell, Column, Table
-from llmprof.core.results import RunView
+from llmprof.core.state.view import RunView
 
 
 def gemm_table(view: RunView) -> Table | None:

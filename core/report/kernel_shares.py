@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmprof.core import events as ev
-from llmprof.core.profiled import Wholes, work_word
+from llmprof.core.figures.profile_wholes import Wholes, work_word
 from llmprof.core.report.table import Cell, Column, Figure
 
 

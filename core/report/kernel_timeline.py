@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from llmprof.core.kernels.rows import WHOLE_STEP, Launches, PhaseTimeline
-from llmprof.core.profiled import mean_phase, mean_wall, twin, work_word
+from llmprof.core.events.kernel_rows import WHOLE_STEP, Launches, PhaseTimeline
+from llmprof.core.figures.profile_wholes import mean_phase, mean_wall, twin, work_word
 from llmprof.core.report.kernel_shares import percent
 from llmprof.core.report.table import Cell, Column, Figure, Table
-from llmprof.core.results import CaseState, RunView
+from llmprof.core.state.view import CaseState, RunView
 
 WALLS = (
     "Plain wall is the mean of the timing of the same case, which ran without a profiler, by the"

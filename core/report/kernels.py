@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llmprof.core import events as ev
-from llmprof.core.kernels.rows import CLASSES, UNATTRIBUTED, KernelRow, ShareRow
-from llmprof.core.profiled import Wholes, mean_wall, twin, work_word
+from llmprof.core.events.kernel_rows import CLASSES, UNATTRIBUTED, KernelRow, ShareRow
+from llmprof.core.figures.profile_wholes import Wholes, mean_wall, twin, work_word
 from llmprof.core.report.kernel_shares import (
     calls_cell,
     percent,
@@ -16,7 +16,7 @@ from llmprof.core.report.kernel_shares import (
     shares_note,
 )
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
-from llmprof.core.results import CaseState, RunView
+from llmprof.core.state.view import CaseState, RunView
 
 TOP = 15
 TABLE_IDS = {"forward": "M23", "backward": "M25"}

@@ -7,12 +7,12 @@ import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from llmprof.core.coverage import to_resume
+from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Cell, Prose, Table, format_cell
-from llmprof.core.results import CaseState, RunView
-from llmprof.core.spec import Probe
-from llmprof.core.text import clean
+from llmprof.core.spec.case import Probe
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.text import clean
 from llmprof.version import __version__
 
 # An underscore between letters or digits means nothing to Markdown and stays readable.

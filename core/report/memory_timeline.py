@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from llmprof.core.events import MemoryTimeline
 from llmprof.core.memory.reconcile import reconcile
-from llmprof.core.predict.level import CATEGORIES
+from llmprof.core.predict.byte_levels import CATEGORIES
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
-from llmprof.core.results import CaseState, RunView
+from llmprof.core.state.view import CaseState, RunView
 
 MIB = 1 << 20
 

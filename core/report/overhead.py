@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from llmprof.core.profiled import twin
-from llmprof.core.ratio import Ratio, ratio
+from llmprof.core.figures.profile_wholes import twin
 from llmprof.core.report.table import Cell, Column, Figure, Table
-from llmprof.core.results import CaseState, RunView
-from llmprof.core.stats import Summary
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.ratio import Ratio, ratio
+from llmprof.core.stats.summary import Summary
 
 CLOCKS = (
     "Both times of wall are the host's clock around each step; the timeline's are the profiler's"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from llmprof.core.report.alike import alike, axes_of, compare
-from llmprof.core.report.groups import axis_cells, status_word
+from llmprof.core.report.case_groups import axis_cells, status_word
+from llmprof.core.report.comparisons import alike, axes_of, compare
 from llmprof.core.report.sentences import (
     launch_bound,
     mib,
@@ -15,7 +15,7 @@ from llmprof.core.report.sentences import (
     why_not,
 )
 from llmprof.core.report.table import Cell, Column, Figure, Table
-from llmprof.core.results import CaseState, RunView
+from llmprof.core.state.view import CaseState, RunView
 
 MIB = 2**20
 LITTLE = 1.2  # a speed-up that calls for a reason

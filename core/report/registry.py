@@ -6,26 +6,26 @@ from collections.abc import Callable, Iterable
 
 from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.attention_lens import lens_tables
+from llmprof.core.report.card_activity import card_memory_table, devices
 from llmprof.core.report.ceilings import ceilings
 from llmprof.core.report.checks import checks
 from llmprof.core.report.coverage import coverage
-from llmprof.core.report.devices import card_memory_table, devices
 from llmprof.core.report.gemms import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.memory_timeline import memory_tables
 from llmprof.core.report.overhead import overhead_table
+from llmprof.core.report.phase_ratios import ratios
 from llmprof.core.report.precision import precision
-from llmprof.core.report.predicted import out_of_memory_advice, prediction_against
-from llmprof.core.report.ratios import ratios
+from llmprof.core.report.prediction_check import out_of_memory_advice, prediction_against
 from llmprof.core.report.scaling import scaling, throughput_table
-from llmprof.core.report.steadiness import failures, steadiness
-from llmprof.core.report.steps import memory, step_logs
+from llmprof.core.report.stability import failures, steadiness
+from llmprof.core.report.step_log import memory, step_logs
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table
 from llmprof.core.report.timing import model_sizes, phase_times, summary, wide
 from llmprof.core.report.warmup import warmup
-from llmprof.core.results import RunView
+from llmprof.core.state.view import RunView
 
 Builder = Callable[[RunView], Table | Iterable[Table] | None]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from llmprof.core.figures.throughput import MFU_CONVENTION, Throughput, denominators, throughput
 from llmprof.core.predict.flops import step_flops
-from llmprof.core.ratio import Ratio, ratio
-from llmprof.core.report.alike import alike, axes_of
-from llmprof.core.report.groups import axis_cells, status_word
+from llmprof.core.report.case_groups import axis_cells, status_word
+from llmprof.core.report.comparisons import alike, axes_of
 from llmprof.core.report.sentences import launch_bound, ref, times
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
-from llmprof.core.results import CaseState, RunView
-from llmprof.core.throughput import MFU_CONVENTION, Throughput, denominators, throughput
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.ratio import Ratio, ratio
 
 LAUNCH_BOUND = ", where the step is launch-bound"
 OTHERS = ", where it is not"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmprof.core.lint.verdict import Context, waits_for_host
-from llmprof.core.ratio import Ratio
 from llmprof.core.report.table import format_number
-from llmprof.core.results import CaseState
-from llmprof.core.stats import Summary
+from llmprof.core.state.view import CaseState
+from llmprof.core.stats.ratio import Ratio
+from llmprof.core.stats.summary import Summary
 
 MIB = 2**20
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from llmprof.core.ratio import Ratio
-from llmprof.core.report.alike import SWITCHES, alike, axes_of, compare, switch_name
-from llmprof.core.report.groups import axis_cells, status_word
+from llmprof.core.report.case_groups import axis_cells, status_word
+from llmprof.core.report.comparisons import SWITCHES, alike, axes_of, compare, switch_name
 from llmprof.core.report.sentences import (
     launch_bound,
     listing,
@@ -15,7 +14,8 @@ from llmprof.core.report.sentences import (
     why_not,
 )
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
-from llmprof.core.results import CaseState, RunView
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.ratio import Ratio
 
 MIB = 2**20
 PAIRED = (

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from llmprof.core.report.groups import (
-    Group,
-    axis_cells,
-    groups,
-    status_word,
-    varying_axes,
-)
+from llmprof.core.report.case_groups import Group, axis_cells, groups, status_word, varying_axes
 from llmprof.core.report.table import Cell, Column, Figure, Table, with_spread
-from llmprof.core.results import CaseState, RunView
-from llmprof.core.spec import ModelShape, Phase
+from llmprof.core.spec.case import Phase
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state.view import CaseState, RunView
 
 MODEL = Column("Model Size", numeric=False)
 PARAMETERS = Column("Parameters")

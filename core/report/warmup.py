@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from llmprof.core.ratio import ratio
-from llmprof.core.report.alike import alike, axes_of
-from llmprof.core.report.groups import axis_cells, status_word
+from llmprof.core.report.case_groups import axis_cells, status_word
+from llmprof.core.report.comparisons import alike, axes_of
 from llmprof.core.report.sentences import ms, ref, times
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
-from llmprof.core.results import CaseState, RunView
-from llmprof.core.stats import summarize
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.ratio import ratio
+from llmprof.core.stats.summary import summarize
 
 COLD = 1.5  # times a steady step: then the first step explains a higher mean
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from llmprof.core.predict import attention as kernels
+from llmprof.core.predict import fused_attention as kernels
 
 # What CUDA's autocast computes in fp32 and the CPU's does not (autocast_mode.h), of the ops that
 # language models use.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from llmprof.core import events as ev
-from llmprof.core.spec import Case
+from llmprof.core.spec.case import Case
 from llmprof.core.worker.clock import phase_clock
 from llmprof.core.worker.compiling import compile_step
 from llmprof.core.worker.job import Job

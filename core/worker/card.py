@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from llmprof.core.devices.matching import match
 from llmprof.core.devices.nvml import NvmlCards
 from llmprof.core.events import CardSample
+from llmprof.core.events.matching import match
 
 NVML_WAIT_S = 5.0
 Cards = Sequence[CardSample]

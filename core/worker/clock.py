@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from llmprof.core.spec import PHASES, PHASES_OF, Mode, Phase
+from llmprof.core.spec.case import PHASES, PHASES_OF, Mode, Phase
 
 _MS = 1e-6  # nanoseconds to milliseconds
 

@@ -14,9 +14,9 @@ import msgspec
 import torch
 
 from llmprof.core import events as ev
-from llmprof.core.calibration import load_ceilings
-from llmprof.core.hostmem import available_bytes
-from llmprof.core.text import clean
+from llmprof.core.store.calibrations import load_ceilings
+from llmprof.core.system.host_memory import available_bytes
+from llmprof.core.system.text import clean
 from llmprof.core.worker.card import measure_context
 from llmprof.core.worker.failures import Unsupported
 

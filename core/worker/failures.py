@@ -7,7 +7,7 @@ import re
 import torch
 
 from llmprof.core.events import Failure
-from llmprof.core.text import clean
+from llmprof.core.system.text import clean
 
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+) (bytes|KiB|MiB|GiB|TiB)")

@@ -10,10 +10,10 @@ from pathlib import Path
 import torch
 
 from llmprof.core import events as ev
-from llmprof.core.engine.request import Request
-from llmprof.core.spec import Case
+from llmprof.core.spec.case import Case
 from llmprof.core.worker.card import Cards
 from llmprof.core.worker.clock import PhaseClock
+from llmprof.core.worker.request import Request
 
 
 class Job:

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch._C._profiler import _RecordFunctionFast
 from torch.overrides import TorchFunctionMode
 
-from llmprof.core.kernels import marks, stages
-from llmprof.core.spec import Phase
+from llmprof.core.kernels import attention_stages, range_names
+from llmprof.core.spec.case import Phase
 from llmprof.core.worker.clock import PhaseClock
 from llmprof.core.worker.model import NaiveAttention, SelfAttention
 
@@ -32,7 +32,7 @@ class Range:
     """
 
     def __init__(self, name: str, *, nvtx: bool) -> None:
-        self._name = name.removeprefix(marks.PREFIX)
+        self._name = name.removeprefix(range_names.PREFIX)
         self._record = _RecordFunctionFast(name)
         self._nvtx = nvtx
 
@@ -66,8 +66,8 @@ class PhaseMarks:
 
     def __init__(self, clock: PhaseClock, phases: tuple[Phase, ...], *, nvtx: bool) -> None:
         self._clock = clock
-        self._ranges = [Range(marks.PHASE + phase, nvtx=nvtx) for phase in phases]
-        self.step = Range(marks.STEP, nvtx=nvtx)
+        self._ranges = [Range(range_names.PHASE + phase, nvtx=nvtx) for phase in phases]
+        self.step = Range(range_names.STEP, nvtx=nvtx)
 
     def edge(self, index: int) -> None:
         """Mark a phase edge."""
@@ -82,7 +82,7 @@ def mark_modules(model: nn.Module, *, nvtx: bool) -> None:
     """Put a range around the forward of every module below the model."""
     for path, module in model.named_modules():
         if path and not isinstance(module, nn.ModuleList):
-            around = Range(marks.MODULE + path, nvtx=nvtx)
+            around = Range(range_names.MODULE + path, nvtx=nvtx)
             module.register_forward_pre_hook(_opening(around))
             module.register_forward_hook(_closing(around), always_call=True)
 
@@ -92,13 +92,18 @@ def mark_attention(model: nn.Module, layer: int, *, nvtx: bool) -> None:
     blocks = [module for module in model.modules() if isinstance(module, SelfAttention)]
     core = blocks[layer].core
     names = (
-        (stages.SCORES, stages.MASK, stages.SOFTMAX, stages.VALUES)
+        (
+            attention_stages.SCORES,
+            attention_stages.MASK,
+            attention_stages.SOFTMAX,
+            attention_stages.VALUES,
+        )
         if isinstance(core, NaiveAttention)
         else ("forward",)
     )
     for stage in names:
-        label = stages.FUSED if stage == "forward" else stage
-        around = Range(marks.LENS + label, nvtx=nvtx)
+        label = attention_stages.FUSED if stage == "forward" else stage
+        around = Range(range_names.LENS + label, nvtx=nvtx)
         setattr(core, stage, around.around(getattr(core, stage)))
 
 
@@ -111,7 +116,7 @@ class SourceMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the call in its range."""
-        with _RecordFunctionFast(marks.SOURCE + _line(sys._getframe(1))):
+        with _RecordFunctionFast(range_names.SOURCE + _line(sys._getframe(1))):
             return func(*args, **(kwargs or {}))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from llmprof.core.wholefile import whole
+from llmprof.core.system.atomic import whole
 
 PROBE_BYTES = 1 << 20
 

@@ -20,13 +20,12 @@ from llmprof.core.kernels import profile as summary
 from llmprof.core.kernels.attribution import UNATTRIBUTED, Activities, Source, attribute
 from llmprof.core.kernels.columns import EventColumns, Kind
 from llmprof.core.kernels.extract import extract
-from llmprof.core.kernels.strip import save_strip
+from llmprof.core.kernels.step_windows import from_marks
 from llmprof.core.kernels.tables import Sources, class_ids, launch_sources, with_sources
-from llmprof.core.kernels.windows import from_marks
-from llmprof.core.spec import Case
+from llmprof.core.kernels.timeline_strip import save_strip
+from llmprof.core.spec.case import Case
 from llmprof.core.worker.clock import PhaseClock, StepTimes, build_clock
 from llmprof.core.worker.compiling import compile_step
-from llmprof.core.worker.extras import tried
 from llmprof.core.worker.failures import Unsupported
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.kernel_ranges import (
@@ -37,6 +36,7 @@ from llmprof.core.worker.kernel_ranges import (
 )
 from llmprof.core.worker.kernel_trace import write_trace
 from llmprof.core.worker.observe import Observer
+from llmprof.core.worker.optional_parts import tried
 from llmprof.core.worker.stepping import StepWriter, measure, quiet_gc
 from llmprof.core.worker.timing import build
 from llmprof.core.worker.trainer import Trainer

@@ -18,15 +18,15 @@ import msgspec
 import torch
 
 from llmprof.core import events as ev
-from llmprof.core.engine.request import REFUSED, Request
-from llmprof.core.lifeline import die_with
-from llmprof.core.spec import Case
+from llmprof.core.spec.case import Case
+from llmprof.core.system.lifeline import die_with
 from llmprof.core.worker import environment
 from llmprof.core.worker.card import cards_now
 from llmprof.core.worker.compiling import use_empty_cache
-from llmprof.core.worker.extras import log_traceback
 from llmprof.core.worker.failures import describe
 from llmprof.core.worker.job import Job, write_all
+from llmprof.core.worker.optional_parts import log_traceback
+from llmprof.core.worker.request import REFUSED, Request
 
 
 def work(

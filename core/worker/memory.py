@@ -13,18 +13,18 @@ import torch
 from torch import Tensor
 
 from llmprof.core import events as ev
-from llmprof.core.memory.live import largest
-from llmprof.core.memory.points import save, thin
+from llmprof.core.memory.kept_timeline import save, thin
+from llmprof.core.memory.live_blocks import largest
 from llmprof.core.memory.timeline import Held, Timeline, base_of, build
-from llmprof.core.predict.level import CATEGORIES, INPUTS, OPTIMIZER, PARAMETERS
-from llmprof.core.spec import RECORDED_STEPS, RECORDING_WARMUP
+from llmprof.core.predict.byte_levels import CATEGORIES, INPUTS, OPTIMIZER, PARAMETERS
+from llmprof.core.spec.experiment import RECORDED_STEPS, RECORDING_WARMUP
 from llmprof.core.worker import timing
+from llmprof.core.worker.allocation_recorders import CudaRecorder, TensorRecorder
 from llmprof.core.worker.card import card_of, cards_now, used_bytes
-from llmprof.core.worker.extras import tried
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
-from llmprof.core.worker.recorders import CudaRecorder, TensorRecorder
-from llmprof.core.worker.saved import saved_bytes
+from llmprof.core.worker.optional_parts import tried
+from llmprof.core.worker.saved_bytes import saved_bytes
 from llmprof.core.worker.trainer import Trainer, autocast
 
 LARGEST = 20

@@ -8,7 +8,7 @@ from typing import Literal, cast
 import torch
 
 from llmprof.core import events as ev
-from llmprof.core.spec import Phase
+from llmprof.core.spec.case import Phase
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.trainer import Stepper
 

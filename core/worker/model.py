@@ -9,7 +9,8 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from llmprof.core.spec import Attention, ModelShape
+from llmprof.core.spec.case import Attention
+from llmprof.core.spec.shape import ModelShape
 
 
 class RMSNorm(nn.Module):

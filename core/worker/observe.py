@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from llmprof.core import events as ev
-from llmprof.core.spec import Case
+from llmprof.core.spec.case import Case
 from llmprof.core.worker.model import SelfAttention
 from llmprof.core.worker.trainer import AUTOCAST, Trainer
 

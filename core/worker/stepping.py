@@ -11,9 +11,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from llmprof.core import adaptive
 from llmprof.core import events as ev
-from llmprof.core.spec import Case
+from llmprof.core.spec.case import Case
+from llmprof.core.stats import stopping
 from llmprof.core.worker.clock import PhaseClock, StepTimes, spread
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.trainer import Stepper
@@ -37,10 +37,10 @@ class Rule:
         if self._warmup:
             if not case.warmup_auto:
                 return None
-            return adaptive.warmup_stop(self._totals, elapsed, case.warmup_steps)
+            return stopping.warmup_stop(self._totals, elapsed, case.warmup_steps)
         if case.target_percent is None:
             return None
-        return adaptive.measure_stop(self._totals, elapsed, case.target_percent, case.measure_steps)
+        return stopping.measure_stop(self._totals, elapsed, case.target_percent, case.measure_steps)
 
 
 class StepWriter:

@@ -10,12 +10,12 @@ from llmprof.core import events as ev
 from llmprof.core.worker.clock import PhaseClock, build_clock
 from llmprof.core.worker.compiling import compile_step
 from llmprof.core.worker.failures import describe
+from llmprof.core.worker.interleaving import measure_in_turns
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.observe import Observer
 from llmprof.core.worker.stepping import Rule, StepWriter, measure, quiet_gc
 from llmprof.core.worker.trainer import Stepper, Trainer
-from llmprof.core.worker.turns import measure_in_turns
 
 
 def run(job: Job) -> None:

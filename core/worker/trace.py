@@ -17,12 +17,13 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from llmprof.core.predict.depth import PhaseTrace, extrapolate, phase_trace
-from llmprof.core.predict.memory import HOPPER, workspaces
+from llmprof.core.predict.closed_form import HOPPER, workspaces
 from llmprof.core.predict.traced import Request, TracedCase
-from llmprof.core.spec import Case, ModelShape
+from llmprof.core.predict.traced_depth import PhaseTrace, extrapolate, phase_trace
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import ModelShape
 from llmprof.core.worker.as_cuda import CudaHabits
-from llmprof.core.worker.tracker import StorageTracker
+from llmprof.core.worker.storage_tracker import StorageTracker
 from llmprof.core.worker.trainer import Trainer
 
 DEPTHS = (2, 3)

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import psutil
 
-from llmprof.core.journal import Follower
-from llmprof.core.results import RunView
-from llmprof.core.runs import Run, RunStore
-from llmprof.core.spec import Case, ModelShape
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state.view import RunView
+from llmprof.core.store.journal import Follower
+from llmprof.core.store.run import Run, RunStore
 
 SMALL = [
     "--model-size=tiny",

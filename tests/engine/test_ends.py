@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from llmprof.core.journal import replay
-from llmprof.core.results import RunView
+from llmprof.core.state.view import RunView
+from llmprof.core.store.journal import replay
 from tests.engine.runs import (
     ENDLESS,
     SMALL,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.calibration import load_ceilings
-from llmprof.core.journal import replay
+from llmprof.core.store.calibrations import load_ceilings
+from llmprof.core.store.journal import replay
 from tests.engine.runs import SMALL, llmprof, newest
 
 

@@ -16,16 +16,16 @@ import pytest
 import torch
 
 from llmprof.core import events as ev
-from llmprof.core.engine.request import Request
-from llmprof.core.journal import replay
-from llmprof.core.results import CaseState
-from llmprof.core.spec import Case
-from llmprof.core.wholefile import whole
+from llmprof.core.spec.case import Case
+from llmprof.core.state.view import CaseState
+from llmprof.core.store.journal import replay
+from llmprof.core.system.atomic import whole
 from llmprof.core.worker import kernels, memory
-from llmprof.core.worker.extras import tried
+from llmprof.core.worker.allocation_recorders import CudaRecorder
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.kernel_trace import write_trace
-from llmprof.core.worker.recorders import CudaRecorder
+from llmprof.core.worker.optional_parts import tried
+from llmprof.core.worker.request import Request
 from llmprof.core.worker.trainer import Trainer
 from tests.engine.runs import MINI, SMALL, llmprof, newest
 
@@ -194,7 +194,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_a_case_that_fails_says_so_though_nothing_can_be_printed(tmp_path: Path) -> None:
     code = (
         "import sys, msgspec, torch\n"
-        "from llmprof.core.engine.request import Request\n"
+        "from llmprof.core.worker.request import Request\n"
         "from llmprof.core.worker import main\n"
         "request = msgspec.json.decode(sys.argv[1], type=Request)\n"
         "case = msgspec.structs.replace(request.case, probe='nothing')\n"

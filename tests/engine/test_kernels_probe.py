@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.engine.request import Request
-from llmprof.core.experiments import build_experiment
-from llmprof.core.journal import replay
-from llmprof.core.kernels.strip import Strip
-from llmprof.core.launch import Engine, Plan
+from llmprof.core.catalog.experiments import build_experiment
+from llmprof.core.engine.client import Engine, Plan
+from llmprof.core.kernels.timeline_strip import Strip
 from llmprof.core.report.attention_lens import lens_tables
 from llmprof.core.report.kernel_timeline import timeline_table
 from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.overhead import overhead_table
-from llmprof.core.results import CaseState, RunView
-from llmprof.core.runs import Run, RunStore
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.store.journal import replay
+from llmprof.core.store.run import Run, RunStore
+from llmprof.core.worker.request import Request
 from tests.engine.runs import MINI
 from tests.unit.kernel_events import Made
 

@@ -10,15 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from llmprof.core import events as ev
-from llmprof.core.engine.request import Request
-from llmprof.core.memory.points import load
+from llmprof.core.memory.kept_timeline import load
 from llmprof.core.memory.timeline import alike
-from llmprof.core.predict.memory import predict, workspaces
+from llmprof.core.predict.closed_form import predict, workspaces
 from llmprof.core.predict.traced import trace_cases
-from llmprof.core.spec import Case, ModelShape
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import ModelShape
 from llmprof.core.worker import memory
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.saved import saved_bytes
+from llmprof.core.worker.request import Request
+from llmprof.core.worker.saved_bytes import saved_bytes
 from llmprof.core.worker.trace import Untraceable, trace
 from llmprof.core.worker.trainer import Trainer
 from tests.engine.runs import llmprof

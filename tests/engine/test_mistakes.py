@@ -16,13 +16,14 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from llmprof.core import events as ev
-from llmprof.core.engine.request import Request
 from llmprof.core.lint import verdicts
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import format_cell
 from llmprof.core.report.timing import phase_times
-from llmprof.core.results import Reducer, RunView
-from llmprof.core.spec import PHASES, Case, ModelShape
+from llmprof.core.spec.case import PHASES, Case
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state.reducer import Reducer
+from llmprof.core.state.view import RunView
 from llmprof.core.worker.attention import AttentionSteps, observed
 from llmprof.core.worker.clock import CudaClock, build_clock
 from llmprof.core.worker.compiling import compile_step, use_empty_cache
@@ -30,6 +31,7 @@ from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.model import causal_mask
 from llmprof.core.worker.observe import Disturbances, Observer
+from llmprof.core.worker.request import Request
 from llmprof.core.worker.stepping import StepWriter, measure
 from llmprof.core.worker.trainer import Trainer
 from tests.engine.async_device import MS, AsyncDevice

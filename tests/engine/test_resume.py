@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.adopt import adopt
-from llmprof.core.coverage import to_resume
-from llmprof.core.journal import replay
-from llmprof.core.pack import PackError, pack
-from llmprof.core.runs import Run, RunStore
+from llmprof.core.figures.outcomes import to_resume
+from llmprof.core.store.adopt import adopt
+from llmprof.core.store.journal import replay
+from llmprof.core.store.pack import PackError, pack
+from llmprof.core.store.run import Run, RunStore
 from tests.engine.runs import llmprof, newest, started, wait_for, wait_view
 
 WARMUP = ["run", "warmup", "--smoke", "--device=cpu", "--measure-steps=2"]

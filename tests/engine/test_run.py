@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.core.journal import replay
+from llmprof.core.store.journal import replay
 from tests.engine.runs import SMALL, llmprof, newest
 
 

@@ -14,7 +14,7 @@ from tests.engine.nvml_library import build, environment, run_script
 POLL = """
 import json, os
 from llmprof.core import events as ev
-from llmprof.core.devices.merge import merge
+from llmprof.core.events.merge import merge
 from llmprof.core.devices import processes
 from llmprof.core.devices.start import open_source
 processes.shares_namespace = lambda: True  # also where the tests run in a container

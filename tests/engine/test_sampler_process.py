@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.devices.process import SamplerProcess
+from llmprof.core.devices.sampler_process import SamplerProcess
 from tests.engine.nvml_library import build, environment
 
 # Writes two samples and then is silent, as a driver call that never returns.
@@ -173,7 +173,7 @@ def test_a_call_that_hangs_in_the_driver(tmp_path: Path, monkeypatch: pytest.Mon
 
 OWNER = """
 import os, sys, time
-from llmprof.core.devices.process import SamplerProcess
+from llmprof.core.devices.sampler_process import SamplerProcess
 sampler = SamplerProcess(0.05)
 print(sampler.pid, flush=True)
 time.sleep(600)

@@ -9,8 +9,8 @@ import pynvml
 import pytest
 import torch
 
+from llmprof.core.devices.card_processes import Identity
 from llmprof.core.devices.nvml import NvmlCards
-from llmprof.core.devices.processes import Identity
 from llmprof.core.worker import card, environment
 from llmprof.core.worker.card import context_bytes, measure_context
 from tests.unit.fake_binding import GIB, FakeNvml

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.devices.matching import match, visible
-from llmprof.core.devices.merge import merge
 from llmprof.core.devices.metrics import METRICS
 from llmprof.core.devices.source import DeviceSource
 from llmprof.core.devices.start import open_source
+from llmprof.core.events.matching import match, visible
+from llmprof.core.events.merge import merge
 
 torch = pytest.importorskip("torch")
 pytestmark = [

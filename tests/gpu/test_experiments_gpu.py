@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.core.calibration import calibration_experiment
-from llmprof.core.cards import match_device
-from llmprof.core.experiments import build_experiment
-from llmprof.core.journal import replay
-from llmprof.core.launch import Engine, Plan
+from llmprof.core.catalog.cards import match_device
+from llmprof.core.catalog.experiments import build_experiment
+from llmprof.core.engine.client import Engine, Plan
 from llmprof.core.lint import lint
 from llmprof.core.report.attention import saved_bytes
-from llmprof.core.results import RunView
-from llmprof.core.runs import RunStore
-from llmprof.core.spec import Experiment
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.state.view import RunView
+from llmprof.core.store.calibrations import calibration_experiment
+from llmprof.core.store.journal import replay
+from llmprof.core.store.run import RunStore
 
 
 def measure(folder: Path, experiment: Experiment) -> RunView:

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.core.experiments import build_experiment
-from llmprof.core.journal import replay
+from llmprof.core.catalog.experiments import build_experiment
+from llmprof.core.catalog.models import load_models, select_models
+from llmprof.core.engine.client import Engine, Plan
 from llmprof.core.kernels.attribution import attribute
 from llmprof.core.kernels.columns import Kind
 from llmprof.core.kernels.extract import extract
 from llmprof.core.kernels.profile import kernel_table
-from llmprof.core.kernels.strip import Strip
+from llmprof.core.kernels.step_windows import from_marks
 from llmprof.core.kernels.tables import class_ids
-from llmprof.core.kernels.windows import from_marks
-from llmprof.core.launch import Engine, Plan
-from llmprof.core.presets import load_models, select_models
-from llmprof.core.results import CaseState
-from llmprof.core.runs import Run, RunStore
-from llmprof.core.spec import Case
+from llmprof.core.kernels.timeline_strip import Strip
+from llmprof.core.spec.case import Case
+from llmprof.core.state.view import CaseState
+from llmprof.core.store.journal import replay
+from llmprof.core.store.run import Run, RunStore
 from tests.engine.runs import llmprof, newest
 
 torch = pytest.importorskip("torch")

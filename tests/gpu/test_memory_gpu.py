@@ -13,17 +13,18 @@ import pytest
 import torch
 
 from llmprof.core import events as ev
-from llmprof.core.engine.request import Request
-from llmprof.core.journal import replay
-from llmprof.core.memory.points import load
+from llmprof.core.memory.kept_timeline import load
 from llmprof.core.memory.reconcile import reconcile
 from llmprof.core.memory.timeline import base_of, build
-from llmprof.core.predict.memory import predict
-from llmprof.core.spec import MODES, Case, ModelShape
-from llmprof.core.worker import memory, recorders
+from llmprof.core.predict.closed_form import predict
+from llmprof.core.spec.case import MODES, Case
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.store.journal import replay
+from llmprof.core.worker import allocation_recorders, memory
+from llmprof.core.worker.allocation_recorders import CudaRecorder
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
-from llmprof.core.worker.recorders import CudaRecorder
+from llmprof.core.worker.request import Request
 from llmprof.core.worker.trainer import Trainer
 from tests.engine.runs import llmprof, newest
 
@@ -155,7 +156,7 @@ def test_categories_sum_to_the_level_at_every_point(precision: str, mode: str) -
 def test_a_full_ring_is_detected_and_the_levels_after_it_are_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recorders, "MAX_ENTRIES", 300)
+    monkeypatch.setattr(allocation_recorders, "MAX_ENTRIES", 300)
     trainer = warmed(_case())
     recorder = CudaRecorder(trainer, DEVICE)
     trace, known = recorder.record(2)

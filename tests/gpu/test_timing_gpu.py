@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.core.experiments import build_experiment
-from llmprof.core.journal import replay
-from llmprof.core.launch import Engine, Plan
-from llmprof.core.results import RunView
-from llmprof.core.runs import RunStore
+from llmprof.core.catalog.experiments import build_experiment
+from llmprof.core.engine.client import Engine, Plan
+from llmprof.core.state.view import RunView
+from llmprof.core.store.journal import replay
+from llmprof.core.store.run import RunStore
 
 
 def measure(folder: Path, **overrides: object) -> RunView:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from llmprof.core.presets import load_models
-from llmprof.core.runs import Run, RunStore
-from llmprof.core.spec import Experiment
-from llmprof.tui.app import LlmprofApp, Setting
+from llmprof.core.catalog.models import load_models
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.store.run import Run, RunStore
+from llmprof.tui.app import LlmprofApp
+from llmprof.tui.setting import Setting
 from tests.tui.journals import Writer
 
 SIZES = ((80, 24), (120, 30))

@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llmprof.tui.forecast.NVIDIA_CARDS", tmp_path / "no cards")
+    monkeypatch.setattr("llmprof.tui.bench.forecast.NVIDIA_CARDS", tmp_path / "no cards")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

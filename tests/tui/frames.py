@@ -9,7 +9,7 @@ from typing import Any
 from textual.app import App
 from textual.pilot import Pilot
 
-from llmprof.tui.screens.view import View
+from llmprof.tui.kit.view import View
 
 
 def text_of(app: App[Any]) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from llmprof.core import events as ev
-from llmprof.core.journal import JournalWriter
-from llmprof.core.runs import Run, RunStore
-from llmprof.core.spec import Case, Experiment, Mode, ModelShape
+from llmprof.core.spec.case import Case, Mode
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.store.journal import JournalWriter
+from llmprof.core.store.run import Run, RunStore
 
 SECOND = 1_000_000_000
 GIB = 2**30
@@ -103,7 +105,7 @@ class Writer:
     def step(self, index: int, case: Case, at: int, warmup: bool, total: float) -> None:
         share = {"forward": 0.30, "loss": 0.01, "backward": 0.58, "optimizer": 0.10,
                  "zero_grad": 0.01}  # fmt: skip
-        from llmprof.core.spec import PHASES
+        from llmprof.core.spec.case import PHASES
 
         device = tuple(total * share[p] if p in case.phases else None for p in PHASES)
         start = self.t

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmprof.tui.chart.cells import ASCII_GLYPHS, Glyphs, Row
 from llmprof.tui.chart.envelope import Envelope, as_columns, bucket
-from llmprof.tui.chart.plot import ASCII_GLYPHS, Glyphs, Line, Mark, Plot, Row, render
+from llmprof.tui.chart.plot import Line, Mark, Plot, render
 from llmprof.tui.chart.raster import BRAILLE, Raster, draw, to_row
 from llmprof.tui.chart.scale import (
     Scale,

@@ -8,13 +8,13 @@ from typing import Any, get_args
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.coverage import Cell
-from llmprof.core.experiments import build_experiment
-from llmprof.core.runs import Run, RunStore
-from llmprof.core.spec import Experiment
+from llmprof.core.catalog.experiments import build_experiment
+from llmprof.core.figures.outcomes import Cell
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.look import ASCII
-from llmprof.tui.widgets.coverage import _ROLES, _SIGNS, CoverageGrid
+from llmprof.tui.bench.coverage_grid import _ROLES, _SIGNS, CoverageGrid
+from llmprof.tui.kit.look import ASCII
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
 from tests.tui.journals import Writer, experiment

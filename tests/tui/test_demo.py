@@ -13,15 +13,15 @@ import pytest
 
 from llmprof.cli import demo
 from llmprof.core import events as ev
-from llmprof.core.demo import LONGEST_S, recorded, shifted
-from llmprof.core.devices.recordings import Recording
-from llmprof.core.journal import replay
-from llmprof.core.pack import open_view, pack
-from llmprof.core.runs import Run, RunStore
-from llmprof.tui.starter import ReplayStarter
+from llmprof.core.monitor.recordings import Recording
+from llmprof.core.store.journal import replay
+from llmprof.core.store.pack import open_view, pack
+from llmprof.core.store.replay import LONGEST_S, recorded, shifted
+from llmprof.core.store.run import Run, RunStore
+from llmprof.tui.kernels.rows import ALL, kernel_rows
+from llmprof.tui.kit.table import Table
+from llmprof.tui.session.starter import ReplayStarter
 from llmprof.tui.views import VIEWS
-from llmprof.tui.widgets.kernel_rows import ALL, kernel_rows
-from llmprof.tui.widgets.table import Table
 from tests.tui import journals
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
@@ -63,7 +63,7 @@ def test_all_times_of_an_event_move_together(packed: Path) -> None:
 
 def start(recording: Path, run: Run, speed: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "llmprof.core.demo", str(recording), str(run.path), speed],
+        [sys.executable, "-m", "llmprof.core.store.replay", str(recording), str(run.path), speed],
         stdin=subprocess.PIPE,
         env=environment(run.path),
     )

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.boot import boot_id, this_boot
-from llmprof.core.journal import JournalWriter
-from llmprof.core.runs import Run, RunStore
-from llmprof.tui.progress import progress
-from llmprof.tui.session import Session
+from llmprof.core.store.journal import JournalWriter
+from llmprof.core.store.run import Run, RunStore
+from llmprof.core.system.boot import boot_id, this_boot
+from llmprof.tui.bench.progress import progress
+from llmprof.tui.session.session import Session
 from tests.tui import journals
 from tests.tui.apps import FakeStarter, make_app
 from tests.tui.frames import contains, settle, text_of

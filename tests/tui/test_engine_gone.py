@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from llmprof.core.runs import RunStore
-from llmprof.tui.session import ALIVE_S, Session
+from llmprof.core.store.run import RunStore
+from llmprof.tui.session.session import ALIVE_S, Session
 from tests.tui import journals
 from tests.tui.apps import FakeStarter
 from tests.tui.test_session import make, wait_for

@@ -14,16 +14,16 @@ from textual.widgets import Input
 from llmprof.core import events as ev
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
-from llmprof.core.kernels.strip import save_strip
 from llmprof.core.kernels.tables import class_ids
-from llmprof.core.runs import Run, RunStore
-from llmprof.core.spec import Experiment, Variant
+from llmprof.core.kernels.timeline_strip import save_strip
+from llmprof.core.spec.experiment import Experiment, Variant
+from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.look import ASCII
-from llmprof.tui.screens.export import ExportDialog
-from llmprof.tui.screens.kernels import EMPTY, KernelsView
-from llmprof.tui.widgets.table import Table
-from llmprof.tui.widgets.timeline_strip import DEEPEST, TimelineStrip
+from llmprof.tui.kernels.timeline_strip import DEEPEST, TimelineStrip
+from llmprof.tui.kernels.view import EMPTY, KernelsView
+from llmprof.tui.kit.look import ASCII
+from llmprof.tui.kit.table import Table
+from llmprof.tui.runs.export import ExportDialog
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, hold, settle, text_of
 from tests.tui.journals import Writer, finished
@@ -399,6 +399,6 @@ def test_the_view_does_not_load_torch() -> None:
     import subprocess
 
     loaded = "print('torch' in sys.modules, 'numpy' in sys.modules)"
-    code = f"import sys, llmprof.tui.screens.kernels; {loaded}"
+    code = f"import sys, llmprof.tui.kernels.view; {loaded}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

@@ -15,25 +15,26 @@ import pytest
 from textual.pilot import Pilot
 
 from llmprof.core import events as ev
-from llmprof.core.memory.entries import own_frame, read_snapshot
-from llmprof.core.memory.live import largest
-from llmprof.core.memory.points import Points, load, save, thin
+from llmprof.core.memory.allocator_entries import own_frame, read_snapshot
+from llmprof.core.memory.kept_timeline import Points, load, save, thin
+from llmprof.core.memory.live_blocks import largest
 from llmprof.core.memory.timeline import Held, Known, Timeline, base_of, build
-from llmprof.core.predict.event import predicted
-from llmprof.core.predict.level import CATEGORIES, OPTIMIZER, PARAMETERS
-from llmprof.core.runs import Run, RunStore
-from llmprof.core.spec import Experiment, ModelShape
+from llmprof.core.predict.as_event import predicted
+from llmprof.core.predict.byte_levels import CATEGORIES, OPTIMIZER, PARAMETERS
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.chart.plot import UNICODE_GLYPHS
+from llmprof.tui.chart.cells import UNICODE_GLYPHS
 from llmprof.tui.chart.scale import Scale
 from llmprof.tui.chart.stack import EMPTY as NOTHING
 from llmprof.tui.chart.stack import PARTS, Band, Layer, Stack, fill, render
-from llmprof.tui.look import ASCII, UNICODE
-from llmprof.tui.memory_track import Track, read_track
-from llmprof.tui.screens.memory import MemoryView
-from llmprof.tui.widgets.memory_chart import DEEPEST_US, GUTTER, ORDER, MemoryChart
-from llmprof.tui.widgets.memory_empty import EMPTY
-from llmprof.tui.widgets.table import Table
+from llmprof.tui.kit.look import ASCII, UNICODE
+from llmprof.tui.kit.table import Table
+from llmprof.tui.memory.chart import DEEPEST_US, GUTTER, ORDER, MemoryChart
+from llmprof.tui.memory.empty import EMPTY
+from llmprof.tui.memory.track import Track, read_track
+from llmprof.tui.memory.view import MemoryView
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, hold, settle, text_of
 from tests.tui.journals import Writer, finished
@@ -448,6 +449,6 @@ def test_every_category_is_drawn_once() -> None:
 def test_the_view_does_not_load_torch() -> None:
     import subprocess
 
-    code = "import sys, llmprof.tui.screens.memory; print('torch' in sys.modules)"
+    code = "import sys, llmprof.tui.memory.view; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -11,18 +11,18 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from llmprof.core import events as ev
-from llmprof.core.devices.playback import Playback
-from llmprof.core.devices.recordings import Recording
-from llmprof.core.journal import JournalWriter
-from llmprof.core.runs import RunStore
+from llmprof.core.monitor.playback import Playback
+from llmprof.core.monitor.recordings import Recording
+from llmprof.core.store.journal import JournalWriter
+from llmprof.core.store.run import RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.look import ASCII
-from llmprof.tui.monitor import Monitoring
-from llmprof.tui.screens.monitor import MonitorView
-from llmprof.tui.widgets.card_figures import CardFigures, figures
-from llmprof.tui.widgets.card_panel import Window
-from llmprof.tui.widgets.host_panel import HostLine
-from llmprof.tui.widgets.table import Table
+from llmprof.tui.kit.look import ASCII
+from llmprof.tui.kit.table import Table
+from llmprof.tui.monitor.card_figures import CardFigures, figures
+from llmprof.tui.monitor.card_panel import Window
+from llmprof.tui.monitor.host_panel import HostLine
+from llmprof.tui.monitor.view import MonitorView
+from llmprof.tui.monitor.watch import Monitoring
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
 from tests.tui.machines import GIB, RECORDING, Machine, card, recorded, sample, shifted

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.journal import replay
-from llmprof.core.results import RunView
-from llmprof.core.runs import RunStore
-from llmprof.core.spec import SpecError
-from llmprof.tui.choices import Choices
-from llmprof.tui.forecast import card_here
-from llmprof.tui.screens.help import HelpDialog, active, by_area
-from llmprof.tui.widgets.cells import Cell
-from llmprof.tui.widgets.device_chart import device_values, missing_reasons
-from llmprof.tui.widgets.keys import KeyBar
-from llmprof.tui.widgets.live import LivePanels
-from llmprof.tui.widgets.setup import SetupPane
+from llmprof.core.spec.shape import SpecError
+from llmprof.core.state.view import RunView
+from llmprof.core.store.journal import replay
+from llmprof.core.store.run import RunStore
+from llmprof.tui.bench.device_chart import device_values, missing_reasons
+from llmprof.tui.bench.forecast import card_here
+from llmprof.tui.bench.live import LivePanels
+from llmprof.tui.bench.setup import SetupPane
+from llmprof.tui.help import HelpDialog, active, by_area
+from llmprof.tui.kit.keys import KeyBar
+from llmprof.tui.kit.table_cells import Cell
+from llmprof.tui.session.choices import Choices
 from tests.tui import journals
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
@@ -165,7 +165,7 @@ async def test_a_broken_cards_file_costs_the_forecast_alone(
     def broken() -> None:
         raise SpecError("cards file: not TOML")
 
-    monkeypatch.setattr("llmprof.tui.forecast.load_cards", broken)
+    monkeypatch.setattr("llmprof.tui.bench.forecast.load_cards", broken)
     app, starter = make_app(tmp_path)
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "no card, as"))
@@ -211,7 +211,7 @@ async def test_a_watched_run_has_its_panels_at_once(tmp_path: Path) -> None:
 
 
 def test_a_sample_that_ends_with_the_case_is_the_last_of_its_curves(tmp_path: Path) -> None:
-    from llmprof.tui.device_curves import DeviceCurves
+    from llmprof.tui.bench.device_curves import DeviceCurves
 
     view = replay(journals.finished(RunStore(tmp_path), ("tiny",)).journal)
     times, _ = view.host_cpu.points()

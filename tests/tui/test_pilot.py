@@ -11,25 +11,25 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from llmprof.core.journal import replay
 from llmprof.core.report import render
-from llmprof.core.runs import Run, RunStore
+from llmprof.core.store.journal import replay
+from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.look import ASCII
-from llmprof.tui.remembered import recall
-from llmprof.tui.screens.ask import AskDialog
-from llmprof.tui.screens.bench import BenchView
-from llmprof.tui.screens.export import ExportDialog
-from llmprof.tui.screens.help import HelpDialog
-from llmprof.tui.screens.name import NameDialog
-from llmprof.tui.screens.runs import RunsView
+from llmprof.tui.bench.setup import SetupPane
+from llmprof.tui.bench.step_log import StepLog
+from llmprof.tui.bench.view import BenchView
+from llmprof.tui.help import HelpDialog
+from llmprof.tui.kit.ask import AskDialog
+from llmprof.tui.kit.ask_name import NameDialog
+from llmprof.tui.kit.chips import Chips
+from llmprof.tui.kit.look import ASCII
+from llmprof.tui.kit.table import Table
+from llmprof.tui.kit.ticks import Ticks
+from llmprof.tui.kit.too_small import TooSmall
+from llmprof.tui.runs.export import ExportDialog
+from llmprof.tui.runs.view import RunsView
+from llmprof.tui.session.remembered import recall
 from llmprof.tui.views import VIEWS
-from llmprof.tui.widgets.chips import Chips
-from llmprof.tui.widgets.setup import SetupPane
-from llmprof.tui.widgets.steps import StepLog
-from llmprof.tui.widgets.table import Table
-from llmprof.tui.widgets.ticks import Ticks
-from llmprof.tui.widgets.too_small import TooSmall
 from tests.tui import journals
 from tests.tui.apps import SIZES, make_app
 from tests.tui.frames import contains, settle, text_of
@@ -527,12 +527,12 @@ def test_tabs_and_views_agree() -> None:
 
 
 def test_every_binding_has_an_id_and_a_tooltip() -> None:
-    from llmprof.tui.screens import ask, export, name
-    from llmprof.tui.widgets import field, ticks
+    from llmprof.tui.kit import ask, ask_name, field, ticks
+    from llmprof.tui.runs import export
 
     views = [view.load() for view in VIEWS]
     nodes = (LlmprofApp, *views, ask.AskDialog, export.ExportDialog, export.Preview,
-             name.NameDialog, field.FormInput, ticks.Ticks, Chips, Table, StepLog)  # fmt: skip
+             ask_name.NameDialog, field.FormInput, ticks.Ticks, Chips, Table, StepLog)  # fmt: skip
     seen: set[str] = set()
     for node in nodes:
         for binding in vars(node).get("BINDINGS", []):

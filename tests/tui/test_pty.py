@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.core.runs import RunStore
+from llmprof.core.store.run import RunStore
 from tests.tui import journals
 from tests.tui.terminal import Terminal, environment
 
@@ -282,7 +282,7 @@ def test_a_dumb_terminal_gets_the_same_line(tmp_path: Path) -> None:
 def test_a_crash_exits_non_zero_and_restores_the_terminal(tmp_path: Path) -> None:
     code = (
         "import sys; from llmprof.cli.screen import open_screen;"
-        "from llmprof.tui.screens.bench import BenchView;"
+        "from llmprof.tui.bench.view import BenchView;"
         "BenchView.action_zoom = lambda self: 1 // 0;"
         "sys.exit(open_screen())"
     )

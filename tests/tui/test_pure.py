@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 
 from llmprof.cli.main import Parser
 from llmprof.cli.options import add_case_options, experiment_from
-from llmprof.core.joined import run_card
-from llmprof.core.presets import load_models
-from llmprof.core.results import Reducer
-from llmprof.core.runs import RunStore
-from llmprof.core.stats import summarize
-from llmprof.tui import format as fmt
-from llmprof.tui.choices import (
+from llmprof.core.catalog.models import load_models
+from llmprof.core.figures.case_device import run_card
+from llmprof.core.state.reducer import Reducer
+from llmprof.core.stats.summary import summarize
+from llmprof.core.store.run import RunStore
+from llmprof.tui.bench.progress import progress
+from llmprof.tui.kit import format as fmt
+from llmprof.tui.kit.canvas import changed_span, heading, row_length
+from llmprof.tui.kit.look import ASCII, UNICODE, choose_look
+from llmprof.tui.session.choices import (
     NUMBERS,
     Choices,
     check,
@@ -24,11 +27,8 @@ from llmprof.tui.choices import (
     command_line,
     parse_numbers,
 )
-from llmprof.tui.curves import CaseCurves, RunningMean, outliers
-from llmprof.tui.look import ASCII, UNICODE, choose_look
-from llmprof.tui.progress import progress
-from llmprof.tui.remembered import recall, remember
-from llmprof.tui.widgets.canvas import changed_span, heading, row_length
+from llmprof.tui.session.curves import CaseCurves, RunningMean, outliers
+from llmprof.tui.session.remembered import recall, remember
 from tests.tui import journals
 
 MODELS = load_models()

@@ -13,9 +13,9 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from llmprof.core.runs import Run, RunStore
+from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.screens.export import ExportDialog
+from llmprof.tui.runs.export import ExportDialog
 from tests.tui import journals
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.core.journal import Follower
-from llmprof.core.runs import RunStore
-from llmprof.tui.feed import Feed
-from llmprof.tui.index import RunIndex, headline
-from llmprof.tui.session import Session
-from llmprof.tui.starter import CannotStart
+from llmprof.core.store.journal import Follower
+from llmprof.core.store.run import RunStore
+from llmprof.tui.session.feed import Feed
+from llmprof.tui.session.run_index import RunIndex, headline
+from llmprof.tui.session.session import Session
+from llmprof.tui.session.starter import CannotStart
 from tests.tui import journals
 from tests.tui.apps import FakeStarter
 
@@ -196,7 +196,7 @@ def test_index_lists_and_follows_the_folder(tmp_path: Path) -> None:
 
 
 def test_headline_of_nothing_is_empty(tmp_path: Path) -> None:
-    from llmprof.core.results import RunView
+    from llmprof.core.state.view import RunView
 
     assert headline(RunView()) == ("", "")
 

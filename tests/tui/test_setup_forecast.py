@@ -10,17 +10,17 @@ import pytest
 
 from llmprof.cli.options import experiment_from
 from llmprof.cli.run import add_arguments
+from llmprof.core.catalog.models import load_models
 from llmprof.core.events import Environment
+from llmprof.core.predict.closed_form import predict
 from llmprof.core.predict.fits import CONTEXT_LOW
-from llmprof.core.predict.memory import predict
-from llmprof.core.presets import load_models
-from llmprof.core.spec import Case
-from llmprof.tui.choices import Choices, check, choose_experiment, command, experiments
-from llmprof.tui.forecast import Forecast, card_of, every_model, named_card
-from llmprof.tui.widgets.chips import Chips
-from llmprof.tui.widgets.fits import context_label
-from llmprof.tui.widgets.setup import OWN_SIZES
-from llmprof.tui.widgets.ticks import Ticks
+from llmprof.core.spec.case import Case
+from llmprof.tui.bench.fits import context_label
+from llmprof.tui.bench.forecast import Forecast, card_of, every_model, named_card
+from llmprof.tui.bench.setup import OWN_SIZES
+from llmprof.tui.kit.chips import Chips
+from llmprof.tui.kit.ticks import Ticks
+from llmprof.tui.session.choices import Choices, check, choose_experiment, command, experiments
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle
 

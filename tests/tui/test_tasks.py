@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from llmprof.core.runs import RunStore
+from llmprof.core.store.run import RunStore
 from tests.tui import journals
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.core.journal import replay
-from llmprof.core.presets import load_models
-from llmprof.core.runs import Run, RunStore
-from llmprof.tui.choices import Choices
-from llmprof.tui.remembered import remember
+from llmprof.core.catalog.models import load_models
+from llmprof.core.store.journal import replay
+from llmprof.core.store.run import Run, RunStore
+from llmprof.tui.session.choices import Choices
+from llmprof.tui.session.remembered import remember
 from tests.tui.terminal import environment
 
 pytestmark = [

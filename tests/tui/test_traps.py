@@ -14,13 +14,13 @@ from textual.geometry import Region
 from textual.widgets import Input
 
 from llmprof.core import events as ev
-from llmprof.core.runs import RunStore
-from llmprof.tui import themes
+from llmprof.core.store.run import RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.screens.ask import AskDialog
-from llmprof.tui.screens.help import HelpDialog
-from llmprof.tui.widgets.canvas import Canvas
-from llmprof.tui.widgets.live import LivePanels
+from llmprof.tui.bench.live import LivePanels
+from llmprof.tui.help import HelpDialog
+from llmprof.tui.kit import themes
+from llmprof.tui.kit.ask import AskDialog
+from llmprof.tui.kit.canvas import Canvas
 from tests.tui import journals
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of

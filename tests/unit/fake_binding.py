@@ -9,8 +9,8 @@ from typing import Any
 
 import pynvml
 
+from llmprof.core.devices.card_processes import Identity
 from llmprof.core.devices.nvml import NvmlCards
-from llmprof.core.devices.processes import Identity
 
 MISMATCH = pynvml.NVMLLibraryMismatchError("no such version")
 GIB = 2**30

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llmprof.core import events as ev
-from llmprof.core.journal import JournalWriter
-from llmprof.core.presets import select_models
-from llmprof.core.spec import PHASES, PHASES_OF, Case, Experiment, Mode
+from llmprof.core.catalog.models import select_models
+from llmprof.core.spec.case import PHASES, PHASES_OF, Case, Mode
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.store.journal import JournalWriter
 
 MS = 1_000_000
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from llmprof.core.kernels import marks
+from llmprof.core.catalog.models import select_models
+from llmprof.core.kernels import range_names
 from llmprof.core.kernels.attribution import Activities, Source, attribute
 from llmprof.core.kernels.columns import DTYPES, EventColumns, Kind
-from llmprof.core.kernels.windows import from_marks
-from llmprof.core.presets import select_models
-from llmprof.core.spec import Case, Phase
+from llmprof.core.kernels.step_windows import from_marks
+from llmprof.core.spec.case import Case, Phase
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 PHASES: tuple[Phase, ...] = ("forward", "loss", "backward", "optimizer", "zero_grad")
@@ -75,9 +75,9 @@ class Made:
 
     def step(self, start: int, edges: list[int], end: int, phases: tuple[str, ...]) -> None:
         """The ranges of a step whose phases lie between the edges."""
-        self.op(marks.STEP, start, end - start)
+        self.op(range_names.STEP, start, end - start)
         for phase, begin, until in zip(phases, edges[:-1], edges[1:], strict=True):
-            self.op(marks.PHASE + phase, begin, until - begin)
+            self.op(range_names.PHASE + phase, begin, until - begin)
 
     def columns(self) -> EventColumns:
         """All events so far."""
@@ -101,7 +101,7 @@ def two_phases() -> Made:
     """
     made = Made()
     made.step(1_000, [1_100, 2_000, 3_000], 3_500, ("forward", "backward"))
-    made.op(marks.MODULE + "blocks.0.mlp", 1_150, 700)
+    made.op(range_names.MODULE + "blocks.0.mlp", 1_150, 700)
     mm = made.op("aten::mm", 1_200, 100, sequence=5)
     made.launch("sm90_gemm_tn", 1_220, 1_400, 300, op=mm)
     add = made.op("aten::add", 1_400, 100, sequence=6)

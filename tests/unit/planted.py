@@ -8,8 +8,11 @@ from typing import Any
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.results import CaseState, Reducer, RunView
-from llmprof.core.spec import PHASES, Case, Experiment, ModelShape, Phase
+from llmprof.core.spec.case import PHASES, Case, Phase
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state.reducer import Reducer
+from llmprof.core.state.view import CaseState, RunView
 
 MS = 1_000_000
 H100 = "NVIDIA H100 80GB HBM3"

@@ -7,8 +7,11 @@ from pathlib import Path
 
 from llmprof.core import events as ev
 from llmprof.core.devices.scripted import read_recording
-from llmprof.core.results import Reducer, RunView
-from llmprof.core.spec import Case, Experiment, ModelShape
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state.reducer import Reducer
+from llmprof.core.state.view import RunView
 
 RECORDING = Path(__file__).parents[1] / "fixtures" / "monitor-load.jsonl"
 SAMPLES = [sample for sample in read_recording(RECORDING) if sample.cards]

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from llmprof.core import adaptive
-from llmprof.core.stats import summarize
+from llmprof.core.stats import stopping
+from llmprof.core.stats.summary import summarize
 
 
 def noise(count: int, value: float = 20.0, cv: float = 0.01, seed: int = 1) -> list[float]:
@@ -16,8 +16,8 @@ def noise(count: int, value: float = 20.0, cv: float = 0.01, seed: int = 1) -> l
 
 
 def test_a_flat_series_is_steady() -> None:
-    assert adaptive.unsteady(noise(20)) is None
-    assert adaptive.warmup_stop(noise(20), 0.0, 300) == "steady after 20 steps"
+    assert stopping.unsteady(noise(20)) is None
+    assert stopping.warmup_stop(noise(20), 0.0, 300) == "steady after 20 steps"
 
 
 @pytest.mark.parametrize(
@@ -32,32 +32,32 @@ def test_a_flat_series_is_steady() -> None:
     ],
 )
 def test_the_unmet_condition_is_named(samples: list[float], words: str) -> None:
-    missing = adaptive.unsteady(samples)
+    missing = stopping.unsteady(samples)
     assert missing is not None
     assert words in missing
 
 
 def test_only_the_last_window_counts() -> None:
-    assert adaptive.unsteady([*noise(30, 200.0), *noise(20)]) is None
+    assert stopping.unsteady([*noise(30, 200.0), *noise(20)]) is None
 
 
 def test_warmup_gives_up_at_its_limits() -> None:
     falling = [1000.0 * 0.9**at for at in range(40)]
-    assert adaptive.warmup_stop(falling, 1.0, 300) is None
-    stop = adaptive.warmup_stop(falling, 1.0, 40)
+    assert stopping.warmup_stop(falling, 1.0, 300) is None
+    stop = stopping.warmup_stop(falling, 1.0, 40)
     assert stop is not None
-    assert stop.startswith(f"{adaptive.NOT_STEADY} after 40 steps")
-    late = adaptive.warmup_stop(falling, 61.0, 300)
+    assert stop.startswith(f"{stopping.NOT_STEADY} after 40 steps")
+    late = stopping.warmup_stop(falling, 61.0, 300)
     assert late is not None
-    assert late.startswith(f"{adaptive.NOT_STEADY} within 60 s")
+    assert late.startswith(f"{stopping.NOT_STEADY} within 60 s")
 
 
 def test_the_relative_interval_is_the_summarys() -> None:
     samples = noise(12)
     summary = summarize(samples)
     assert summary.ci95 is not None
-    assert adaptive.relative_ci(samples) == pytest.approx(100 * summary.ci95 / summary.mean)
-    assert adaptive.relative_ci([20.0]) is None
+    assert stopping.relative_ci(samples) == pytest.approx(100 * summary.ci95 / summary.mean)
+    assert stopping.relative_ci([20.0]) is None
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_the_relative_interval_is_the_summarys() -> None:
 def test_measuring_goes_on_while_a_condition_is_unmet(
     samples: list[float], target: float, words: str
 ) -> None:
-    missing = adaptive.short_of(samples, target)
+    missing = stopping.short_of(samples, target)
     assert missing is not None
     assert words in missing
-    assert adaptive.measure_stop(samples, 1.0, target, 1000) is None
+    assert stopping.measure_stop(samples, 1.0, target, 1000) is None
 
 
 def test_measuring_stops_when_the_target_is_met() -> None:
-    stop = adaptive.measure_stop(noise(30), 1.0, 1.0, 1000)
+    stop = stopping.measure_stop(noise(30), 1.0, 1.0, 1000)
     assert stop is not None
     assert stop.startswith("95 % interval ±0.")
     assert "after 30 steps" in stop
@@ -86,13 +86,13 @@ def test_measuring_stops_when_the_target_is_met() -> None:
 
 def test_a_missed_target_names_what_is_unmet_and_how_many_steps_would_do() -> None:
     rough = noise(50, 100.0, cv=0.2)
-    stop = adaptive.measure_stop(rough, 15.0, 1.0, 1000)
+    stop = stopping.measure_stop(rough, 15.0, 1.0, 1000)
     assert stop is not None
-    assert stop.startswith(f"{adaptive.NOT_MET} within 15 s: 95 % interval ±")
-    needed = adaptive.steps_needed(rough, 1.0)
+    assert stop.startswith(f"{stopping.NOT_MET} within 15 s: 95 % interval ±")
+    needed = stopping.steps_needed(rough, 1.0)
     assert needed is not None
     assert 1000 < needed < 2500  # (1.96 · 0.2 / 0.01)² = 1,537 for the true spread
     assert f"a fixed --measure-steps {needed} would do" in stop
-    capped = adaptive.measure_stop(rough, 1.0, 1.0, 50)
+    capped = stopping.measure_stop(rough, 1.0, 1.0, 50)
     assert capped is not None
-    assert capped.startswith(f"{adaptive.NOT_MET} within 50 steps")
+    assert capped.startswith(f"{stopping.NOT_MET} within 50 steps")

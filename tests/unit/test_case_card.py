@@ -10,12 +10,15 @@ from dataclasses import replace
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.joined import CaseDevice, join_case, verdicts
-from llmprof.core.reconcile import card_memory
-from llmprof.core.results import Reducer, RunView
-from llmprof.core.series import CHUNK, OLD, RECENT
-from llmprof.core.spec import Case, Experiment, ModelShape
-from llmprof.core.stretches import Stretches
+from llmprof.core.figures.card_memory import card_memory
+from llmprof.core.figures.case_device import CaseDevice, join_case, verdicts
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state.histories import CHUNK, OLD, RECENT
+from llmprof.core.state.position_ranges import Stretches
+from llmprof.core.state.reducer import Reducer
+from llmprof.core.state.view import RunView
 
 S = 1_000_000_000
 UUID = "1a2b3c4d-d72c-4106-c12f-20bd9faed9f6"

@@ -10,7 +10,7 @@ import pytest
 
 from llmprof.cli.main import main
 from llmprof.cli.options import add_case_options
-from llmprof.core.presets import select_models
+from llmprof.core.catalog.models import select_models
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmprof.core.devices import amounts, words
 from llmprof.core.devices.metrics import METRICS
 from llmprof.core.events import CardSample, Metric
+from llmprof.core.monitor import amounts, words
 
 GIB = 2**30
 

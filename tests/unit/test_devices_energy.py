@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llmprof.core.devices.energy import EnergyMeter
-from llmprof.core.devices.merge import merge_card
+from llmprof.core.events.merge import merge_card
 from tests.unit.fake_binding import Clock, FakeNvml, cards_of, error
 
 S = 1_000_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from llmprof.core.devices.matching import Selection, match, pci_address, uuid_key, visible
 from llmprof.core.events import CardSample, MigInstance
+from llmprof.core.events.matching import Selection, match, pci_address, uuid_key, visible
 
 UUIDS = (
     "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from llmprof.core.devices.merge import merge_card
 from llmprof.core.devices.nvml import NvmlCards
-from llmprof.core.devices.words import as_object
 from llmprof.core.events import CardProcess, CardSample, DeviceSample, HostSample, Metric
-from llmprof.core.results import Reducer
-from llmprof.core.series import CardHistory
+from llmprof.core.events.merge import merge_card
+from llmprof.core.monitor.words import as_object
+from llmprof.core.state.histories import CardHistory
+from llmprof.core.state.reducer import Reducer
 from tests.unit.fake_binding import Clock, FakeNvml, cards_of, error
 
 OTHER = CardProcess(pid=7, memory_bytes=1 << 30, sm_percent=40.0)

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from llmprof.core.devices import throttle
-from llmprof.core.devices.merge import merge_card
+from llmprof.core.devices.card_processes import Identity
 from llmprof.core.devices.metrics import METRICS
 from llmprof.core.devices.nvml import NvmlCards
-from llmprof.core.devices.processes import Identity
-from llmprof.core.events import CardSample, Metric
+from llmprof.core.events import CardSample, Metric, throttle
+from llmprof.core.events.merge import merge_card
 from tests.unit.fake_binding import GIB, MISMATCH, Clock, FakeNvml, cards_of, error
 
 
@@ -453,7 +452,7 @@ def test_activity_of_an_older_card_is_unknown_with_the_reason() -> None:
 
 
 def test_cards_that_are_asked_for() -> None:
-    from llmprof.core.devices.matching import Selection
+    from llmprof.core.events.matching import Selection
 
     read = cards_of(FakeNvml(3), selection=Selection.parse("2,0")).read()
     assert [card.index for card in read.cards] == [0, 2]
@@ -476,7 +475,7 @@ def test_cards_that_are_asked_for() -> None:
 def test_where_a_card_asked_for_is_not_there_none_is_read(
     asked: str, count: int, absent: tuple[str, ...], reason: str
 ) -> None:
-    from llmprof.core.devices.matching import Selection
+    from llmprof.core.events.matching import Selection
 
     fake = FakeNvml(count)
     read = cards_of(fake, selection=Selection.parse(asked)).read()

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.devices import words
-from llmprof.core.devices.playback import Playback, whole
-from llmprof.core.devices.recordings import PAUSE_NS, Recording, RecordingError
 from llmprof.core.devices.scripted import read_recording
-from llmprof.core.results import Reducer
+from llmprof.core.monitor import words
+from llmprof.core.monitor.playback import Playback, whole
+from llmprof.core.monitor.recordings import PAUSE_NS, Recording, RecordingError
+from llmprof.core.state.reducer import Reducer
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "monitor-load.jsonl"
 S = 1_000_000_000

@@ -11,19 +11,19 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from llmprof.core.devices import processes
-from llmprof.core.devices.processes import Identity, ProcessReader, count_holders, identify
+from llmprof.core.devices import card_processes
+from llmprof.core.devices.card_processes import Identity, ProcessReader, count_holders, identify
 from tests.unit.fake_binding import GIB, FakeNvml, cards_of
 
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "shares_namespace", lambda: True)
+    monkeypatch.setattr(card_processes, "shares_namespace", lambda: True)
 
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "shares_namespace", lambda: False)
+    monkeypatch.setattr(card_processes, "shares_namespace", lambda: False)
 
 
 @pytest.fixture
@@ -67,15 +67,15 @@ def test_in_another_namespace_a_number_proves_nothing(child: subprocess.Popen[by
 def test_in_another_namespace_an_open_card_proves_it(
     child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "holds_card", lambda pid: pid == child.pid)
+    monkeypatch.setattr(card_processes, "holds_card", lambda pid: pid == child.pid)
     assert identify(child.pid, os.getpid()).ours
     assert count_holders(os.getpid()) == 1
     assert count_holders(2**22 - 1) == 0
 
 
 def test_what_holds_a_card_is_seen_by_its_open_files() -> None:
-    assert not processes.holds_card(os.getpid())
-    assert not processes.holds_card(2**22 - 1)
+    assert not card_processes.holds_card(os.getpid())
+    assert not card_processes.holds_card(2**22 - 1)
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_pids_of_another_namespace_are_ours_only_as_many_as_ours_hold_the_card(
     holders: int, seen_before: tuple[int, ...], mine: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = ProcessReader(1, lambda pid, owner: Identity())
-    monkeypatch.setattr(processes, "count_holders", lambda owner: 0)
+    monkeypatch.setattr(card_processes, "count_holders", lambda owner: 0)
     reader._claim(dict.fromkeys(seen_before, Identity()))  # there before ours were
-    monkeypatch.setattr(processes, "count_holders", lambda owner: holders)
+    monkeypatch.setattr(card_processes, "count_holders", lambda owner: holders)
     claimed = reader._claim(dict.fromkeys((11, 12, 13), Identity()))
     assert {pid for pid, who in claimed.items() if who.ours} == mine
 

@@ -11,15 +11,15 @@ import json
 
 import pytest
 
-from llmprof.core import intervals as iv
-from llmprof.core.devices.merge import merge
 from llmprof.core.devices.scripted import ReplaySource
-from llmprof.core.devices.words import as_object
-from llmprof.core.joined import CaseDevice, join_case, other_processes, verdicts
-from llmprof.core.report.devices import devices
-from llmprof.core.report.steps import step_logs
+from llmprof.core.events.merge import merge
+from llmprof.core.figures.case_device import CaseDevice, join_case, other_processes, verdicts
+from llmprof.core.monitor.words import as_object
+from llmprof.core.report.card_activity import devices
+from llmprof.core.report.step_log import step_logs
 from llmprof.core.report.table import format_cell
-from llmprof.core.results import RunView
+from llmprof.core.state import time_spans as iv
+from llmprof.core.state.view import RunView
 from tests.unit.recorded_run import RECORDING, SAMPLES, at, run
 
 

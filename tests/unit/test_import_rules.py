@@ -17,7 +17,7 @@ RULES = {
     "llmprof.cli.run": ("torch", "textual", "numpy", "pynvml"),
     "llmprof.cli.show": ("torch", "textual", "pynvml"),
     "llmprof.core.engine.loop": ("torch", "textual", "rich"),
-    "llmprof.core.journal": ("torch", "textual", "rich", "numpy", "pynvml"),
+    "llmprof.core.store.journal": ("torch", "textual", "rich", "numpy", "pynvml"),
     "llmprof.core.report": ("torch", "textual", "rich"),
     "llmprof.core.devices.__main__": ("torch", "textual", "rich"),
     "llmprof.tui.app": ("torch", "pynvml", "llmprof.core.worker"),

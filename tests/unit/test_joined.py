@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core import intervals as iv
-from llmprof.core.joined import (
+from llmprof.core.figures.case_device import (
     CaseDevice,
     describe,
     join_case,
@@ -18,8 +17,12 @@ from llmprof.core.joined import (
     run_card,
     verdicts,
 )
-from llmprof.core.results import Reducer, RunView
-from llmprof.core.spec import Case, Experiment, ModelShape
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state import time_spans as iv
+from llmprof.core.state.reducer import Reducer
+from llmprof.core.state.view import RunView
 
 S = 1_000_000_000
 UUID = "1a2b3c4d-d72c-4106-c12f-20bd9faed9f6"

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.journal import CHUNK, Follower, JournalWriter, apply_line, replay
 from llmprof.core.lint import verdicts
-from llmprof.core.results import Reducer
-from llmprof.core.spec import PHASES
+from llmprof.core.spec.case import PHASES
+from llmprof.core.state.reducer import Reducer
+from llmprof.core.store.journal import CHUNK, Follower, JournalWriter, apply_line, replay
 from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
 
 

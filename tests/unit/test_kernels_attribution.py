@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmprof.core.kernels import marks, tables
+from llmprof.core.events.kernel_rows import CLASSES
+from llmprof.core.kernels import range_names, tables
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.columns import Kind
-from llmprof.core.kernels.gemm import gemm_counts
+from llmprof.core.kernels.gemm_counts import gemm_counts
 from llmprof.core.kernels.profile import ProfileError, check, coverage
-from llmprof.core.kernels.rows import CLASSES
 from llmprof.core.kernels.tables import class_ids, kernel_rows, launch_sources, share_rows
 from llmprof.core.kernels.timeline import launch_counts
 from tests.unit.kernel_events import PHASES, TINY, Made, recorded, two_phases
@@ -42,9 +42,9 @@ def test_backward_belongs_to_the_module_of_its_forward_op() -> None:
 def test_the_last_op_with_a_number_made_the_node() -> None:
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
-    made.op(marks.MODULE + "first", 20, 50)
+    made.op(range_names.MODULE + "first", 20, 50)
     made.op("aten::view", 30, 10, sequence=5)  # peeks at the number that mm will draw
-    made.op(marks.MODULE + "second", 100, 50)
+    made.op(range_names.MODULE + "second", 100, 50)
     made.op("aten::mm", 110, 10, sequence=5)
     made.op("MmBackward0", 600, 50, place=2, sequence=5, forward_thread=1, scope=1)
     back = made.op("aten::mm", 610, 20, place=2)
@@ -144,7 +144,7 @@ def test_the_line_that_launched_most_of_a_kernel() -> None:
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
     for start, line, duration in ((20, "a.py:1 in f", 5), (100, "b.py:2 in g", 50)):
-        made.op(marks.SOURCE + line, start, 40)
+        made.op(range_names.SOURCE + line, start, 40)
         op = made.op("aten::mm", start + 5, 10)
         made.launch("gemm", start + 6, start + 20, duration, op=op)
     found = launch_sources(made.activities(TWO))
@@ -154,7 +154,7 @@ def test_the_line_that_launched_most_of_a_kernel() -> None:
 def test_without_a_card_ops_count_by_self_time() -> None:
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
-    made.op(marks.MODULE + "mlp", 20, 400)
+    made.op(range_names.MODULE + "mlp", 20, 400)
     made.op("aten::linear", 30, 300)
     made.op("aten::mm", 50, 200)
     activities = made.activities(TWO, "cpu")
@@ -205,7 +205,7 @@ def test_a_rows_origin_is_one_pair_with_its_share() -> None:
     at = 20
     # By time alone "add" and "b" lead, but no kernel of "add" ran in "b".
     for op, module, duration in (("add", "a", 40), ("mul", "b", 35), ("div", "b", 15)):
-        made.op(marks.MODULE + module, at, 50)
+        made.op(range_names.MODULE + module, at, 50)
         made.launch("k", at + 12, 600 + at, duration, op=made.op(f"aten::{op}", at + 10, 20))
         at += 100
     activities = made.activities(TWO)
@@ -218,7 +218,7 @@ def test_a_kernel_of_two_classes_is_two_rows() -> None:
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
     for at, module in ((20, "ffn"), (120, "ffn_norm")):
-        made.op(marks.MODULE + module, at, 50)
+        made.op(range_names.MODULE + module, at, 50)
         op = made.op("aten::mul", at + 10, 20)
         made.launch("void elementwise_kernel<1>(int)", at + 12, 600 + at, 30, op=op)
     activities = made.activities(TWO)
@@ -233,8 +233,8 @@ def test_a_kernel_of_two_classes_is_two_rows() -> None:
 def test_a_range_that_outlasts_its_encloser_places_nothing() -> None:
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
-    made.op(marks.MODULE + "early", 20, 100)
-    made.op(marks.MODULE + "late", 80, 100)  # begins in early, ends after it
+    made.op(range_names.MODULE + "early", 20, 100)
+    made.op(range_names.MODULE + "late", 80, 100)  # begins in early, ends after it
     for at in (30, 90, 150):
         made.launch("k", at + 2, 500 + at, 10, op=made.op("aten::add", at, 10))
     activities = made.activities(TWO)
@@ -245,10 +245,12 @@ def test_a_range_that_outlasts_its_encloser_places_nothing() -> None:
 
 def test_a_module_that_outlasts_its_phase_places_nothing() -> None:
     made = Made()
-    made.op(marks.STEP, 0, 1_000)
+    made.op(range_names.STEP, 0, 1_000)
     for phase, start in (("forward", 10), ("backward", 500)):
-        made.add(marks.PHASE + phase, Kind.OP, start, 400, place=3)  # marked on another thread
-    made.op(marks.MODULE + "long", 300, 300)
+        made.add(
+            range_names.PHASE + phase, Kind.OP, start, 400, place=3
+        )  # marked on another thread
+    made.op(range_names.MODULE + "long", 300, 300)
     made.launch("k", 322, 700, 10, op=made.op("aten::add", 320, 10))
     assert places(made.activities(TWO)) == [None]
 

@@ -13,9 +13,9 @@ import pytest
 
 from llmprof.core.kernels import columns as columns_file
 from llmprof.core.kernels import extract as extraction
+from llmprof.core.kernels.column_files import Limits
 from llmprof.core.kernels.columns import DTYPES, EventColumns, Kind
 from llmprof.core.kernels.extract import extract
-from llmprof.core.kernels.files import Limits
 from tests.unit.kernel_events import FIXTURES, two_phases
 
 

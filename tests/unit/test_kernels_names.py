@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from llmprof.core.kernels.classes import classify
 from llmprof.core.kernels.columns import Kind
-from llmprof.core.kernels.names import LONGEST, short_name, short_names
-from llmprof.core.kernels.narrow import narrow
-from llmprof.core.pack import open_view
+from llmprof.core.kernels.narrow_names import narrow
+from llmprof.core.kernels.short_names import LONGEST, short_name, short_names
+from llmprof.core.store.pack import open_view
 from tests.unit.kernel_events import FIXTURES
 
 Row = tuple[int, str, str | None, str | None, str | None]

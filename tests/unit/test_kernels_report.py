@@ -11,13 +11,12 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.experiments import build_experiment
-from llmprof.core.journal import replay
+from llmprof.core.catalog.experiments import build_experiment
+from llmprof.core.events.kernel_rows import Launches
+from llmprof.core.figures.profile_wholes import twin
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
-from llmprof.core.kernels.rows import Launches
-from llmprof.core.kernels.strip import save_strip
 from llmprof.core.kernels.tables import class_ids, with_sources
-from llmprof.core.profiled import twin
+from llmprof.core.kernels.timeline_strip import save_strip
 from llmprof.core.report import export, render
 from llmprof.core.report.attention_lens import lens_tables
 from llmprof.core.report.gemms import gemm_table
@@ -26,10 +25,12 @@ from llmprof.core.report.kernels import kernel_tables, top_kernels
 from llmprof.core.report.markdown import facts
 from llmprof.core.report.overhead import overhead_table
 from llmprof.core.report.registry import BUILDERS
-from llmprof.core.report.steadiness import steadiness
+from llmprof.core.report.stability import steadiness
 from llmprof.core.report.table import Cell, Figure, Table
-from llmprof.core.results import RunView
-from llmprof.core.spec import Experiment, SpecError, Variant
+from llmprof.core.spec.experiment import Experiment, Variant
+from llmprof.core.spec.shape import SpecError
+from llmprof.core.state.view import RunView
+from llmprof.core.store.journal import replay
 from tests.unit.handmade import measured, opening, write
 from tests.unit.kernel_events import PHASES, TINY, Made, recorded
 

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmprof.core.kernels import lens, marks, stages
-from llmprof.core.kernels import strip as strip_file
+from llmprof.core.events.kernel_rows import PhaseTimeline
+from llmprof.core.kernels import attention_lens, attention_stages, range_names
+from llmprof.core.kernels import timeline_strip as strip_file
+from llmprof.core.kernels.column_files import Limits
 from llmprof.core.kernels.columns import Kind
-from llmprof.core.kernels.files import Limits
-from llmprof.core.kernels.rows import PhaseTimeline
-from llmprof.core.kernels.strip import (
+from llmprof.core.kernels.tables import class_ids
+from llmprof.core.kernels.timeline import find_gaps, timeline, verdict
+from llmprof.core.kernels.timeline_strip import (
     Strip,
     build_strip,
     device_lane,
@@ -25,8 +27,6 @@ from llmprof.core.kernels.strip import (
     open_strip,
     save_strip,
 )
-from llmprof.core.kernels.tables import class_ids
-from llmprof.core.kernels.timeline import find_gaps, timeline, verdict
 from tests.unit.kernel_events import PHASES, TINY, Made, recorded, two_phases
 
 ONE = ("forward",)
@@ -168,8 +168,13 @@ def test_a_strip_that_points_nowhere_is_refused(tmp_path: Path, column: str, val
 
 
 def test_recorded_lens_has_every_stage_both_ways() -> None:
-    rows = lens.lens_rows(recorded(), TINY)
-    order = [stages.QK, stages.SCALE_MASK, stages.SOFT, stages.AV]
+    rows = attention_lens.lens_rows(recorded(), TINY)
+    order = [
+        attention_stages.QK,
+        attention_stages.SCALE_MASK,
+        attention_stages.SOFT,
+        attention_stages.AV,
+    ]
     assert [(row.direction, row.stage) for row in rows] == [
         (direction, stage) for direction in ("forward", "backward") for stage in order
     ]
@@ -177,7 +182,7 @@ def test_recorded_lens_has_every_stage_both_ways() -> None:
         assert row.device_us > 0
         assert row.kernels >= 1
         assert (row.cpu_us is None) == (row.direction == "backward")
-    ratio = stages.softmax_ratio(rows, "forward")
+    ratio = attention_stages.softmax_ratio(rows, "forward")
     assert ratio is not None
     assert ratio[1] == pytest.approx(5 / (4 * TINY.model.head_dim))
 
@@ -188,42 +193,42 @@ def test_lens_time_is_that_of_the_marked_layer_only() -> None:
         "blocks.*.attention.core"
     )
     whole_us = activities.busy[core].sum() / 2 * 1e-3
-    lens_us = sum(row.device_us for row in lens.lens_rows(activities, TINY))
+    lens_us = sum(row.device_us for row in attention_lens.lens_rows(activities, TINY))
     assert lens_us == pytest.approx(whole_us / TINY.model.num_layers, rel=0.2)
 
 
 def test_scaling_is_told_from_the_product_within_the_scores() -> None:
     made = Made()
     made.step(0, [10, 5_000], 6_000, ONE)
-    made.op(marks.LENS + stages.SCORES, 100, 1_000)
+    made.op(range_names.LENS + attention_stages.SCORES, 100, 1_000)
     made.op("aten::matmul", 110, 400)
     product = made.op("aten::bmm", 150, 200)
     made.launch("gemm", 160, 2_000, 700, op=product)
     scale = made.op("aten::div", 600, 300)
     made.launch("mul", 610, 3_000, 90, op=scale)
-    rows = {row.stage: row for row in lens.lens_rows(made.activities(ONE), TINY)}
-    assert rows[stages.QK].device_us == pytest.approx(0.7)
-    assert rows[stages.QK].cpu_us == pytest.approx(0.7)
-    assert rows[stages.SCALE_MASK].device_us == pytest.approx(0.09)
-    assert rows[stages.SCALE_MASK].cpu_us == pytest.approx(0.3)
+    rows = {row.stage: row for row in attention_lens.lens_rows(made.activities(ONE), TINY)}
+    assert rows[attention_stages.QK].device_us == pytest.approx(0.7)
+    assert rows[attention_stages.QK].cpu_us == pytest.approx(0.7)
+    assert rows[attention_stages.SCALE_MASK].device_us == pytest.approx(0.09)
+    assert rows[attention_stages.SCALE_MASK].cpu_us == pytest.approx(0.3)
 
 
 def test_work_of_a_stage_by_formula() -> None:
     case = msgspec.structs.replace(TINY, batch_size=2, context_length=8)
     heads, size = case.model.num_heads, case.model.head_dim
-    flops, moved = stages.work(case, stages.QK, "forward")
+    flops, moved = attention_stages.work(case, attention_stages.QK, "forward")
     assert flops == 2 * 2 * heads * 8 * 8 * size
     assert moved == 4 * (2 * heads * 8 * 8 + 2 * 2 * heads * 8 * size)
-    assert stages.work(case, stages.QK, "backward")[0] == 2 * flops
+    assert attention_stages.work(case, attention_stages.QK, "backward")[0] == 2 * flops
     half = msgspec.structs.replace(case, precision="bf16")
-    assert stages.work(half, stages.QK, "forward") == (flops, moved / 2)
-    assert stages.work(case, stages.WHOLE, "backward")[0] == 2.5 * flops
+    assert attention_stages.work(half, attention_stages.QK, "forward") == (flops, moved / 2)
+    assert attention_stages.work(case, attention_stages.WHOLE, "backward")[0] == 2.5 * flops
     with pytest.raises(ValueError, match="no such stage"):
-        stages.work(case, "other", "forward")
+        attention_stages.work(case, "other", "forward")
 
 
 def test_no_marks_no_lens() -> None:
-    assert lens.lens_rows(two_phases().activities(TWO), TINY) == ()
+    assert attention_lens.lens_rows(two_phases().activities(TWO), TINY) == ()
 
 
 def test_lanes_hold_what_lies_in_each_column() -> None:

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.adaptive import steps_for
 from llmprof.core.lint import EXPLAINED, RULES, lint, verdicts
-from llmprof.core.results import CaseState
-from llmprof.core.spec import Experiment, ModelShape
-from llmprof.core.stats import student_t
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state.view import CaseState
+from llmprof.core.stats.stopping import steps_for
+from llmprof.core.stats.summary import student_t
 from tests.unit.planted import (
     CPU,
     GPU,

@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ET
 import pytest
 from msgspec.structs import replace
 
+from llmprof.core.memory.kept_timeline import Points
 from llmprof.core.memory.picture import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, draw
-from llmprof.core.memory.points import Points
-from llmprof.core.predict.level import CATEGORIES
+from llmprof.core.predict.byte_levels import CATEGORIES
 
 SVG = "{http://www.w3.org/2000/svg}"
 

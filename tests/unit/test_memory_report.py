@@ -10,18 +10,20 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.catalog.models import load_models
 from llmprof.core.memory.reconcile import reconcile
-from llmprof.core.pack import open_view
-from llmprof.core.predict.event import predicted
-from llmprof.core.predict.memory import predict
-from llmprof.core.presets import load_models
+from llmprof.core.predict.as_event import predicted
+from llmprof.core.predict.closed_form import predict
 from llmprof.core.report import render as render_as
 from llmprof.core.report.markdown import render
 from llmprof.core.report.memory_timeline import largest, peaks, phases, reconciliation, saved
-from llmprof.core.report.predicted import out_of_memory_advice, prediction_against
+from llmprof.core.report.prediction_check import out_of_memory_advice, prediction_against
 from llmprof.core.report.table import Figure
-from llmprof.core.results import Reducer, RunView
-from llmprof.core.spec import Case, Experiment
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.state.reducer import Reducer
+from llmprof.core.state.view import RunView
+from llmprof.core.store.pack import open_view
 
 RECORDED = Path(__file__).parents[2] / "tui" / "demo-memory.llmprof"
 GIB = 1 << 30

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from llmprof.core.memory.entries import (
+from llmprof.core.memory.allocator_entries import (
     MOST_FRAMES,
     Entry,
     Mark,
@@ -23,10 +23,10 @@ from llmprof.core.memory.entries import (
     read_snapshot,
     settle,
 )
-from llmprof.core.memory.live import largest
-from llmprof.core.memory.points import load, save, thin
+from llmprof.core.memory.kept_timeline import load, save, thin
+from llmprof.core.memory.live_blocks import largest
 from llmprof.core.memory.timeline import Held, Known, alike, base_of, build
-from llmprof.core.predict.level import (
+from llmprof.core.predict.byte_levels import (
     ACTIVATIONS,
     CATEGORIES,
     COPIES,
@@ -35,8 +35,9 @@ from llmprof.core.predict.level import (
     TEMPORARIES,
     WORKSPACE,
 )
-from llmprof.core.predict.memory import predict
-from llmprof.core.spec import Case, ModelShape
+from llmprof.core.predict.closed_form import predict
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import ModelShape
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 HELD = (Held("blocks.0.w", 100, PARAMETERS), Held("blocks.1.w", 100, PARAMETERS))

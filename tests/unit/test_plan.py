@@ -6,16 +6,16 @@ import math
 import msgspec
 import pytest
 
+from llmprof.core.catalog.experiments import build_experiment
+from llmprof.core.catalog.models import select_models
 from llmprof.core.engine.plan import estimate_s, left_out, prediction, refusal, warnings
-from llmprof.core.eta import remaining
 from llmprof.core.events import Environment
-from llmprof.core.experiments import build_experiment
+from llmprof.core.figures.eta import remaining
 from llmprof.core.predict.flops import lower_bound_bytes
-from llmprof.core.presets import select_models
-from llmprof.core.results import CaseState, RunView
-from llmprof.core.series import Series
-from llmprof.core.spec import Case
-from llmprof.core.text import clean
+from llmprof.core.spec.case import Case
+from llmprof.core.state.histories import Series
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.text import clean
 
 CPU = Environment(device="cpu", device_name="CPU", matmul_tflops=0.1, unsupported={"tf32": "none"})
 

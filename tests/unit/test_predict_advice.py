@@ -9,9 +9,11 @@ import pytest
 
 from llmprof.cli.main import Parser
 from llmprof.cli.options import add_case_options, experiment_from
+from llmprof.core.catalog.models import load_models
 from llmprof.core.events import Environment
 from llmprof.core.predict.advice import advise, command_of
-from llmprof.core.predict.event import free_for_a_process, predicted, predicted_here
+from llmprof.core.predict.as_event import free_for_a_process, predicted, predicted_here
+from llmprof.core.predict.closed_form import predict
 from llmprof.core.predict.fits import (
     CONTEXT_HIGH,
     CONTEXT_LOW,
@@ -21,9 +23,8 @@ from llmprof.core.predict.fits import (
     needed_bytes,
     verdict,
 )
-from llmprof.core.predict.memory import predict
-from llmprof.core.presets import load_models
-from llmprof.core.spec import Case, ModelShape
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import ModelShape
 
 GIB = 1 << 30
 MIB = 1 << 20

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.core.cards import find_card, load_cards, match_device
-from llmprof.core.spec import SpecError
+from llmprof.core.catalog.cards import find_card, load_cards, match_device
+from llmprof.core.spec.shape import SpecError
 
 
 @pytest.fixture(autouse=True)

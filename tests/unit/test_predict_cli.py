@@ -10,10 +10,10 @@ import pytest
 
 from llmprof.cli import predict
 from llmprof.cli.main import main
+from llmprof.core.catalog.models import load_models
 from llmprof.core.predict.advice import command_of
 from llmprof.core.predict.traced import TracedCase
-from llmprof.core.presets import load_models
-from llmprof.core.spec import Case
+from llmprof.core.spec.case import Case
 
 NAMES = {"config", "requested_bytes", "allocated_bytes", "breakdown", "verdict"}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from llmprof.core.predict import flops
-from llmprof.core.spec import MODES, Case, Mode, ModelShape
+from llmprof.core.spec.case import MODES, Case, Mode
+from llmprof.core.spec.shape import ModelShape
 
 PRESETS = {
     "tiny": (512, 1344, 4, 16, 0.0185, 0.0806),

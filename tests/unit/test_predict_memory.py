@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from llmprof.core.catalog.models import load_models
+from llmprof.core.predict.allocator_replay import replay
+from llmprof.core.predict.closed_form import Unpredictable, predict
 from llmprof.core.predict.fits import Room, decide
-from llmprof.core.predict.memory import Unpredictable, predict
-from llmprof.core.predict.replay import replay
-from llmprof.core.presets import load_models
-from llmprof.core.spec import MODES, OPTIMIZERS, Case, ModelShape
+from llmprof.core.spec.case import MODES, OPTIMIZERS, Case
+from llmprof.core.spec.shape import ModelShape
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "predict-h100.json"
 H100 = Room("H100", 81_559 << 20, (9, 0))  # nvidia-smi's total
@@ -104,7 +105,7 @@ def test_depth_beyond_the_tape_equals_the_tape_at_full_depth(
         for attention in ("naive", "sdpa")
     ]
     composed = [predict(case) for case in cases]
-    monkeypatch.setattr("llmprof.core.predict.compose.TAPED_LAYERS", 99)
+    monkeypatch.setattr("llmprof.core.predict.taped_depth.TAPED_LAYERS", 99)
     for case, short in zip(cases, composed, strict=True):
         assert predict(case) == short, case.label
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from llmprof.core.predict.reference import Reference
+from llmprof.core.predict.reference_step import Reference
 from llmprof.core.predict.tape import Tape
-from llmprof.core.spec import Case
+from llmprof.core.spec.case import Case
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "predict-ops-h100.json"
 RECORDED = json.loads(FIXTURE.read_text())["cases"]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.core.pack import open_view
-from llmprof.core.reconcile import CardMemory, card_memory
-from llmprof.core.report.devices import card_memory_table
-from llmprof.core.results import RunView
+from llmprof.core.figures.card_memory import CardMemory, card_memory
+from llmprof.core.report.card_activity import card_memory_table
+from llmprof.core.state.view import RunView
+from llmprof.core.store.pack import open_view
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 MIB = 2**20

@@ -10,12 +10,12 @@ import pytest
 from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev
-from llmprof.core.journal import replay
 from llmprof.core.report import ExportError, check_writable, export, format_of, render
 from llmprof.core.report.markdown import code, escape, escape_text, grid
 from llmprof.core.report.table import Column, Figure, Table, format_cell, format_number
-from llmprof.core.results import RunView
-from llmprof.core.spec import Experiment
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.state.view import RunView
+from llmprof.core.store.journal import replay
 from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
 
 
@@ -134,7 +134,7 @@ def test_hostile_names_survive_every_format(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_escaped_text_reads_as_it_was(text: str) -> None:
-    from llmprof.core.text import clean
+    from llmprof.core.system.text import clean
 
     parser = MarkdownIt("commonmark").enable("table").enable("strikethrough")
     for escaped in (escape(text), escape_text(text)):

@@ -15,14 +15,12 @@ import pytest
 from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev
-from llmprof.core.coverage import to_resume
-from llmprof.core.fit import Point, fit_power
-from llmprof.core.lint.bound import bound
-from llmprof.core.pack import open_view
+from llmprof.core.figures.launch_bound import bound
+from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.report import render
 from llmprof.core.report.attention import attention, exponents
+from llmprof.core.report.case_groups import settled
 from llmprof.core.report.coverage import coverage
-from llmprof.core.report.groups import settled
 from llmprof.core.report.markdown import facts, steps_of
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
@@ -31,9 +29,12 @@ from llmprof.core.report.sentences import launch_bound
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table, format_cell
 from llmprof.core.report.warmup import warmup
-from llmprof.core.results import RunView
-from llmprof.core.runs import JOURNAL
-from llmprof.core.spec import Case, ModelShape
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state.view import RunView
+from llmprof.core.stats.power_fit import Point, fit_power
+from llmprof.core.store.pack import open_view
+from llmprof.core.store.run import JOURNAL
 from tests.unit.planted import CPU, SHAPE, Times, around, case, failed, memory, observed, run, view
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

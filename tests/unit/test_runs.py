@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.core import pack as packing
-from llmprof.core.pack import PackError, open_view, pack, unpack
-from llmprof.core.runlist import summaries
-from llmprof.core.runs import JOURNAL, Run, RunNotFound, RunStore
+from llmprof.core.store import pack as packing
+from llmprof.core.store.listing import summaries
+from llmprof.core.store.pack import PackError, open_view, pack, unpack
+from llmprof.core.store.run import JOURNAL, Run, RunNotFound, RunStore
 from tests.unit.handmade import whole_run
 
 NOON = datetime(2026, 1, 2, 12, 0, 0)

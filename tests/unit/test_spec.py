@@ -6,9 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from llmprof.core.experiments import build_experiment, load_experiments
-from llmprof.core.presets import ALL_MODELS, load_models, select_models
-from llmprof.core.spec import Case, Experiment, ModelShape, SpecError, Variant
+from llmprof.core.catalog.experiments import build_experiment, load_experiments
+from llmprof.core.catalog.models import ALL_MODELS, load_models, select_models
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.experiment import Experiment, Variant
+from llmprof.core.spec.shape import ModelShape, SpecError
 
 COUNTED = {
     "tiny": 22_696_448,

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from llmprof.core.events import StepDone
-from llmprof.core.steps import BLOCK, StepColumns
+from llmprof.core.state.step_columns import BLOCK, StepColumns
 
 STEPS = 2 * BLOCK + 3
 

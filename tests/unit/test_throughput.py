@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.calibration import load_ceilings, save_ceilings
-from llmprof.core.ratio import paired_ratio, ratio
+from llmprof.core.figures.throughput import peak_of, throughput
 from llmprof.core.report.scaling import throughput_table
 from llmprof.core.report.table import format_cell
-from llmprof.core.stats import summarize
-from llmprof.core.throughput import peak_of, throughput
+from llmprof.core.stats.ratio import paired_ratio, ratio
+from llmprof.core.stats.summary import summarize
+from llmprof.core.store.calibrations import load_ceilings, save_ceilings
 from tests.unit.planted import CPU, GPU, Times, around, case, one, run, view
 
 

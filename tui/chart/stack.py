@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from llmprof.tui.chart.plot import Glyphs, Row, join_runs
+from llmprof.tui.chart.cells import Glyphs, Row, join_runs
 from llmprof.tui.chart.scale import Scale, ticks
 
 PARTS = 8  # steps in the height of a cell

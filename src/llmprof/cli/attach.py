@@ -10,7 +10,7 @@ from llmprof.cli.follow import Follow, verdict
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import deliver
 from llmprof.cli.screen import add_look_options, open_screen, require_terminal
-from llmprof.core.runs import RunNotFound, RunStore
+from llmprof.core.store.run import RunNotFound, RunStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from llmprof.cli.options import add_export_option
 from llmprof.cli.output import check_exports, deliver
 from llmprof.cli.run import finish, measure, new_run, plan_of, require_torch
 from llmprof.cli.types import device
-from llmprof.core.calibration import calibration_experiment, save_ceilings
+from llmprof.core.store.calibrations import calibration_experiment, save_ceilings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,15 +6,9 @@ import argparse
 from pathlib import Path
 
 from llmprof.cli.types import automatic, device, listed, one_of, percent, positive, seconds, whole
-from llmprof.core.spec import (
-    ATTENTIONS,
-    COMPILE_MODES,
-    MODES,
-    MOST_PROFILE_STEPS,
-    MOST_SEED,
-    OPTIMIZERS,
-    PRECISIONS,
-)
+from llmprof.core.spec.case import ATTENTIONS, COMPILE_MODES, MODES, OPTIMIZERS, PRECISIONS
+from llmprof.core.spec.experiment import MOST_PROFILE_STEPS
+from llmprof.core.spec.shape import MOST_SEED
 
 EAGER = "none"  # of --compile
 DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")

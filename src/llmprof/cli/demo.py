@@ -10,11 +10,11 @@ from pathlib import Path
 from llmprof.cli.exits import UserError
 from llmprof.cli.screen import add_look_options, open_screen, require_terminal
 from llmprof.cli.types import factor
-from llmprof.core.demo import recorded
 from llmprof.core.events import Environment, RunStarted, Segment
-from llmprof.core.pack import SUFFIX, unpack
-from llmprof.core.runs import Run, RunStore, wait_started
-from llmprof.core.text import moment
+from llmprof.core.store.pack import SUFFIX, unpack
+from llmprof.core.store.replay import recorded
+from llmprof.core.store.run import Run, RunStore, wait_started
+from llmprof.core.system.text import moment
 
 RECORDING = "demo.llmprof"
 SAMPLE = "demo-"  # demo-kernels.llmprof is what the Kernels view shows, and so on for each view
@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     require_terminal()
     recording = args.recording or Path(str(resources.files("llmprof.tui") / RECORDING))
     plan, origin = _plan(recording)
-    from llmprof.tui.monitor import Monitoring
-    from llmprof.tui.starter import ReplayStarter
+    from llmprof.tui.monitor.watch import Monitoring
+    from llmprof.tui.session.starter import ReplayStarter
 
     with tempfile.TemporaryDirectory(prefix="llmprof-demo-") as folder:
         store = RunStore(Path(folder))

@@ -8,11 +8,12 @@ import json
 import msgspec
 
 from llmprof.cli.exits import OK, UserError
-from llmprof.core.experiments import SMOKE, build_experiment, load_experiments
-from llmprof.core.presets import user_folder
+from llmprof.core.catalog.experiments import SMOKE, build_experiment, load_experiments
+from llmprof.core.catalog.models import user_folder
 from llmprof.core.report.markdown import grid
 from llmprof.core.report.table import Cell, Column, Table
-from llmprof.core.spec import Experiment, SpecError
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import SpecError
 
 COLUMNS = (
     Column("Name", numeric=False),

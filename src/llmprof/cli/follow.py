@@ -11,10 +11,10 @@ from types import FrameType
 
 from llmprof.cli.exits import CRASHED, NOTHING, OK
 from llmprof.cli.progress import Progress
-from llmprof.core.journal import Follower
-from llmprof.core.launch import Engine
-from llmprof.core.results import RunView
-from llmprof.core.runs import Run
+from llmprof.core.engine.client import Engine
+from llmprof.core.state.view import RunView
+from llmprof.core.store.journal import Follower
+from llmprof.core.store.run import Run
 
 POLL_S = 0.1
 KILL_GRACE_S = 2.0

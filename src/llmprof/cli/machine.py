@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from llmprof.core.devices import amounts, words
 from llmprof.core.devices.gpm import METRIC_IDS
 from llmprof.core.events import CardProcess, CardSample
-from llmprof.core.joined import describe
-from llmprof.core.results import RunView
+from llmprof.core.figures.case_device import describe
+from llmprof.core.monitor import amounts, words
+from llmprof.core.state.view import RunView
 
 _COLUMNS = ("GPU", "Name", "Util", "Mem BW", "Memory", "Power", "Temp", "SM clock", "Throttle")
 

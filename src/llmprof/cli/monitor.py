@@ -13,16 +13,16 @@ from llmprof.cli.exits import OK, UserError
 from llmprof.cli.machine import print_table
 from llmprof.cli.screen import add_look_options, open_screen, require_terminal
 from llmprof.cli.types import factor
-from llmprof.core.devices import words
 from llmprof.core.devices.gpm import METRIC_IDS
-from llmprof.core.devices.matching import Selection
-from llmprof.core.devices.playback import Playback, whole
-from llmprof.core.devices.process import SamplerProcess
-from llmprof.core.devices.recordings import Recording, RecordingError
 from llmprof.core.devices.sampler import INTERVAL_S, MAX_INTERVAL_S, MIN_INTERVAL_S
-from llmprof.core.devices.watch import Watch
-from llmprof.core.results import RunView
-from llmprof.core.text import duration
+from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.events.matching import Selection
+from llmprof.core.monitor import words
+from llmprof.core.monitor.playback import Playback, whole
+from llmprof.core.monitor.recordings import Recording, RecordingError
+from llmprof.core.monitor.watch import Watch
+from llmprof.core.state.view import RunView
+from llmprof.core.system.text import duration
 
 START_S = 30.0  # NVML takes up to 24 s to start with persistence mode off
 SETTLE_S = 3.0  # for metrics that need two readings
@@ -112,8 +112,8 @@ def _watch(args: argparse.Namespace) -> int:
 
 
 def _screen(args: argparse.Namespace, monitoring: dict[str, Any]) -> int:
-    from llmprof.tui.monitor import Monitoring
-    from llmprof.tui.starter import EngineStarter
+    from llmprof.tui.monitor.watch import Monitoring
+    from llmprof.tui.session.starter import EngineStarter
 
     class Cold(EngineStarter):
         """No engine waits with torch loaded: one is started when a run is asked for."""

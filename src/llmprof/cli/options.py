@@ -11,17 +11,16 @@ import msgspec
 from llmprof.cli.declare import DIMENSIONS, EAGER, add_case_options, add_export_option
 from llmprof.cli.exits import UserError
 from llmprof.cli.types import AUTO
-from llmprof.core.experiments import DEFAULT, build_experiment, is_attention
-from llmprof.core.presets import select_models
-from llmprof.core.spec import (
+from llmprof.core.catalog.experiments import DEFAULT, build_experiment, is_attention
+from llmprof.core.catalog.models import select_models
+from llmprof.core.spec.case import Probe
+from llmprof.core.spec.experiment import (
     MOST_MEASURE_STEPS,
     MOST_WARMUP_STEPS,
     TARGET_PERCENT,
     Experiment,
-    ModelShape,
-    Probe,
-    SpecError,
 )
+from llmprof.core.spec.shape import ModelShape, SpecError
 
 __all__ = ["add_case_options", "add_export_option", "experiment_from"]
 

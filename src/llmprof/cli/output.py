@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, UserError
-from llmprof.core.lint.missing import missing
-from llmprof.core.memory.export import links, write_pictures
+from llmprof.core.lint.completeness import missing
+from llmprof.core.memory.picture_files import links, write_pictures
 from llmprof.core.report import ExportError, check_writable, export, render
-from llmprof.core.report.groups import status_word
+from llmprof.core.report.case_groups import status_word
 from llmprof.core.report.markdown import grid
 from llmprof.core.report.table import Cell, Column, Table
-from llmprof.core.results import RunView
-from llmprof.core.text import clean, duration
+from llmprof.core.state.view import RunView
+from llmprof.core.system.text import clean, duration
 
 
 def check_exports(paths: list[Path]) -> None:

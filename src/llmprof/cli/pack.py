@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from llmprof.cli.exits import OK, UserError
-from llmprof.core.pack import SUFFIX, pack
-from llmprof.core.runs import RunNotFound, RunStore
+from llmprof.core.store.pack import SUFFIX, pack
+from llmprof.core.store.run import RunNotFound, RunStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,23 +12,24 @@ import msgspec
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.options import add_case_options, experiment_from
 from llmprof.cli.types import listed
-from llmprof.core.cards import find_card, match_device
-from llmprof.core.devices.process import SamplerProcess
-from llmprof.core.devices.watch import Watch
+from llmprof.core.catalog.cards import find_card, match_device
+from llmprof.core.catalog.experiments import DEFAULT
+from llmprof.core.devices.sampler_process import SamplerProcess
 from llmprof.core.events import CardSample
-from llmprof.core.experiments import DEFAULT
+from llmprof.core.monitor.watch import Watch
 from llmprof.core.predict.advice import Advice, advise
+from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
 from llmprof.core.predict.fits import Room, decide, room_of, unsupported
-from llmprof.core.predict.memory import HOPPER, Unpredictable, predict
 from llmprof.core.predict.traced import TracedCase, trace_cases
 from llmprof.core.report.markdown import section
-from llmprof.core.report.memory import (
+from llmprof.core.report.predictions import (
     PredictedRow,
     advice_table,
     phase_table,
     prediction_table,
 )
-from llmprof.core.spec import Case, SpecError
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import SpecError
 
 Capability = tuple[int, int]
 Traced = dict[tuple[str, Capability], TracedCase]

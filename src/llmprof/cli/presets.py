@@ -8,11 +8,11 @@ import json
 import msgspec
 
 from llmprof.cli.exits import OK, UserError
-from llmprof.core.presets import load_models, user_folder
+from llmprof.core.catalog.models import load_models, user_folder
 from llmprof.core.report.markdown import grid
 from llmprof.core.report.table import Column, Table
 from llmprof.core.report.timing import SHAPE, shape_cells
-from llmprof.core.spec import SpecError
+from llmprof.core.spec.shape import SpecError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,8 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from llmprof.core.eta import Eta, remaining
-from llmprof.core.results import CaseState, RunView
+from llmprof.core.figures.eta import Eta, remaining
+from llmprof.core.state.view import CaseState, RunView
 
 
 class Progress:

@@ -11,12 +11,12 @@ from llmprof.cli.exits import OK, USAGE, UserError
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import check_exports, deliver
 from llmprof.cli.run import detach, finish, measure, require_torch
-from llmprof.core.adopt import adopt
-from llmprof.core.coverage import to_resume
-from llmprof.core.journal import replay
-from llmprof.core.launch import Plan
-from llmprof.core.pack import PackError
-from llmprof.core.runs import Run, RunNotFound, RunStore
+from llmprof.core.engine.client import Plan
+from llmprof.core.figures.outcomes import to_resume
+from llmprof.core.store.adopt import adopt
+from llmprof.core.store.journal import replay
+from llmprof.core.store.pack import PackError
+from llmprof.core.store.run import Run, RunNotFound, RunStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,14 +15,14 @@ from llmprof.cli.exits import CRASHED, NOTHING, OK, USAGE, UserError
 from llmprof.cli.follow import CRASHES, Follow, verdict
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
 from llmprof.cli.output import check_exports, deliver, dry_run_table
+from llmprof.core.catalog.experiments import DEFAULT
+from llmprof.core.engine.client import ENGINE_ENDINGS, Engine, EngineExit, Plan
 from llmprof.core.events import Log
-from llmprof.core.experiments import DEFAULT
-from llmprof.core.launch import ENGINE_ENDINGS, Engine, EngineExit, Plan
-from llmprof.core.profiled import twin
-from llmprof.core.results import RunView
-from llmprof.core.runs import Run, RunStore, wait_started
-from llmprof.core.spec import Experiment
-from llmprof.core.text import clean
+from llmprof.core.figures.profile_wholes import twin
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.state.view import RunView
+from llmprof.core.store.run import Run, RunStore, wait_started
+from llmprof.core.system.text import clean
 
 LAST_BYTES = 4096  # of an engine's output: its last line is in them
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from llmprof.cli.exits import OK
 from llmprof.core.report.markdown import grid
 from llmprof.core.report.table import Cell, Column, Table
-from llmprof.core.runlist import RunSummary, summaries
-from llmprof.core.runs import RunStore
+from llmprof.core.store.listing import RunSummary, summaries
+from llmprof.core.store.run import RunStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

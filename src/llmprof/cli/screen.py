@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from llmprof.cli.exits import USAGE, UserError, drop_output
-from llmprof.core.presets import load_models
-from llmprof.core.runs import Run, RunNotFound, RunStore
-from llmprof.core.spec import SpecError
+from llmprof.core.catalog.models import load_models
+from llmprof.core.spec.shape import SpecError
+from llmprof.core.store.run import Run, RunNotFound, RunStore
 
 if TYPE_CHECKING:
-    from llmprof.tui.monitor import Monitoring
-    from llmprof.tui.starter import Starter
+    from llmprof.tui.monitor.watch import Monitoring
+    from llmprof.tui.session.starter import Starter
 
 MOST_HZ = 20.0
 
@@ -81,10 +81,11 @@ def open_screen(
     except SpecError as error:
         raise UserError(str(error)) from error
     gc.disable()  # until the first frame stands: nothing of what is built till then is garbage
-    from llmprof.tui.app import LlmprofApp, Setting
-    from llmprof.tui.look import choose_look, is_utf8
-    from llmprof.tui.remembered import recall
-    from llmprof.tui.starter import EngineStarter
+    from llmprof.tui.app import LlmprofApp
+    from llmprof.tui.kit.look import choose_look, is_utf8
+    from llmprof.tui.session.remembered import recall
+    from llmprof.tui.session.starter import EngineStarter
+    from llmprof.tui.setting import Setting
 
     app = LlmprofApp(
         Setting(

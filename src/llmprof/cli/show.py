@@ -8,10 +8,10 @@ from pathlib import Path
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import deliver
-from llmprof.core.pack import PackError, open_view
 from llmprof.core.report import ExportError, check_writable
-from llmprof.core.results import RunView
-from llmprof.core.runs import RunNotFound, RunStore
+from llmprof.core.state.view import RunView
+from llmprof.core.store.pack import PackError, open_view
+from llmprof.core.store.run import RunNotFound, RunStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

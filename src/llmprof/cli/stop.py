@@ -6,7 +6,7 @@ import argparse
 import time
 
 from llmprof.cli.exits import OK, UserError
-from llmprof.core.runs import RunNotFound, RunStore
+from llmprof.core.store.run import RunNotFound, RunStore
 
 PATIENCE_S = 10.0
 

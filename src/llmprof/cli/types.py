@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from llmprof.core.spec import MOST
+from llmprof.core.spec.shape import MOST
 
 T = TypeVar("T")
 AUTO = "auto"

@@ -1,0 +1,119 @@
+"""What is published about cards: memory, bandwidth, dense peaks; the user's own over these."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+
+import msgspec
+
+from llmprof.core.catalog.models import builtin, user_folder
+from llmprof.core.spec.case import Precision
+from llmprof.core.spec.shape import SpecError
+from llmprof.core.system.text import clean
+
+GIB = 1 << 30
+_SIZE = re.compile(r"(\d{1,4}(?:\.\d+)?)\s*(gib|gb)?", re.IGNORECASE)
+_UNNAMED_CAPABILITY = (8, 0)
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A card: memory in GiB as the driver reports it, bandwidth in GB/s, peaks in TFLOP/s.
+
+    Peaks are dense; one that is None is not published or not there.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    capability: tuple[int, int]
+    memory_gib: float
+    bandwidth_gbs: float | None = None
+    fp32: float | None = None
+    tf32: float | None = None
+    bf16: float | None = None
+    fp16: float | None = None
+    source: str = ""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Total memory in bytes."""
+        return int(self.memory_gib * GIB)
+
+    def peak(self, precision: Precision) -> float | None:
+        """Dense peak in TFLOP/s of the matrix products of a precision, None if unknown."""
+        peaks = {"fp32": self.fp32, "tf32": self.tf32, "bf16": self.bf16, "fp16": self.fp16}
+        return peaks[precision]
+
+
+@cache
+def load_cards() -> dict[str, Card]:
+    """Every card by name, the user's cards.toml over the package's. Raises SpecError."""
+    cards = _parse(builtin("cards.toml"), "cards.toml")
+    own = user_folder() / "cards.toml"
+    if own.is_file():
+        try:
+            cards |= _parse(own.read_text("utf-8"), str(own))
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(f"cards file {own}: {error}") from error
+    return cards
+
+
+def find_card(name: str) -> Card:
+    """A card by name, alias or memory ("24GiB"). Raises SpecError that says what else to give."""
+    cards = load_cards()
+    wanted = _plain(name)
+    for card in cards.values():
+        if wanted in map(_plain, (card.name, *card.aliases, *card.devices)):
+            return card
+    size = _SIZE.fullmatch(name.strip())
+    if size and float(size[1]) > 0:
+        return _of_memory(float(size[1]), (size[2] or "GiB").lower() == "gb")
+    raise SpecError(
+        f"unknown card {clean(name, 40)!r}; give its memory (24GiB), add it to "
+        f"{user_folder() / 'cards.toml'}, or name one of {', '.join(cards)}"
+    )
+
+
+def match_device(device_name: str) -> Card | None:
+    """The card that a driver's device name belongs to, None if it is not known.
+
+    Only whole names count: an "RTX 3090 Ti" or a MIG slice has other figures.
+    """
+    wanted = _plain(device_name)
+    return next(
+        (card for card in load_cards().values() if wanted in map(_plain, card.devices)), None
+    )
+
+
+def _of_memory(size: float, decimal: bool) -> Card:
+    gib = size * 1e9 / GIB if decimal else size
+    return Card(
+        name=f"{size:g}{'GB' if decimal else 'GiB'}",
+        capability=_UNNAMED_CAPABILITY,
+        memory_gib=gib,
+        source="memory given on the command line",
+    )
+
+
+def _plain(name: str) -> str:
+    lower = re.sub(r"[^a-z0-9]+", " ", name.lower())
+    return " ".join(word for word in lower.split() if word not in ("nvidia", "geforce", "tesla"))
+
+
+def _parse(text: str, source: str) -> dict[str, Card]:
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"cards file {source}: {error}") from error
+    cards = {}
+    for key, table in tables.items():
+        name = clean(key, 40)
+        if not isinstance(table, dict):
+            raise SpecError(f"cards file {source}: {name!r} is not a table")
+        try:
+            cards[name] = msgspec.convert({**table, "name": name}, Card)
+        except msgspec.ValidationError as error:
+            raise SpecError(f"cards file {source}: {name}: {error}") from error
+    return cards

@@ -1,0 +1,120 @@
+"""Experiment presets: the package's own and the user's."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from llmprof.core.catalog.models import builtin, select_models, user_folder
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import ModelShape, SpecError
+from llmprof.core.system.text import clean
+
+DEFAULT = "end-to-end"
+SMOKE = "smoke"
+_FIELDS = frozenset(Experiment.__struct_fields__) | {"widths"}
+
+
+def load_experiments() -> dict[str, dict[str, Any]]:
+    """The fields of every experiment by name, the user's after and over the package's own.
+
+    Raises SpecError, naming the file, for one that cannot be read.
+    """
+    found = dict(_parse(builtin("experiments.toml"), "experiments.toml"))
+    own = user_folder() / "experiments.toml"
+    if own.is_file():
+        try:
+            text = own.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(f"experiments file {own}: {error}") from error
+        found |= _parse(text, str(own))
+    return found
+
+
+def build_experiment(name: str, overrides: dict[str, Any], *, smoke: bool = False) -> Experiment:
+    """An experiment with some of its fields replaced; models are given by name or as shapes.
+
+    smoke takes the small sizes that the experiment names, which overrides still replace.
+    Raises SpecError for an unknown experiment or a field that doesn't fit.
+    """
+    known = load_experiments()
+    if name not in known:
+        raise SpecError(f"unknown experiment {clean(name, 60)!r}; there are {', '.join(known)}")
+    preset = dict(known[name])
+    small = preset.pop(SMOKE, None)
+    if smoke and small is None:
+        raise SpecError(f"experiment {name} has no smoke sizes: add a [{name}.{SMOKE}] table")
+    fields = _merged(preset, small if smoke else {}, overrides)
+    fields["name"] = name
+    fields["models"] = [msgspec.to_builtins(model) for model in _shapes(fields)]
+    if "variants" in overrides:
+        fields["variants"] = _variants(name, preset, overrides["variants"])
+    try:
+        experiment = msgspec.convert(fields, Experiment)
+    except msgspec.ValidationError as error:
+        raise SpecError(f"experiment {name}: {error}") from error
+    experiment.cases()
+    return experiment
+
+
+def is_attention(name: str) -> bool:
+    """Whether an experiment measures bare attentions; False for one that isn't there."""
+    return load_experiments().get(name, {}).get("probe") == "attention"
+
+
+def attention_shape(width: int) -> ModelShape:
+    """What stands for one attention without heads, projections or a model around it."""
+    return ModelShape(
+        name=f"d={width}", d_model=width, d_ff=1, num_layers=1, num_heads=1, vocab_size=1
+    )
+
+
+def _merged(*layers: dict[str, Any] | None) -> dict[str, Any]:
+    """Later layers over earlier ones; of models and widths only the latest counts."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        if layer and {"models", "widths"} & layer.keys():
+            merged.pop("models", None)
+            merged.pop("widths", None)
+        merged |= layer or {}
+    return merged
+
+
+def _shapes(fields: dict[str, Any]) -> list[Any]:
+    models = list(fields.get("models", ()))
+    if models and all(isinstance(model, str) for model in models):
+        models = list(select_models(models))
+    widths = fields.pop("widths", ())
+    if not all(isinstance(width, int) for width in widths):
+        raise SpecError(f"experiment {fields['name']}: widths must be whole numbers")
+    return models + [attention_shape(width) for width in widths]
+
+
+def _variants(name: str, preset: dict[str, Any], labels: list[str]) -> list[dict[str, Any]]:
+    """Those of an experiment's variants that have these labels, in its own order."""
+    known = {variant.get("label", ""): variant for variant in preset.get("variants", ())}
+    missing = [label for label in labels if label not in known]
+    if missing:
+        there = f"there are {', '.join(known)}" if known else "it has none"
+        raise SpecError(f"experiment {name} has no variant {clean(missing[0], 60)!r}; {there}")
+    return [variant for label, variant in known.items() if label in labels]
+
+
+@lru_cache(8)
+def _parse(text: str, source: str) -> dict[str, dict[str, Any]]:
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"experiments file {source}: {error}") from error
+    for name, table in tables.items():
+        if not isinstance(table, dict) or not {"models", "widths"} & table.keys():
+            raise SpecError(f"experiments file {source}: {clean(name, 60)!r} names no models")
+        unknown = set(table) - _FIELDS - {SMOKE}
+        small = table.get(SMOKE, {})
+        unknown |= set(small) - _FIELDS if isinstance(small, dict) else {SMOKE}
+        if unknown:
+            raise SpecError(f"experiments file {source}: {name}: unknown field {min(unknown)!r}")
+    return tables

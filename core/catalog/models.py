@@ -1,0 +1,87 @@
+"""Model presets: the package's own and the user's folder of TOML files."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import platformdirs
+
+from llmprof.core.spec.shape import ModelShape, SpecError
+from llmprof.core.system.text import clean
+
+PACKAGE = Path(__file__).parents[2] / "presets"
+ALL_MODELS = ("tiny", "small", "medium", "large", "xl", "2.7B")
+
+
+def user_folder() -> Path:
+    """Where a user's own presets are read from: $LLMPROF_PRESETS or the configuration folder.
+
+    Raises SpecError when the variable names what is no folder.
+    """
+    folder = os.environ.get("LLMPROF_PRESETS")
+    if folder and not Path(folder).is_dir():
+        raise SpecError(f"LLMPROF_PRESETS: there is no folder {clean(folder, 200)}")
+    return Path(folder) if folder else Path(platformdirs.user_config_dir("llmprof")) / "presets"
+
+
+def builtin(name: str) -> str:
+    """The text of one of the package's own preset files."""
+    return (PACKAGE / name).read_text("utf-8")
+
+
+def load_models() -> dict[str, ModelShape]:
+    """Every model shape by name, the user's after and over the package's own.
+
+    Raises SpecError, naming the file, for a preset that cannot be read.
+    """
+    models = dict(_models_from(builtin("models.toml"), "models.toml"))
+    for path in sorted(user_folder().glob("*.toml")):
+        if path.name in ("experiments.toml", "cards.toml"):
+            continue
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(f"preset file {path}: {error}") from error
+        models |= _models_from(text, str(path))
+    return models
+
+
+def select_models(names: list[str]) -> tuple[ModelShape, ...]:
+    """Shapes by name, each once; "all" means tiny to 2.7B. Raises SpecError for an unknown one."""
+    models = load_models()
+    chosen: dict[str, ModelShape] = {}
+    for name in names:
+        safe = clean(name, 200)  # as the names of models are
+        wanted = ALL_MODELS if safe == "all" else (safe,)
+        for each in wanted:
+            if each not in models:
+                raise SpecError(f"unknown model {clean(name, 60)!r}; there are {', '.join(models)}")
+            chosen[each] = models[each]
+    return tuple(chosen.values())
+
+
+@lru_cache(64)
+def _models_from(text: str, source: str) -> dict[str, ModelShape]:
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"preset file {source}: {error}") from error
+    models = {}
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise SpecError(f"preset file {source}: {clean(name, 60)!r} is not a table")
+        safe = clean(name, 200)
+        if safe == "all" or "," in safe or "+" in safe or not safe:
+            raise SpecError(f"preset file {source}: {safe!r} cannot be the name of a model")
+        unknown = set(table) - set(ModelShape.__struct_fields__)
+        if unknown:
+            raise SpecError(f"preset file {source}: {safe}: unknown field {min(unknown)!r}")
+        try:
+            models[safe] = msgspec.convert({**table, "name": safe}, ModelShape)
+        except (msgspec.ValidationError, SpecError) as error:
+            raise SpecError(f"preset file {source}: {safe}: {error}") from error
+    return models

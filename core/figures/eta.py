@@ -1,0 +1,58 @@
+"""Time that is left of a run, from its own pace where there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmprof.core.state.view import CaseState, RunView
+
+RECENT = 200  # steps that tell a case's pace
+
+
+@dataclass(frozen=True)
+class Eta:
+    """Seconds left, and whether the run's own pace corrected the estimates."""
+
+    seconds: float
+    paced: bool
+
+
+def remaining(view: RunView) -> Eta | None:
+    """Estimates of the cases to come, scaled by how the cases so far compare with theirs.
+
+    None while no case has an estimate.
+    """
+    if all(state.estimate_s is None for state in view.cases):
+        return None
+    pace = _pace(view)
+    left = 0.0
+    for state in view.cases:
+        if state.status == "pending":
+            left += (state.estimate_s or 0.0) * (pace or 1.0)
+        elif state.status == "running":
+            left += case_remaining(state, view.last_t) or (state.estimate_s or 0.0)
+    return Eta(left, pace is not None)
+
+
+def case_remaining(state: CaseState, now_ns: int) -> float | None:
+    """Seconds left of a running case by its own steps; None before the second step."""
+    # Only the newest: a screen asks several times a second, of cases of any length.
+    done = state.steps_done
+    warmup = state.warmup.wall_ms(max(0, len(state.warmup) - RECENT))
+    steps = [*warmup, *state.measured.wall_ms(max(0, len(state.measured) - RECENT))][-RECENT:]
+    if done < 2:
+        return None
+    later = steps[1:] if len(steps) == done else steps
+    return max(0, state.steps_planned + 2 - done) * sum(later) / len(later) / 1e3
+
+
+def _pace(view: RunView) -> float | None:
+    took = planned = 0.0
+    for state in view.cases:
+        if state.status != "ok" or not state.estimate_s:
+            continue
+        if state.started_ns is None or state.ended_ns is None:
+            continue
+        took += (state.ended_ns - state.started_ns) / 1e9
+        planned += state.estimate_s
+    return took / planned if planned else None

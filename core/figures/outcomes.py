@@ -1,0 +1,68 @@
+"""Which cells of a run there are figures for, and which a resumed run measures."""
+
+from __future__ import annotations
+
+import signal
+from typing import Literal
+
+from llmprof.core.state.view import CaseState, RunView
+
+Cell = Literal[
+    "done", "OOM", "OOM (predicted)", "unsupported", "left out", "failed", "killed", "missing"
+]
+
+# A process that dies of one of these died of what it did itself.
+_OWN_FAULT = {
+    -number
+    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
+}
+
+
+def cell(state: CaseState) -> Cell:
+    """What there is of a case, in one word."""
+    match state.status:
+        case "ok":
+            return "done"
+        case "oom":
+            predicted = state.failure is not None and state.failure.predicted
+            return "OOM (predicted)" if predicted else "OOM"
+        case "unsupported":
+            return "unsupported"
+    if outside_cause(state):
+        return "killed" if _by_a_signal(state) else "missing"
+    return "left out" if state.status == "skipped" else "failed"
+
+
+def outside_cause(state: CaseState) -> bool:
+    """Whether a case has no figures through nothing of its own.
+
+    It was never run or cut off, its process was killed from outside, or it fell silent.
+    """
+    if state.failure is not None and state.failure.outside:
+        return True
+    match state.status:
+        case "pending" | "running" | "timeout":
+            return True
+        case "killed":
+            code = None if state.failure is None else state.failure.exit_code
+            return code not in _OWN_FAULT
+    return False
+
+
+def _by_a_signal(state: CaseState) -> bool:
+    """Whether the process itself was killed, not the run stopped around it."""
+    failure = state.failure
+    return (
+        state.status == "killed"
+        and failure is not None
+        and not failure.outside
+        and (failure.exit_code or 0) < 0
+    )
+
+
+def to_resume(view: RunView, *, failed: bool = False) -> tuple[int, ...]:
+    """Cases that a resumed run measures: missing ones, with `failed` also errors and OOMs."""
+    again = {"error", "oom", "killed"} if failed else set()
+    return tuple(
+        state.index for state in view.cases if outside_cause(state) or state.status in again
+    )

@@ -1,0 +1,102 @@
+"""When each step and each of its phases ran, on the host's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llmprof.core.kernels import range_names
+from llmprof.core.kernels.columns import EventColumns, Int64, Kind
+
+Int16 = NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Spans in nanoseconds: steps of shape (n, 2), phases of shape (n, P, 2)."""
+
+    phases: tuple[str, ...]
+    step_spans: Int64
+    phase_spans: Int64
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return len(self.step_spans)
+
+    @property
+    def wall_ns(self) -> Int64:
+        """Wall time of each step, nanoseconds."""
+        wall: Int64 = self.step_spans[:, 1] - self.step_spans[:, 0]
+        return wall
+
+    def place(self, times: Int64) -> tuple[Int16, Int16]:
+        """Step and phase in which each time lies, -1 for outside."""
+        return _inside(times, self.step_spans), self._phase_of(times)
+
+    def last(self, steps: int) -> Windows:
+        """The last steps only."""
+        return Windows(self.phases, self.step_spans[-steps:], self.phase_spans[-steps:])
+
+    def _phase_of(self, times: Int64) -> Int16:
+        if not self.steps or not self.phases:
+            return np.full(len(times), -1, np.int16)
+        slot = _inside(times, self.phase_spans.reshape(-1, 2))
+        return np.where(slot < 0, -1, slot % len(self.phases)).astype(np.int16)
+
+
+def from_marks(columns: EventColumns, phases: Sequence[str]) -> Windows:
+    """Windows from the ranges that the worker put around steps and phases.
+
+    Raises ValueError when a step lacks a phase, or one is not inside its step and after the
+    phase before: its figures would be another's.
+    """
+    steps = _spans(columns, range_names.STEP)
+    spans = np.zeros((len(steps), len(phases), 2), np.int64)
+    for position, phase in enumerate(phases):
+        found = _spans(columns, range_names.PHASE + phase)
+        if len(found) != len(steps):
+            raise ValueError(f"{len(steps)} steps were profiled but {len(found)} times {phase}")
+        spans[:, position] = found
+    _check_order(phases, steps, spans)
+    return Windows(tuple(phases), steps, spans)
+
+
+def from_edges(phases: Sequence[str], steps: Int64, edges: Int64) -> Windows:
+    """Windows from host times: steps (n, 2), phase edges (n, P + 1), epoch nanoseconds."""
+    spans = np.stack([edges[:, :-1], edges[:, 1:]], axis=-1)
+    return Windows(tuple(phases), steps, spans)
+
+
+def _check_order(phases: Sequence[str], steps: Int64, spans: Int64) -> None:
+    """Raises ValueError unless every edge comes after the one before."""
+    edges = spans.reshape(len(steps), 2 * len(phases))
+    edges = np.concatenate([steps[:, :1], edges, steps[:, 1:]], axis=1)
+    wrong = np.argwhere(np.diff(edges, axis=1) < 0)
+    if len(wrong):
+        step, at = wrong[0].tolist()
+        phase = phases[min(at // 2, len(phases) - 1)] if phases else "the step"
+        raise ValueError(f"{phase} of profiled step {step + 1} is not inside it and in order")
+    if len(steps) > 1 and (steps[1:, 0] < steps[:-1, 1]).any():
+        raise ValueError("a profiled step began before the one before it ended")
+
+
+def _spans(columns: EventColumns, name: str) -> Int64:
+    if name not in columns.names:
+        return np.zeros((0, 2), np.int64)
+    which = (columns.name == columns.names.index(name)) & (columns.kind == Kind.OP)
+    rows = np.flatnonzero(which)
+    rows = rows[np.argsort(columns.start[rows], kind="stable")]
+    return np.stack([columns.start[rows], columns.end[rows]], axis=-1)
+
+
+def _inside(times: Int64, spans: Int64) -> Int16:
+    """Which of the ordered spans, that do not overlap, holds each time; -1 for none."""
+    if not len(spans):
+        return np.full(len(times), -1, np.int16)
+    at = np.searchsorted(spans[:, 0], times, side="right") - 1
+    held = (at >= 0) & (times < spans[np.maximum(at, 0), 1])
+    return np.where(held, at, -1).astype(np.int16)

@@ -1,0 +1,120 @@
+"""Is the figure steady: spread, number of samples, warm-up, drift, and targets that were missed."""
+
+from __future__ import annotations
+
+import statistics
+
+from llmprof.core.lint.verdict import Context, Verdict
+from llmprof.core.spec.experiment import MOST_PROFILE_STEPS
+from llmprof.core.state.view import CaseState
+from llmprof.core.stats.stopping import NOT_MET, NOT_STEADY, PATIENCE_S, steps_for
+from llmprof.core.stats.summary import Summary, drift_text, stability, summarize
+from llmprof.core.system.text import duration
+
+UNSURE = 5.0  # percent: half-width of the 95 % interval beyond which digits are few
+DRIFT = 3.0  # percent between first and last third: smaller ones are told, but no warning
+MIN_WARMING = 4  # samples for a verdict on the first
+COLD = 1.2  # times the median of the others
+EXPLAINED = {
+    "stability": "The steps scatter: below 2 % is very stable, below 6 % acceptable.",
+    "few-samples": "The mean's 95 % interval is wide for the digits that a table shows.",
+    "warming": "The first measured step was still cold: warm-up was too short.",
+    "drift": "Later steps differ from earlier ones beyond their noise, so the mean depends on when "
+    "it was measured.",
+    "unmet": "Automatic warm-up or measuring ended at its limit and not at its goal.",
+}
+
+
+def spread(state: CaseState, context: Context) -> Verdict | None:
+    """Stability of the step's total."""
+    if state.total is None:
+        return None
+    text = stability(state.total)
+    steady = text in ("very stable", "acceptable")
+    cv = state.total.cv_percent
+    figure = "" if cv is None else f" (CV {cv:.1f} %)"
+    return Verdict("stability", "info" if steady else "warning", text + figure)
+
+
+def few_samples(state: CaseState, context: Context) -> Verdict | None:
+    """Too few steps for the digits."""
+    total = state.total
+    if total is None or total.ci95 is None or total.mean <= 0:
+        return None
+    half = 100 * total.ci95 / total.mean
+    if half <= UNSURE:
+        return None
+    profiled = state.case.probe == "kernels"
+    noun = "profiled steps" if profiled else "steps"
+    if warming(state, context) is None:
+        advice = _more_steps(total, profiled=profiled)
+    else:
+        advice = _warmer(summarize(state.measured.total_ms(1)), profiled=profiled)
+    shown = f"{half:.1f}" if half < UNSURE + 1 else f"{half:.0f}"
+    text = f"{total.n} {noun} tell the mean to ±{shown} %; {advice}"
+    return Verdict("few-samples", "warning", text)
+
+
+def _warmer(rest: Summary, *, profiled: bool) -> str:
+    """What would help where the first step was cold: the others tell how many it would take."""
+    enough = rest.ci95 is not None and 100 * rest.ci95 <= UNSURE * rest.mean
+    advice = "as many would do" if enough else _more_steps(rest, profiled=profiled)
+    return f"the first was still cold: with more warm-up, {advice}"
+
+
+def _more_steps(total: Summary, *, profiled: bool) -> str:
+    """What would make the mean's interval narrow enough, as an option that can be given."""
+    needed = steps_for(total.cv_percent or 0.0, UNSURE)
+    if needed <= total.n:
+        needed = total.n + 1
+    took_s = needed * total.mean / 1e3
+    goal = f"would tell it to about ±{UNSURE:g} %"
+    if profiled and needed > MOST_PROFILE_STEPS:
+        return (
+            f"not even {MOST_PROFILE_STEPS}, the most there may be, {goal}: for the step's time"
+            " take the timing of the same case"
+        )
+    if profiled:
+        return f"--profile-steps {needed} {goal}"
+    if took_s > PATIENCE_S:
+        return (
+            f"it would take {duration(took_s)} of steps like these to reach ±{UNSURE:g} %: first"
+            " find what disturbs them (another process, a changing clock)"
+        )
+    return f"--measure-steps {needed:d} {goal}"
+
+
+def warming(state: CaseState, context: Context) -> Verdict | None:
+    """The first measured step is an outlier above the others (pyperf's test)."""
+    first, *rest = state.measured.total_ms() or [0.0]
+    if len(rest) < MIN_WARMING - 1:
+        return None
+    q1, median, q3 = statistics.quantiles(rest, n=4, method="inclusive")
+    if first <= max(q3 + 1.5 * (q3 - q1), COLD * median):
+        return None
+    steps = "step" if state.case.warmup_steps == 1 else "steps"
+    text = (
+        f"the first measured step took {first / median:.1f} × the median of the others "
+        f"after {state.case.warmup_steps} warm-up {steps}"
+    )
+    return Verdict("warming", "warning", text)
+
+
+def drifting(state: CaseState, context: Context) -> Verdict | None:
+    """A trend beyond the noise of first and last third."""
+    if state.total is None or state.total.drift_percent is None:
+        return None
+    change = state.total.drift_percent
+    text = f"steps became {drift_text(change)}"
+    return Verdict("drift", "warning" if abs(change) >= DRIFT else "info", text)
+
+
+def unmet(state: CaseState, context: Context) -> Verdict | None:
+    """Automatic warm-up or measuring that ended without its goal."""
+    seen = state.observed
+    said = [
+        text
+        for text in (() if seen is None else (seen.warmup_stop, seen.measure_stop))
+        if text is not None and text.startswith((NOT_STEADY, NOT_MET))
+    ]
+    return Verdict("unmet", "warning", "; ".join(said)) if said else None

@@ -1,0 +1,53 @@
+"""What is live at the peak of a timeline, largest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmprof.core.memory.allocator_entries import AUTOGRAD, Stack, own_line
+from llmprof.core.memory.timeline import OPEN, Block, Timeline, alike
+from llmprof.core.predict.byte_levels import CATEGORIES
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Something live at the peak: alike blocks are one, `count` of them."""
+
+    size: int
+    count: int
+    category: str
+    phase: str  # where it was allocated; empty: before recording
+    what: str  # a parameter's name or the first Python frame that is not torch's
+    stack: Stack = ()  # of one of them
+
+    @property
+    def total(self) -> int:
+        """Bytes of all of them."""
+        return self.size * self.count
+
+
+def largest(timeline: Timeline, limit: int) -> list[Live]:
+    """The largest allocations live at the peak, alike ones together, largest total first."""
+    at = timeline.peak_at
+    found: dict[tuple[int, str, str, str], int] = {}
+    stacks: dict[tuple[int, str, str, str], Stack] = {}
+    for held in timeline.held:
+        key = (held.size, CATEGORIES[held.category], "", alike(held.name))
+        found[key] = found.get(key, 0) + 1
+    for block in timeline.blocks:
+        if block.start <= at and (block.end == OPEN or block.end > at):
+            stack = _stack(timeline, block)
+            what = timeline.names.get(block.start) or _where(stack, block)
+            key = (block.size, CATEGORIES[block.category], block.phase, what)
+            found[key] = found.get(key, 0) + 1
+            stacks.setdefault(key, stack)
+    live = [Live(key[0], count, *key[1:], stacks.get(key, ())) for key, count in found.items()]
+    return sorted(live, key=lambda each: (-each.total, each.what))[:limit]
+
+
+def _stack(timeline: Timeline, block: Block) -> Stack:
+    return timeline.trace.stacks[block.stack] if block.stack >= 0 else ()
+
+
+def _where(stack: Stack, block: Block) -> str:
+    return own_line(stack) or (AUTOGRAD if block.phase == "backward" else "unknown")

@@ -1,0 +1,93 @@
+"""A step of any depth from a tape of three layers.
+
+The level inside a middle layer depends on its depth only by what every middle layer leaves
+behind, so one middle layer of the tape stands for all of them, forward and backward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmprof.core.predict.byte_levels import ZERO, Level
+from llmprof.core.predict.reference_step import Reference
+from llmprof.core.predict.tape import Segment, Tape
+from llmprof.core.spec.case import Case, Phase
+
+TAPED_LAYERS = 3
+MIDDLE = 1  # the layer of the tape that stands for those between the first and the last
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseLevel:
+    """What the step holds in a phase, beside what it held before the step."""
+
+    phase: Phase
+    peak: Level
+    end: Level
+
+
+def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ...]:
+    """Peak and final level of forward, loss and backward, as far as the case's mode goes."""
+    layers = min(case.model.num_layers, TAPED_LAYERS)
+    segments, dropped = _tape(case, layers, capability)
+    return _merge(_deepen(segments, case.model.num_layers - layers, dropped))
+
+
+def _tape(case: Case, layers: int, capability: tuple[int, int]) -> tuple[list[Segment], Level]:
+    """Segments of a step, and what a middle layer's autocast copies free when autocast ends."""
+    tape = Tape(grad=case.mode != "forward")
+    model = Reference(case, layers, capability, tape)
+    logits = model.forward()
+    if "backward" in case.phases:
+        tape.segment("loss", layers)
+        loss = model.loss(logits)
+        dropped = model.end_autocast(MIDDLE)
+        tape.segment("backward", layers)
+        del logits
+        root = tape.new(1, 4)  # torch.autograd.backward holds it to the end
+        tape.backward(root)
+        del root
+        tape.segment("end")
+        del loss
+    else:
+        dropped = model.end_autocast(MIDDLE)
+        tape.segment("end")
+        tape.forget()
+    segments = tape.segments[:-1]
+    tape.segments = []
+    return segments, dropped
+
+
+def _deepen(segments: list[Segment], extra: int, dropped: Level) -> list[Segment]:
+    """The segments with the middle layer repeated `extra` times more."""
+    if extra <= 0:
+        return segments
+    offset = ZERO
+    deep = []
+    for index, segment in enumerate(segments):
+        start, peak = segment.start.plus(offset), segment.peak.plus(offset)
+        if segment.layer == MIDDLE:
+            net = segment.end.minus(segment.start)
+            offset = offset.plus(net, extra)
+            peak = max(peak, peak.plus(net, extra), key=lambda level: level.requested)
+        if _ends_autocast(segments, index):
+            offset = offset.plus(dropped, -extra)
+        deep.append(Segment(segment.phase, segment.layer, start, peak, segment.end.plus(offset)))
+    return deep
+
+
+def _ends_autocast(segments: list[Segment], index: int) -> bool:
+    """Whether autocast ends with this segment: after the loss, or after a lone forward."""
+    last = index + 1 == len(segments) or segments[index + 1].phase == "backward"
+    return last and segments[index].phase in ("forward", "loss")
+
+
+def _merge(segments: list[Segment]) -> tuple[PhaseLevel, ...]:
+    merged: dict[str, PhaseLevel] = {}
+    for segment in segments:
+        old = merged.get(segment.phase)
+        peak = segment.peak
+        if old is not None and old.peak.requested > peak.requested:
+            peak = old.peak
+        merged[segment.phase] = PhaseLevel(segment.phase, peak, segment.end)  # type: ignore[arg-type]
+    return tuple(merged.values())

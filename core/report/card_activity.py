@@ -1,0 +1,141 @@
+"""What the card did in each case: clocks, power, temperature, throttling, energy, other tenants."""
+
+from __future__ import annotations
+
+import re
+
+from llmprof.core.figures.card_levels import Level
+from llmprof.core.figures.card_memory import card_memory
+from llmprof.core.figures.case_device import CaseDevice, describe, join_run
+from llmprof.core.report.sentences import ref
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.state.view import RunView
+
+COLUMNS = (
+    Column("Case", numeric=False),
+    Column("Block", "s"),
+    Column("SM clock", "MHz"),
+    Column("Highest clock", "MHz"),
+    Column("Power", "W"),
+    Column("Power limit", "W"),
+    Column("Temperature", "°C"),
+    Column("Utilization", "%"),
+    Column("Throttled", "s"),
+    Column("Throttled steps"),
+    Column("Shared steps"),
+    Column("Energy", "J/step"),
+    Column("Energy per token", "mJ"),
+    Column("Energy error", "%"),
+)
+
+FIGURE = re.compile(r"\d+(?:\.\d+)?")
+
+
+def devices(view: RunView) -> Table | None:
+    """A row a case over its measured steps; None for a run without a card's samples."""
+    known = [each for each in join_run(view) if each.reason is None]
+    if not known:
+        return None
+    rows = tuple(_row(view.cases[each.case].case.label, each) for each in known)
+    return Table("devices", "The card during the measured steps", COLUMNS, rows, _notes(known))
+
+
+def card_memory_table(view: RunView) -> Table | None:
+    """NVML's used memory in its parts, a row a case."""
+    parts = [part for case in view.cases if (part := card_memory(view, case)) is not None]
+    if not parts:
+        return None
+    rows = tuple(
+        (
+            view.cases[part.case].case.label,
+            *(_mib(size) for size in (part.used, part.allocated, part.cached, part.context)),
+            _mib(part.others),
+            _mib(part.rest),
+        )
+        for part in parts
+    )
+    columns = (
+        Column("Case", numeric=False),
+        *(
+            Column(name, "MiB")
+            for name in ("Used", "Allocated", "Cached", "Context", "Others", "Rest")
+        ),
+    )
+    notes = ["Used is NVML's highest reading while the case ran; the parts add up to it."]
+    if any(part.context is None for part in parts):
+        notes.append("Where the CUDA context was not measured, the rest holds it.")
+    if any(part.context is not None for part in parts):
+        notes.append(
+            "Context is what it took when it was made; kernels and libraries that were loaded "
+            "since are in the rest."
+        )
+    told = {part.case for part in parts}
+    if unread := [case for case in view.cases if case.status == "ok" and case.index not in told]:
+        notes.append(
+            f"The driver's readings, one a second, missed the others' highest {ref(*unread)}."
+        )
+    return Table("card-memory", "Memory of the card by holder", columns, rows, tuple(notes))
+
+
+def _mib(size: int | None) -> Cell:
+    return None if size is None else Figure(size / 2**20, 1.0)
+
+
+def _row(label: str, each: CaseDevice) -> tuple[Cell, ...]:
+    energy = each.energy
+    error = None if energy is None else energy.error_percent
+    return (
+        label,
+        Figure(each.block_s, 0.01),
+        _mean(each.sm_clock, 1.0),
+        Figure(each.sm_clock_max, 1.0),
+        _mean(each.power, 1.0),
+        Figure(each.power_limit, 1.0),
+        _mean(each.temperature, 1.0),
+        _mean(each.utilization, 1.0),
+        Figure(each.throttled_s, 0.1),
+        None if each.throttled_s is None else each.throttled_steps,
+        each.shared_steps,
+        _energy(None if energy is None else energy.joules_per_step, error),
+        _energy(None if energy is None else 1e3 * energy.joules_per_token, error),
+        Figure(error, 0.1),
+    )
+
+
+def _mean(level: Level | None, uncertainty: float) -> Cell:
+    return None if level is None else Figure(level.mean, uncertainty)
+
+
+def _energy(value: float | None, error_percent: float | None) -> Cell:
+    if value is None or error_percent is None:
+        return None
+    return Figure(value, value * error_percent / 100)
+
+
+def _without_energy(reasons: list[str]) -> list[str]:
+    """A note for every kind of reason: of those that differ in their figures, the longest case."""
+    kinds: dict[str, list[tuple[float, str]]] = {}
+    for reason in reasons:
+        figures = [float(figure) for figure in FIGURE.findall(reason)]
+        kinds.setdefault(FIGURE.sub("", reason), []).append((max(figures[:1], default=0.0), reason))
+    return [
+        f"No energy where {max(alike)[1]}"
+        + (f" (the longest of {len(alike)} such cases)." if len(alike) > 1 else ".")
+        for alike in kinds.values()
+    ]
+
+
+def _notes(known: list[CaseDevice]) -> tuple[str, ...]:
+    notes = ["Means over the stretch of measured steps; the driver's own averages lag behind it."]
+    sources = sorted({each.energy.source for each in known if each.energy is not None})
+    if sources:
+        notes.append(f"Energy: {', '.join(sources)}; its error is the source's time resolution.")
+    notes += sorted({each.energy.note for each in known if each.energy and each.energy.note})
+    notes += _without_energy([e.missing["energy"] for e in known if "energy" in e.missing])
+    if any(
+        level.reaches_out for each in known for level in (each.power, each.utilization) if level
+    ):
+        notes.append("Power or utilization of short blocks also covers time before them.")
+    others = sorted({describe(process) for each in known for process in each.others})
+    notes += [f"On the card as well: {who}." for who in others[:10]]
+    return tuple(notes)

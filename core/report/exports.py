@@ -1,0 +1,245 @@
+"""A case as one flat record and as a document: the CSV's row and the JSON's object agree."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from llmprof.core.figures.throughput import throughput
+from llmprof.core.lint import Verdict, lint
+from llmprof.core.report.registry import tables
+from llmprof.core.report.table import Cell, Figure, Table
+from llmprof.core.spec.case import PHASES
+from llmprof.core.state.step_columns import StepRow
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.summary import Summary
+
+SCHEMA = 1
+RATES = ("tokens_per_s", "tflops", "peak_tflops", "mfu", "of_ceiling")
+UNROLLED = ("M07",)  # every step stands with its case
+STATISTICS = ("n", "mean_ms", "std_ms", "median_ms", "min_ms", "max_ms", "cv_percent", "ci95_ms")
+
+
+def document(view: RunView) -> dict[str, Any]:
+    """The whole run as JSON data; what a mode does not have is null."""
+    environment = None if view.environment is None else msgspec.to_builtins(view.environment)
+    said = lint(view)
+    return {
+        "schema": SCHEMA,
+        "run": view.run_id,
+        "experiment": None if view.experiment is None else view.experiment.name,
+        "command": list(view.command),
+        "outcome": view.outcome or "interrupted",
+        "environment": environment,
+        "cases": [
+            case_document(state, said[state.index], rates_of(state, view)) for state in view.cases
+        ],
+        "tables": [table_document(table) for table in tables(view) if table.key not in UNROLLED],
+    }
+
+
+def rates_of(state: CaseState, view: RunView) -> dict[str, Any]:
+    """Throughput of a case under its export names; unknowns None."""
+    given = None if view.experiment is None else view.experiment.peak_tflops
+    found = throughput(state, state.environment or view.environment, given)
+    if found is None:
+        return dict.fromkeys(RATES)
+    peak = None if found.peak is None else found.peak.tflops
+    values = (found.tokens_per_s, found.tflops, peak, found.mfu, found.of_ceiling)
+    return dict(zip(RATES, values, strict=True))
+
+
+def table_document(table: Table) -> dict[str, Any]:
+    """A table as JSON data: columns with units, rows of bare values, the sentences below it."""
+    return {
+        "key": table.key,
+        "title": table.title,
+        "columns": [{"name": column.header, "unit": column.unit} for column in table.columns],
+        "rows": [[bare(cell) for cell in row] for row in table.rows],
+        "notes": list(table.notes),
+    }
+
+
+def bare(cell: Cell) -> str | int | float | None:
+    """A cell's value without its formatting; what is not finite is None."""
+    value = cell.value if isinstance(cell, Figure) else cell
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def case_document(
+    state: CaseState, said: Iterable[Verdict], rates: dict[str, Any]
+) -> dict[str, Any]:
+    """One case as JSON data."""
+    return {
+        "case": state.index + 1,  # as sentences and the coverage table name it
+        "config": config(state),
+        "key": state.case.key,
+        "parameters": _parameters(state),
+        "status": export_status(state),
+        "failure": _built(state.failure),
+        "phases": phases(state),
+        "wall": statistics(state.wall),
+        "host_share": state.host_share,
+        "throughput": rates,
+        "steps": [
+            *(step_document(step, warmup=True) for step in state.warmup),
+            *(step_document(step, warmup=False) for step in state.measured),
+        ],
+        "memory": memory_document(state),
+        "recording": _built(state.memory_timeline),
+        "observed": _built(state.observed),
+        "kernels": _built(state.kernels),
+        "timeline": _built(state.timeline),
+        "attention": _built(state.lens),
+        "verdicts": [{"rule": v.rule, "level": v.level, "text": v.text} for v in said],
+    }
+
+
+def _built(found: msgspec.Struct | None) -> Any:
+    return None if found is None else msgspec.to_builtins(found)
+
+
+def config(state: CaseState) -> dict[str, Any]:
+    """The whole configuration of a case, the model's dimensions beside its name."""
+    data: dict[str, Any] = msgspec.to_builtins(state.case)
+    shape = data.pop("model")
+    name = shape.pop("name")
+    shape["kv_heads"] = state.case.model.num_kv_heads
+    return {"model": name, **data, "shape": shape}
+
+
+def export_status(state: CaseState) -> str:
+    """Status as exports name it: a case that never ran, or never ended, is skipped."""
+    return state.status if state.done else "skipped"
+
+
+def phases(state: CaseState) -> dict[str, dict[str, Any] | None]:
+    """Statistics of every phase and of the total; null where the mode has none."""
+    found: dict[str, dict[str, Any] | None] = {
+        phase: statistics(state.summaries.get(phase)) for phase in PHASES
+    }
+    found["total"] = statistics(state.total)
+    return found
+
+
+def statistics(summary: Summary | None) -> dict[str, Any] | None:
+    """A summary under its export names."""
+    if summary is None:
+        return None
+    values = (
+        summary.n,
+        summary.mean,
+        summary.std,
+        summary.median,
+        summary.minimum,
+        summary.maximum,
+        summary.cv_percent,
+        summary.ci95,
+    )
+    return dict(zip(STATISTICS, values, strict=True))
+
+
+def step_document(step: StepRow, *, warmup: bool) -> dict[str, Any]:
+    """One step as JSON data, milliseconds."""
+    times = {f"{p}_ms": v for p, v in zip(PHASES, step.device_ms, strict=True)}
+    return {
+        "index": step.index,
+        "warmup": warmup,
+        **times,
+        "total_ms": step.total_ms,
+        "wall_ms": step.wall_ms,
+        "loss": step.loss,
+    }
+
+
+def memory_document(state: CaseState) -> dict[str, Any] | None:
+    """Memory of one extra step, bytes."""
+    if state.memory is None:
+        return None
+    return {
+        "source": state.memory.source,
+        "peak_bytes": state.memory.peak_bytes,
+        "edges": msgspec.to_builtins(state.memory.edges),
+    }
+
+
+def to_json(view: RunView) -> str:
+    """The run as indented JSON, UTF-8, never NaN or infinity."""
+    return json.dumps(document(view), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def to_csv(view: RunView) -> str:
+    """One row a case, numeric cells bare, unknowns empty, columns stable and with units."""
+    said = lint(view)
+    rows = [flat(state, said[state.index]) | rates_of(state, view) for state in view.cases]
+    names = list(flat(None)) if not rows else list(rows[0])
+    out = io.StringIO()
+    writer = csv.DictWriter(out, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any]:
+    """The CSV's columns of one case; without a case, the column names alone."""
+    row: dict[str, Any] = dict.fromkeys(("case", *CSV_CONFIG))
+    row |= dict.fromkeys(("parameters", "status", "failure_phase", "failure_message"))
+    row |= dict.fromkeys(("bytes_asked", "peak_memory_bytes", "host_share"))
+    row |= {f"{p}_{s}": None for p in (*PHASES, "total") for s in STATISTICS}
+    row |= dict.fromkeys((*RATES, "compile_ms", "verdicts"))
+    if state is None:
+        return row
+    whole = config(state)
+    row |= {name: whole[name] for name in CSV_CONFIG if name in whole}
+    row |= {name: whole["shape"][name] for name in CSV_CONFIG if name in whole["shape"]}
+    row |= {
+        "case": state.index + 1,
+        "parameters": _parameters(state),
+        "status": export_status(state),
+        "failure_phase": None if state.failure is None else state.failure.phase,
+        "failure_message": None if state.failure is None else state.failure.message,
+        "bytes_asked": None if state.failure is None else state.failure.bytes_asked,
+        "peak_memory_bytes": None if state.memory is None else state.memory.peak_bytes,
+        "host_share": state.host_share,
+        "compile_ms": None if state.observed is None else state.observed.compile_ms,
+        "verdicts": "; ".join(v.text for v in said),
+    }
+    for phase, values in phases(state).items():
+        row |= {f"{phase}_{name}": value for name, value in (values or {}).items()}
+    return row
+
+
+CSV_CONFIG = (
+    "model",
+    "d_model",
+    "d_ff",
+    "num_layers",
+    "num_heads",
+    "kv_heads",
+    "vocab_size",
+    "tie_embeddings",
+    "qkv_bias",
+    "rope_theta",
+    "probe",
+    "mode",
+    "precision",
+    "attention",
+    "optimizer",
+    "compile",
+    "context_length",
+    "batch_size",
+    "warmup_steps",
+    "measure_steps",
+    "device",
+    "seed",
+)
+
+
+def _parameters(state: CaseState) -> int:
+    return state.model.parameters if state.model is not None else state.case.model.parameters

@@ -1,0 +1,71 @@
+"""M10: backward over forward, and the rate as the arithmetic grows."""
+
+from __future__ import annotations
+
+import math
+
+from llmprof.core.predict.flops import forward_flops
+from llmprof.core.report.case_groups import axis_cells, groups, varying_axes
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.timing import MODEL
+from llmprof.core.state.view import RunView
+from llmprof.core.stats.summary import Summary
+
+
+def ratios(view: RunView) -> Table | None:
+    """M10: backward over forward, and the rate as the arithmetic grows."""
+    axes = varying_axes(view)
+    found = [(group, f) for group in groups(view) if (f := group.summary("forward")) is not None]
+    if not found:
+        return None
+    most = max(forward_flops(group.case) for group, _ in found)
+    unit, size = ("TFLOP", 1e12) if most >= 1e10 else ("MFLOP", 1e6)
+    rows: list[tuple[Cell, ...]] = []
+    for group, forward in found:
+        flops = forward_flops(group.case) / size
+        state = group.source("backward")
+        within = None if state is None else state.summaries.get("forward")
+        backward = group.summary("backward")
+        rate = 1e3 * flops / forward.mean
+        spread = relative(forward)
+        rows.append(
+            (
+                group.case.model.name,
+                *axis_cells(group.case, axes),
+                Figure(flops),
+                Figure(rate, None if spread is None else rate * spread),
+                ratio(backward, forward),
+                ratio(backward, within),
+            )
+        )
+    columns = (
+        MODEL,
+        *(column for _, column in axes),
+        Column("Forward work", unit),
+        Column("Forward rate", f"{unit}/s"),
+        Column("Backward / forward"),
+        Column("Backward / forward with graph"),
+    )
+    notes = (
+        "Backward arithmetic is twice the forward's, so a compute-bound model shows about 2. "
+        "The last column divides by the forward of the same steps, which also keeps the graph. "
+        "Digits follow both confidence intervals.",
+    )
+    return Table("M10", "Ratios", columns, tuple(rows), notes)
+
+
+def relative(summary: Summary) -> float | None:
+    """Half-width of the 95 % interval over the mean."""
+    return None if summary.ci95 is None or summary.mean <= 0 else summary.ci95 / summary.mean
+
+
+def ratio(upper: Summary | None, lower: Summary | None) -> Cell:
+    """A ratio of means with the uncertainty of both; a word where it would say nothing."""
+    if upper is None or lower is None or lower.mean <= 0:
+        return None
+    value = upper.mean / lower.mean
+    spreads = relative(upper), relative(lower)
+    if spreads[0] is None or spreads[1] is None:
+        return Figure(value, 0.1 * value)
+    uncertainty = value * math.hypot(spreads[0], spreads[1])
+    return Figure(value, uncertainty) if uncertainty < value / 2 else "too noisy"

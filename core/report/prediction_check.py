@@ -1,0 +1,123 @@
+"""Predicted beside measured memory, and advice where memory ran out."""
+
+from __future__ import annotations
+
+from llmprof.core.events import Environment, Predicted
+from llmprof.core.predict.advice import advise
+from llmprof.core.predict.as_event import predicted_here
+from llmprof.core.predict.fits import CONTEXT_HIGH, CONTEXT_LOW
+from llmprof.core.report.case_groups import status_word
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.state.view import CaseState, RunView
+
+MIB = 1 << 20
+
+
+def prediction_of(state: CaseState, environment: Environment | None) -> Predicted | None:
+    """The journal's prediction of a case, or the closed form's; None off CUDA."""
+    if state.predicted is not None:
+        return state.predicted
+    if environment is None:
+        return None
+    return predicted_here(state.index, state.case, environment)
+
+
+def requested_peak(state: CaseState) -> int | None:
+    """Highest requested bytes of the step that was read at its edges."""
+    if state.memory is None:
+        return None
+    known = [e.requested_peak_bytes for e in state.memory.edges if e.requested_peak_bytes]
+    return max(known, default=None)
+
+
+def allocated_peak(state: CaseState) -> int | None:
+    """Highest allocated bytes of that step, on a card."""
+    if state.memory is None or state.memory.source != "cuda allocator":
+        return None
+    return state.memory.peak_bytes
+
+
+def error_percent(said: int, measured: int | None) -> float | None:
+    """By how much a prediction is above what was measured, percent."""
+    return None if not measured else 100 * (said / measured - 1)
+
+
+def prediction_against(view: RunView) -> Table | None:
+    """One row a case: requested bytes predicted and measured, and the band of allocated bytes."""
+    rows, contexts = [], set()
+    for state in view.cases:
+        said = prediction_of(state, view.environment)
+        if said is not None and (state.memory is not None or state.status == "oom"):
+            rows.append(_row(state, said))
+            contexts.add(said.context_bytes)
+    if not rows:
+        return None
+    columns = (
+        Column("Configuration", numeric=False),
+        Column("Predicted", "MiB"),
+        Column("Measured", "MiB"),
+        Column("Error", "%"),
+        Column("Allocated, predicted from", "MiB"),
+        Column("to", "MiB"),
+        Column("Allocated, measured", "MiB"),
+        Column("Verdict", numeric=False),
+        Column("Status", numeric=False),
+    )
+    notes = (
+        "Predicted and measured are peaks of requested bytes, which do not depend on the "
+        "allocator; allocated bytes add its rounding and what it cannot split.",
+        *(_context_note(measured) for measured in sorted(contexts, key=lambda size: size or 0)),
+    )
+    return Table("predicted", "Memory: predicted and measured", columns, tuple(rows), notes)
+
+
+def _context_note(measured: int | None) -> str:
+    """What a verdict allows for the CUDA context."""
+    if measured is None:
+        low, high = CONTEXT_LOW // MIB, CONTEXT_HIGH // MIB
+        return f"Verdicts assume a CUDA context of {low:,} to {high:,} MiB: it was not measured."
+    size = round(measured / MIB)
+    return f"Verdicts allow for a CUDA context of at least {size:,} MiB, as measured on this card."
+
+
+def _row(state: CaseState, said: Predicted) -> tuple[Cell, ...]:
+    requested = requested_peak(state)
+    return (
+        state.case.label,
+        _mib(said.requested_bytes),
+        _mib(requested),
+        Figure(error_percent(said.requested_bytes, requested), 0.001),
+        _mib(said.allocated_low),
+        _mib(said.allocated_high),
+        _mib(allocated_peak(state)),
+        said.verdict or "",
+        status_word(state),
+    )
+
+
+def _mib(size: int | None) -> Figure:
+    return Figure(None if size is None else size / MIB, 0.1)
+
+
+def out_of_memory_advice(view: RunView) -> Table | None:
+    """Commands that do fit, for every case that ran out of memory or was not tried for it."""
+    environment = view.environment
+    if environment is None or environment.memory_free_bytes is None:
+        return None
+    if not environment.device.startswith("cuda"):
+        return None
+    rows: list[tuple[Cell, ...]] = []
+    for state in view.cases:
+        if state.status == "oom":
+            found = advise(
+                state.case, environment.memory_free_bytes, environment.capability or (9, 0)
+            )
+            rows += [(state.case.label, each.text, f"`{each.command}`") for each in found]
+    if not rows:
+        return None
+    columns = (
+        Column("Ran out of memory", numeric=False),
+        Column("What fits", numeric=False),
+        Column("Command", numeric=False),
+    )
+    return Table("advice", "What fits instead", columns, tuple(rows))

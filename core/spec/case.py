@@ -1,0 +1,132 @@
+"""A case: one configuration of a model, and the steps and phases that it is measured in."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+from llmprof.core.spec.shape import MOST, MOST_SEED, ModelShape, SpecError
+
+Mode = Literal["forward", "forward-grad", "forward-backward", "train"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+Attention = Literal["naive", "sdpa"]
+OptimizerKind = Literal["foreach", "fused", "loop"]
+Probe = Literal["timing", "memory", "kernels", "attention", "calibrate"]
+CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+Phase = Literal["forward", "loss", "backward", "optimizer", "zero_grad"]
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
+OPTIMIZERS: tuple[OptimizerKind, ...] = get_args(OptimizerKind)
+COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)
+PHASES: tuple[Phase, ...] = get_args(Phase)
+
+PHASES_OF: dict[Mode, tuple[Phase, ...]] = {
+    "forward": ("forward",),
+    "forward-grad": ("forward",),
+    "forward-backward": ("forward", "loss", "backward", "zero_grad"),
+    "train": PHASES,
+}
+ATTENTION_PHASES: tuple[Phase, ...] = ("forward", "backward")
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration, measured in one fresh process.
+
+    The attention probe measures one attention without heads: d_model is its d and
+    context_length its L. With warmup_auto, warmup_steps is the most there may be; with a
+    target, measure_steps is. Raises SpecError for numbers that cannot be measured.
+    """
+
+    model: ModelShape
+    probe: Probe = "timing"
+    mode: Mode = "train"
+    precision: Precision = "fp32"
+    attention: Attention = "naive"
+    optimizer: OptimizerKind = "foreach"
+    compile: CompileMode | None = None
+    context_length: int = 128
+    batch_size: int = 4
+    warmup_steps: int = 5
+    measure_steps: int = 10
+    device: str = "auto"
+    seed: int = 0
+    warmup_auto: bool = False  # warm up until the steps are steady
+    target_percent: float | None = None  # measure until the 95 % interval is within ± this
+    interleaved: bool = False  # its steps alternate with those of the cases it is compared to
+    stacks: bool = False  # kernels: find the Python line of each launch
+    trace: bool = False  # kernels: keep a Chrome trace; memory: keep a snapshot for memory_viz
+    nvtx: bool = False  # kernels: NVTX ranges for Nsight
+
+    def __post_init__(self) -> None:
+        for field in ("context_length", "batch_size", "measure_steps"):
+            if not 1 <= getattr(self, field) <= MOST:
+                raise SpecError(f"{option_name(field)} must be between 1 and {MOST:,}")
+        if not 0 <= self.warmup_steps <= MOST:
+            raise SpecError(f"--warmup-steps must be between 0 and {MOST:,}")
+        if self.target_percent is not None and not 0.01 <= self.target_percent <= 100:
+            raise SpecError("--target must be between 0.01 % and 100 %")
+        if not 0 <= self.seed <= MOST_SEED:
+            raise SpecError(f"--seed must be between 0 and {MOST_SEED:,}")
+
+    def configuration(self) -> Case:
+        """What is run, whatever measures it: equal for all probes of the same steps.
+
+        The attention probe runs another thing and stays itself.
+        """
+        return msgspec.structs.replace(
+            self,
+            probe="attention" if self.probe == "attention" else "timing",
+            measure_steps=1,
+            target_percent=None,
+            interleaved=False,
+            stacks=False,
+            trace=False,
+            nvtx=False,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one step."""
+        return self.batch_size * self.context_length
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases that a step of this case has, in order."""
+        if self.probe == "attention":
+            return ATTENTION_PHASES if self.mode != "forward" else ATTENTION_PHASES[:1]
+        return PHASES_OF[self.mode]
+
+    @property
+    def key(self) -> str:
+        """Hash of the whole configuration: equal keys, and only these, may be compared."""
+        import hashlib  # loads OpenSSL, which the screen's first frame has no use for
+
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
+
+    @property
+    def label(self) -> str:
+        """Short name for progress lines: model, mode and what is not the default."""
+        parts = [self.model.name, self.mode, f"ctx {self.context_length}", self.precision]
+        if self.probe != "timing":
+            parts.insert(0, self.probe)
+        if self.attention != "naive":
+            parts.append(self.attention)
+        if self.optimizer != "foreach" and self.mode == "train":
+            parts.append(self.optimizer)
+        if self.compile:
+            parts.append("compiled" if self.compile == "default" else f"compiled {self.compile}")
+        if self.batch_size != 4:
+            parts.append(f"batch {self.batch_size}")
+        if self.warmup_auto:
+            parts.append("warm-up auto")
+        elif self.warmup_steps != 5 and self.probe != "memory":
+            parts.append(f"warm-up {self.warmup_steps}")
+        return " · ".join(parts)
+
+
+def option_name(field: str) -> str:
+    """The command-line option that sets a field of a case."""
+    return "--" + field.replace("_", "-")

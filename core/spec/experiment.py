@@ -1,0 +1,202 @@
+"""What to measure: an experiment that expands to cases; with shape.py and case.py all of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import msgspec
+
+from llmprof.core.spec.case import (
+    ATTENTIONS,
+    COMPILE_MODES,
+    MODES,
+    OPTIMIZERS,
+    PHASES,
+    PHASES_OF,
+    PRECISIONS,
+    Attention,
+    Case,
+    CompileMode,
+    Mode,
+    OptimizerKind,
+    Phase,
+    Precision,
+    Probe,
+    option_name,
+)
+from llmprof.core.spec.shape import MOST, MOST_SEED, ModelShape, SpecError
+
+__all__ = [
+    "ATTENTIONS",
+    "COMPILE_MODES",
+    "MODES",
+    "MOST",
+    "MOST_MEASURE_STEPS",
+    "MOST_PROFILE_STEPS",
+    "MOST_SEED",
+    "MOST_WARMUP_STEPS",
+    "OPTIMIZERS",
+    "PHASES",
+    "PHASES_OF",
+    "PRECISIONS",
+    "RECORDED_STEPS",
+    "RECORDING_WARMUP",
+    "TARGET_PERCENT",
+    "TURN_STEPS",
+    "Attention",
+    "Case",
+    "CompileMode",
+    "Experiment",
+    "Mode",
+    "ModelShape",
+    "OptimizerKind",
+    "Phase",
+    "Precision",
+    "Probe",
+    "SpecError",
+    "Variant",
+    "option_name",
+]
+
+MOST_WARMUP_STEPS = 300  # of --warmup-steps auto
+MOST_MEASURE_STEPS = 1000  # of --measure-steps auto
+TARGET_PERCENT = 1.0  # of --measure-steps auto without --target
+MOST_PROFILE_STEPS = 100  # a step of a large model is 40,000 events, which are kept in memory
+TURN_STEPS = 2  # measured steps of one turn of an interleaved case
+RECORDING_WARMUP = 2  # of the memory probe: optimizer state and cuBLAS's workspaces are there then
+RECORDED_STEPS = 2
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Named changes to every case of a grid: one switch of an A/B experiment."""
+
+    label: str = ""
+    precision: Precision | None = None
+    attention: Attention | None = None
+    optimizer: OptimizerKind | None = None
+    compile: CompileMode | None = None
+    warmup_steps: int | None = None
+    probe: Probe | None = None
+
+    def apply(self, case: Case) -> Case:
+        """The case with this variant's fields in place of its own."""
+        changes = {
+            name: value
+            for name in ("precision", "attention", "optimizer", "compile", "warmup_steps", "probe")
+            if (value := getattr(self, name)) is not None
+        }
+        return msgspec.structs.replace(case, **changes) if changes else case
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True):
+    """A grid of cases: the product of its axes, models outermost, variants innermost."""
+
+    name: str
+    title: str = ""
+    models: tuple[ModelShape, ...]
+    probe: Probe = "timing"
+    modes: tuple[Mode, ...] = ("train",)
+    precisions: tuple[Precision, ...] = ("fp32",)
+    attentions: tuple[Attention, ...] = ("naive",)
+    optimizers: tuple[OptimizerKind, ...] = ("foreach",)
+    compiles: tuple[CompileMode | None, ...] = (None,)
+    context_lengths: tuple[int, ...] = (128,)
+    batch_sizes: tuple[int, ...] = (4,)
+    warmup_steps: tuple[int, ...] = (5,)
+    measure_steps: int = 10
+    warmup_auto: bool = False
+    target_percent: float | None = None
+    interleave: bool = False  # alternate the cases that differ only in switches
+    variants: tuple[Variant, ...] = (Variant(),)
+    device: str = "auto"
+    seed: int = 0
+    cpu_budget_s: float | None = None  # on a CPU, leave out the sizes that would take longer
+    profile_steps: int = 3  # steps of a case whose probe is kernels
+    stacks: bool = False
+    trace: bool = False
+    nvtx: bool = False
+    snapshot: bool = False
+    tables: tuple[str, ...] = ()  # which a report shows, in order; none: all that apply
+    peak_tflops: float | None = None  # dense peak to divide by, in place of the card's
+    force: bool = False  # try what is predicted not to fit
+    silence_s: float = 600.0  # a worker silent for so long is ended
+
+    def cases(self) -> tuple[Case, ...]:
+        """Every case once, in the order in which they run.
+
+        Raises SpecError for a case that cannot be measured or an experiment without any.
+        """
+        unique = {case.key: case for case in self._product()}
+        if not unique:
+            raise SpecError(f"experiment {self.name} has no cases")
+        return tuple(unique.values())
+
+    def _product(self) -> Iterator[Case]:
+        for (
+            model,
+            context,
+            batch,
+            mode,
+            precision,
+            attention,
+            optimizer,
+            compiled,
+            warmup,
+        ) in itertools.product(
+            self.models,
+            self.context_lengths,
+            self.batch_sizes,
+            self.modes,
+            self.precisions,
+            self.attentions,
+            self.optimizers,
+            self.compiles,
+            self.warmup_steps,
+        ):
+            case = Case(
+                model=model,
+                probe=self.probe,
+                mode=mode,
+                precision=precision,
+                attention=attention,
+                optimizer=optimizer,
+                compile=compiled,
+                context_length=context,
+                batch_size=batch,
+                warmup_steps=warmup,
+                measure_steps=self.measure_steps,
+                device=self.device,
+                seed=self.seed,
+                warmup_auto=self.warmup_auto,
+                target_percent=self.target_percent,
+                interleaved=self.interleave,
+            )
+            for variant in self.variants:
+                yield self._profiled(variant.apply(case))
+
+    def _profiled(self, case: Case) -> Case:
+        """A case of a probe that does not time, with the options that only this probe has."""
+        if case.probe == "memory":
+            return msgspec.structs.replace(
+                case,
+                warmup_steps=RECORDING_WARMUP,
+                measure_steps=RECORDED_STEPS,
+                warmup_auto=False,
+                target_percent=None,
+                interleaved=False,
+                trace=self.snapshot,
+            )
+        if case.probe != "kernels":
+            return case
+        if not 1 <= self.profile_steps <= MOST_PROFILE_STEPS:
+            raise SpecError(f"--profile-steps must be between 1 and {MOST_PROFILE_STEPS}")
+        return msgspec.structs.replace(
+            case,
+            measure_steps=self.profile_steps,
+            target_percent=None,
+            interleaved=False,
+            stacks=self.stacks,
+            trace=self.trace,
+            nvtx=self.nvtx,
+        )

@@ -1,0 +1,72 @@
+"""What `llmprof calibrate` reached on a device, kept for later runs on the same one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from llmprof.core.catalog.experiments import attention_shape
+from llmprof.core.events import Ceilings, Environment
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.store.run import default_home
+
+NAME = "calibrations.json"
+
+
+def calibration_file() -> Path:
+    """Where calibrations are kept: beside the runs."""
+    return default_home() / NAME
+
+
+def device_key(environment: Environment) -> str:
+    """What tells one device from another: a card's UUID, else its name."""
+    return environment.device_uuid or environment.device_name
+
+
+def load_ceilings(environment: Environment, path: Path | None = None) -> Ceilings | None:
+    """The calibration of a device; None without one, or when the file can't be read."""
+    return _read(path or calibration_file()).get(device_key(environment))
+
+
+def save_ceilings(environment: Environment, ceilings: Ceilings, path: Path | None = None) -> Path:
+    """Keep a device's calibration in place of an earlier one. Raises OSError."""
+    target = path or calibration_file()
+    known = _read(target) | {device_key(environment): ceilings}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{NAME}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(known), indent=2))
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return target
+
+
+def calibration_experiment(device: str = "auto") -> Experiment:
+    """The run that measures a device's ceilings: one case, no model."""
+    return Experiment(
+        name="calibrate",
+        title="Matmul and copy ceilings",
+        models=(attention_shape(2),),
+        probe="calibrate",
+        modes=("forward",),
+        context_lengths=(1,),
+        batch_sizes=(1,),
+        warmup_steps=(0,),
+        measure_steps=1,
+        device=device,
+        tables=("ceilings", "M06"),
+    )
+
+
+def _read(path: Path) -> dict[str, Ceilings]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Ceilings])
+    except (OSError, msgspec.DecodeError):
+        return {}

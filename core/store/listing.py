@@ -1,0 +1,57 @@
+"""The runs of a store, each read as far as a list needs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from llmprof.core.state.view import RunView
+from llmprof.core.store.journal import replay
+from llmprof.core.store.run import Run, RunStatus, RunStore
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One line of a list of runs; started is seconds since the epoch."""
+
+    id: str
+    label: str
+    started: float | None
+    status: RunStatus
+    device: str | None
+    experiment: str | None
+    cases: int
+    done: int
+    ok: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON data; started in ISO 8601 with its zone."""
+        started = None if self.started is None else datetime.fromtimestamp(self.started, UTC)
+        return {**asdict(self), "started": started and started.isoformat(timespec="seconds")}
+
+
+def summaries(store: RunStore) -> list[RunSummary]:
+    """Every run of the store, newest first; one that can't be read is listed all the same."""
+    return [summarize(run) for run in store.list()]
+
+
+def summarize(run: Run, view: RunView | None = None) -> RunSummary:
+    """A run's line, from its journal unless a view is given."""
+    if view is None:
+        try:
+            view = replay(run.journal)
+        except OSError:
+            view = RunView()
+    environment = view.environment
+    return RunSummary(
+        id=run.id,
+        label=run.label,
+        started=view.segments[0].wall_ns / 1e9 if view.segments else None,
+        status=run.status(view),
+        device=None if environment is None else environment.device_name,
+        experiment=None if view.experiment is None else view.experiment.name,
+        cases=len(view.cases),
+        done=view.cases_done,
+        ok=sum(state.status == "ok" for state in view.cases),
+    )

@@ -1,0 +1,229 @@
+"""Record the allocations of some steps: from CUDA's allocator, or tensor by tensor on the CPU."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from llmprof.core.memory.allocator_entries import (
+    Entry,
+    Mark,
+    Place,
+    Stacks,
+    Trace,
+    read_snapshot,
+    settle,
+)
+from llmprof.core.memory.timeline import Known
+from llmprof.core.spec.case import Phase
+from llmprof.core.system.atomic import whole
+from llmprof.core.worker.storage_tracker import StorageTracker
+from llmprof.core.worker.trainer import Trainer
+
+MAX_ENTRIES = 400_000  # three an allocation; a step of 48 layers makes about 60,000
+_TO_COPY = torch.ops.aten._to_copy.default
+
+
+def gradients(trainer: Trainer) -> dict[int, str]:
+    """Address of every gradient and the name of its parameter."""
+    return {
+        p.grad.data_ptr(): name
+        for name, p in trainer.model.named_parameters()
+        if p.grad is not None
+    }
+
+
+def _requested(device: torch.device) -> int:
+    return int(torch.cuda.memory_stats(device)["requested_bytes.all.current"])
+
+
+class CudaRecorder:
+    """Uses the allocator's own history, with Python stacks and phases as annotations."""
+
+    def __init__(self, trainer: Trainer, device: torch.device) -> None:
+        self.trainer = trainer
+        self.device = device
+        self.snapshot: dict[str, Any] = {}
+        self.requested_peak = 0
+        self.allocated_peak = 0
+        self.base = 0  # requested bytes before the first entry
+
+    def record(self, steps: int) -> tuple[Trace, Known]:
+        """Run steps with the history on."""
+        copies = autocast_copies(self.trainer, self.device)
+        found: list[dict[int, str]] = []
+        torch.cuda.synchronize(self.device)
+        torch.cuda.reset_peak_memory_stats(self.device)
+        first = _requested(self.device)
+        torch.cuda.memory._record_memory_history(stacks="python", max_entries=MAX_ENTRIES)
+        try:
+            for step in range(steps):
+                found.append(self._step(step))
+            torch.cuda.synchronize(self.device)
+            stats = torch.cuda.memory_stats(self.device)
+            self.requested_peak = stats["requested_bytes.all.peak"]
+            self.allocated_peak = stats["allocated_bytes.all.peak"]
+            last = _requested(self.device)
+            self.snapshot = torch.cuda.memory._snapshot()
+        finally:
+            torch.cuda.memory._record_memory_history(enabled=None)
+        trace = read_snapshot(self.snapshot, self.device.index or 0, MAX_ENTRIES)
+        self.base = settle(trace, first, last)
+        # Copies are counted from a forward's first allocation, which must not be lost.
+        return trace, Known(tuple(found), frozenset() if trace.overflow else copies)
+
+    def _step(self, step: int) -> dict[int, str]:
+        phases = self.trainer.case.phases
+        running: list[torch.profiler.record_function] = []
+        found: dict[int, str] = {}
+
+        def edge(index: int) -> None:
+            if running:
+                running.pop().__exit__(None, None, None)
+            if index and phases[index - 1] == "backward":
+                found.update(gradients(self.trainer))
+            if index < len(phases):
+                running.append(torch.profiler.record_function(f"phase {step} {phases[index]}"))
+                running[-1].__enter__()  # type: ignore[no-untyped-call]
+
+        self.trainer.step(edge)
+        return found
+
+    def dump(self, path: Path) -> None:
+        """Write the snapshot as pytorch.org/memory_viz reads it. Raises OSError."""
+        with whole(path) as draft, draft.open("wb") as file:
+            pickle.dump(self.snapshot, file)
+
+
+def autocast_copies(trainer: Trainer, device: torch.device) -> frozenset[int]:
+    """Which allocations of a forward are autocast's copies of weights, by their ordinal.
+
+    Learned from a step under a dispatch mode, which is not recorded: forward allocates the same
+    with and without the mode.
+    """
+    if trainer.case.precision not in ("bf16", "fp16") or trainer.case.compile is not None:
+        return frozenset()
+    counter = _CopyCounter(trainer, device)
+    with counter:
+        trainer.step(counter.edge)
+    return frozenset(counter.copies)
+
+
+class _CopyCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self, trainer: Trainer, device: torch.device) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._weights = {p.data_ptr() for p in trainer.model.parameters()}
+        self._device = device
+        self._start = 0
+        self._forward = False
+        self.copies: list[int] = []
+
+    def edge(self, index: int) -> None:
+        """Count within the forward only."""
+        self._forward = index == 0
+        if self._forward:
+            self._start = self._count()
+
+    def _count(self) -> int:
+        return int(torch.cuda.memory_stats(self._device)["allocation.all.allocated"])
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Note the ordinal of each copy of a weight."""
+        if self._forward and func is _TO_COPY and args[0].data_ptr() in self._weights:
+            self.copies.append(self._count() - self._start)
+        return func(*args, **(kwargs or {}))
+
+
+class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
+    """Follows the storages of CPU tensors; what ops hold only inside themselves is not seen."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        super().__init__(as_cuda=False)
+        self.trainer = trainer
+        self._weights = {p.data_ptr() for p in trainer.model.parameters()}
+        self._entries: list[Entry] = []
+        self._marks: list[Mark] = []
+        self._stacks = Stacks()
+        self._copies: set[int] = set()
+        self._ordinal = 0
+        self._stack = -1
+        self._copying = False
+
+    def record(self, steps: int) -> tuple[Trace, Known]:
+        """Run steps under the tracker."""
+        found: list[dict[int, str]] = []
+        self.changed = self._note
+        with self:
+            for step in range(steps):
+                found.append(self._step(step))
+        self.changed = None
+        trace = Trace(self._entries, self._marks, self._stacks.known)
+        return trace, Known(tuple(found), frozenset(self._copies))
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run the op; its outputs are noted with the Python lines that led to it."""
+        self._stack = self._calling_stack()
+        self._copying = (
+            func is _TO_COPY and isinstance(args[0], Tensor) and args[0].data_ptr() in self._weights
+        )
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def _step(self, step: int) -> dict[int, str]:
+        phases = self.trainer.case.phases
+        found: dict[int, str] = {}
+        opened: list[tuple[Phase, int]] = []
+
+        def edge(index: int) -> None:
+            now = self._now()
+            if opened:
+                phase, start = opened.pop()
+                self._marks.append(Mark(step, phase, start, now))
+            if index and phases[index - 1] == "backward":
+                found.update(self._gradients())
+            if index < len(phases):
+                opened.append((phases[index], now + 1))
+            self._ordinal = 0
+
+        self.trainer.step(edge)
+        return found
+
+    def _gradients(self) -> dict[int, str]:
+        return {
+            p.grad.untyped_storage()._cdata: name
+            for name, p in self.trainer.model.named_parameters()
+            if p.grad is not None
+        }
+
+    def _note(self, key: int, size: int) -> None:
+        if size > 0:
+            if self._copying:
+                self._copies.add(self._ordinal)
+            self._ordinal += 1
+        self._entries.append(Entry(self._now(), key, size, self._stack if size > 0 else -1))
+
+    def _now(self) -> int:
+        return time.perf_counter_ns() // 1000 + 2 * len(self._marks)  # edges never share a µs
+
+    def _calling_stack(self) -> int:
+        if torch._C._current_graph_task_id() != -1:
+            return -1
+        places: list[Place] = []
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            code = frame.f_code
+            if places or code.co_filename != __file__:  # not the mode's own frames
+                places.append((code.co_filename, frame.f_lineno, code.co_name))
+            frame = frame.f_back
+        return self._stacks.add(places)

@@ -1,0 +1,83 @@
+"""The figures of the case in sight: mean with interval, spread, phases, throughput, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmprof.core.state.view import CaseState
+from llmprof.tui.bench.chart_state import NAMES, ChartState
+from llmprof.tui.chart.cells import Row
+from llmprof.tui.kit.canvas import Canvas, heading
+from llmprof.tui.kit.format import mean_interval, memory, milliseconds, number, percent
+from llmprof.tui.session.curves import CaseCurves, RunningMean
+
+
+class NowPanel(Canvas):
+    """Label and value a line; what is not known yet is a dash."""
+
+    DEFAULT_CSS = """
+    NowPanel { height: auto; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="now")
+        self._state: ChartState | None = None
+
+    def get_content_height(self, *_: object) -> int:
+        """Heading, figures, five phases."""
+        return 11
+
+    def show(self, state: ChartState | None) -> None:
+        """Take a case."""
+        self._state = state
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """The lines."""
+        look, state = self.look, self._state
+        title = heading(look, width, "Figures")
+        if state is None:
+            return [title, [("mean, interval, phases,", "muted")],
+                    [("tokens per second and peak", "muted")],
+                    [("memory of the case in sight", "muted")]]  # fmt: skip
+        pairs = _figures(state.case, state.curves)
+        rows: list[Row] = [title]
+        for label, value, role in pairs:
+            text = look.text(value)
+            pad = " " * max(1, width - len(label) - len(text))
+            rows.append([(label, role if role in NAMES or role in _PHASE_ROLES else "muted"),
+                         (pad, ""), (text, "title" if role == "title" else "text")])  # fmt: skip
+        return rows
+
+
+_PHASE_ROLES = frozenset({"forward", "loss", "backward", "optimizer", "zero_grad"})
+
+
+def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
+    total = curves.total
+    mean = total.mean if total.n else None
+    out = [
+        ("step ms", mean_interval(mean, total.ci95), "title"),
+        ("CV", percent(_cv(total)), "text"),
+        ("tokens/s", number(case.case.tokens / mean * 1000 if mean else None, 0), "text"),
+    ]
+    for phase in case.case.phases:
+        running = curves.means[phase]
+        share = f" {100 * running.mean / mean:3.0f} %" if running.n and mean else ""
+        value = milliseconds(running.mean if running.n else None) + share
+        out.append((NAMES.get(phase, phase), value, phase))
+    peak = case.memory.peak_bytes if case.memory else None
+    out += [
+        ("peak memory", memory(peak), "text"),
+        ("host / wall", percent(_percent(case.host_share if case.done else None), 0), "text"),
+    ]
+    return out
+
+
+def _cv(running: RunningMean) -> float | None:
+    std = running.std
+    return None if std is None or running.mean <= 0 else 100 * std / running.mean
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share

@@ -1,0 +1,129 @@
+"""The live panels: what runs, its curves, its figures, results and steps."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.tui.bench.case_figures import NowPanel
+from llmprof.tui.bench.chart_state import WINDOWS, ChartState, time_window
+from llmprof.tui.bench.coverage_grid import CoverageGrid
+from llmprof.tui.bench.device_chart import DeviceChart
+from llmprof.tui.bench.device_curves import DeviceCurves
+from llmprof.tui.bench.disturbed import Disturbed, marked_steps
+from llmprof.tui.bench.mean_chart import MeanChart
+from llmprof.tui.bench.results_table import ResultRows
+from llmprof.tui.bench.status import StatusLines
+from llmprof.tui.bench.step_chart import StepChart
+from llmprof.tui.bench.step_log import StepLog
+from llmprof.tui.kit.look import Look
+from llmprof.tui.kit.table import Table
+from llmprof.tui.session.curves import CaseCurves
+
+
+class LivePanels(Vertical):
+    """Panels of one run. Their own state: what was taken of the case in sight for its curves."""
+
+    class Ready(Message):
+        """The panels are there and can be given a run."""
+
+        def __init__(self, panels: LivePanels) -> None:
+            super().__init__()
+            self.panels = panels
+
+    def __init__(self, look: Look) -> None:
+        super().__init__(id="live")
+        self.ready = False  # whether the panels are there
+        self._look = look
+        self._curves: CaseCurves | None = None
+        self._device: DeviceCurves | None = None
+        self._rows = ResultRows(look, {})
+        self._disturbed = Disturbed()
+
+    def compose(self) -> ComposeResult:
+        """Status, charts or the coverage grid, figures, results, the step log."""
+        yield StatusLines()
+        with Horizontal(id="charts"):
+            with Vertical(id="curves"):
+                yield StepChart()
+                yield DeviceChart()
+            with Vertical(id="figures"):
+                yield NowPanel()
+                yield MeanChart()
+        yield CoverageGrid()
+        with Horizontal(id="bottom"):
+            table = Table(
+                "Results",
+                "one row a case: status, step time, trend, memory and a verdict",
+                id="results",
+            )
+            table.spells_out = True
+            yield table
+            yield StepLog()
+
+    def on_mount(self) -> None:
+        """The panels are there from now on."""
+        self.ready = True
+        self.post_message(self.Ready(self))
+
+    @property
+    def table(self) -> Table:
+        """The results table."""
+        return self.query_one(Table)
+
+    def forget(self) -> None:
+        """Another run is shown from now on."""
+        self._curves = self._device = None
+        self._rows = ResultRows(self._look, {})
+        self._disturbed = Disturbed()
+        self.table.order, self.table.filter = None, ""
+
+    def keep_time(self, now_ns: int | None) -> None:
+        """Let the elapsed time go on."""
+        self.query_one(StatusLines).keep_time(now_ns)
+
+    def show(
+        self,
+        view: RunView | None,
+        case: CaseState | None,
+        *,
+        alive: bool,
+        now_ns: int | None,
+        note: str,
+        zoom: int,
+    ) -> None:
+        """Bring every panel up to date; note is a problem that replaces what is being done."""
+        self.query_one(StatusLines).show(view, alive=alive, now_ns=now_ns, note=note)
+        state = self._chart_state(view, case, alive, zoom) if view and case else None
+        self.query_one(StepChart).show(state)
+        self.query_one(DeviceChart).show(state)
+        self.query_one(MeanChart).show(state)
+        self.query_one(NowPanel).show(state)
+        self.query_one(CoverageGrid).show(view, case, alive=alive)
+        self.query_one(StepLog).show(case, marked_steps(state.disturbed if state else None))
+        table = self.table
+        if view is None:
+            table.show((), ())
+        else:
+            table.note = self._rows.common(view)
+            rows = self._rows.rows(view, self._curves, alive=alive)
+            table.show(self._rows.columns(view), rows)
+            table.put_cursor(str(case.index) if case else None)
+
+    def _chart_state(self, view: RunView, case: CaseState, alive: bool, zoom: int) -> ChartState:
+        curves = self._curves
+        if curves is None or curves.key != (case.index, case.attempt):
+            curves = self._curves = CaseCurves(case)
+            self._device = None
+        curves.update(case)
+        if curves.origin_ns is not None:
+            if self._device is None:
+                self._device = DeviceCurves(curves.origin_ns)
+            self._device.update(view, case.ended_ns)
+        window = WINDOWS[zoom]
+        name = "whole case" if window is None else f"last {window:g} s"
+        span = time_window(curves, case.done or not alive, window)
+        disturbed = self._disturbed.update(view, case)
+        return ChartState(view, case, curves, self._device, span, name, disturbed)

@@ -1,0 +1,57 @@
+"""How well the step time is known by now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmprof.tui.bench.chart_state import ChartState
+from llmprof.tui.chart.cells import Row
+from llmprof.tui.chart.plot import Line, Plot, render
+from llmprof.tui.chart.scale import Scale, nice_ceiling
+from llmprof.tui.kit.canvas import Canvas, heading
+from llmprof.tui.session.curves import CaseCurves
+
+
+class MeanChart(Canvas):
+    """The running mean of the step time with its 95 % interval, narrowing as steps come."""
+
+    DEFAULT_CSS = """
+    MeanChart { height: 1fr; min-height: 3; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="mean-chart")
+        self._curves: CaseCurves | None = None
+
+    def show(self, state: ChartState | None) -> None:
+        """Take what to draw."""
+        self._curves = state.curves if state else None
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Heading and plot, scaled to the interval after the first few samples."""
+        look, curves = self.look, self._curves
+        title = heading(look, width, "Running mean", look.text("± 95 %"))
+        if curves is None or curves.mean.count < 2:
+            return [title, [("narrows as steps are measured", "muted")]]
+        lines = []
+        for role, envelope in (("band", curves.low), ("band", curves.high), ("mean", curves.mean)):
+            xs, columns = envelope.points()
+            lines.append(Line(role, "", xs, columns))
+        end = max(10.0, nice_ceiling(curves.total.n * 1.02))
+        limits = mean_limits(curves)
+        plot = Plot(tuple(lines), (2.0, end), limits, Scale("ms", 1.0), gutter=7, time_axis=False)
+        rows = render(plot, width, height - 1, look.chart)
+        return [title, *rows]
+
+
+def mean_limits(curves: CaseCurves) -> tuple[float, float]:
+    """Limits of the running mean's axis: the interval's, without its wide first tenth."""
+    xs, lows = curves.low.points()
+    _, highs = curves.high.points()
+    skip = min(len(xs) - 1, max(1, len(xs) // 10)) if len(xs) > 4 else 0
+    low = min(column[0] for column in lows[skip:] if column)
+    high = max(column[1] for column in highs[skip:] if column)
+    span = max(high - low, 0.01 * abs(high), 1e-6)
+    step = nice_ceiling(span / 2)
+    return max(0.0, low // step * step), -(-high // step) * step or step

@@ -1,0 +1,239 @@
+"""The set-up pane: what to run, checked while it is filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.message import Message
+from textual.widgets import Input
+
+from llmprof.core.spec.case import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS
+from llmprof.core.spec.shape import ModelShape
+from llmprof.tui.bench.equivalent import Equivalent
+from llmprof.tui.chart.cells import Row
+from llmprof.tui.kit.canvas import Canvas, heading
+from llmprof.tui.kit.chips import Chips
+from llmprof.tui.kit.format import count
+from llmprof.tui.kit.picker import Picker
+from llmprof.tui.kit.ticks import Option, Ticks
+from llmprof.tui.session.choices import Checked, Choices, check, choose_experiment, experiments
+
+if TYPE_CHECKING:
+    from llmprof.core.events import Environment
+    from llmprof.tui.bench.forecast_line import ForecastLine
+    from llmprof.tui.bench.numbers import Numbers
+
+_CHIPS = (
+    ("modes", "Mode", MODES),
+    ("precisions", "Precision", PRECISIONS),
+    ("attentions", "Attention", ATTENTIONS),
+    ("optimizers", "Optimizer", OPTIMIZERS),
+)
+_OF_SMOKE = frozenset({"smoke", "card"})  # what changes while smoke sizes are measured
+OWN_SIZES = "its own small sizes"
+
+
+class Title(Canvas):
+    """A section's heading."""
+
+    DEFAULT_CSS = """
+    Title { height: 1; }
+    """
+
+    def __init__(self, text: str, note: str = "", *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._text, self._note = text, note
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """The heading."""
+        return [heading(self.look, width, self._text, self._note)]
+
+
+class SetupPane(Vertical):
+    """Models to tick, choices, numbers; below them, always in sight, the equivalent command."""
+
+    DEFAULT_CSS = """
+    SetupPane {
+        & #form { height: 1fr; scrollbar-size-vertical: 1; }
+    }
+    """
+
+    class Changed(Message):
+        """The form says something else now."""
+
+        def __init__(self, choices: Choices, checked: Checked) -> None:
+            super().__init__()
+            self.choices = choices
+            self.checked = checked
+
+    def __init__(self, models: dict[str, ModelShape], choices: Choices) -> None:
+        super().__init__(id="setup")
+        self.models = models
+        self.choices = choices
+        self.ready = False  # whether the upper part of the form is there
+        self._wanted = False  # the lower part
+        self._numbers: Numbers | None = None
+        self._line: ForecastLine | None = None
+        self._known = experiments()
+        self._environment: Environment | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the form is there."""
+        return self._line is not None
+
+    @property
+    def checked(self) -> Checked:
+        """The form, checked."""
+        return check(self.choices, self.models)
+
+    def compose(self) -> ComposeResult:
+        """The form from top to bottom, but for its lower part."""
+        with VerticalScroll(id="form", can_focus=False):
+            yield self._experiment_picker()
+            yield Title("Models", "space ticks, a ticks all", id="models-title")
+            yield Ticks(
+                [_option(m) for m in self.models.values()], self.choices.models, id="models"
+            )
+            for name, label, options in _CHIPS:
+                yield Chips(label, options, getattr(self.choices, name), id=name)
+        yield Equivalent(self.checked)
+
+    def on_mount(self) -> None:
+        """Take the keys."""
+        self.ready = True
+        self._say(self.checked)
+        self.focus_first()
+        if self._wanted:
+            self.call_later(self._mount_rest)
+
+    def compose_rest(self) -> None:
+        """Have the lower part too, numbers and forecast; the first frame does without."""
+        if self._wanted:
+            return
+        self._wanted = True
+        if self.ready:
+            self.call_later(self._mount_rest)
+
+    async def _mount_rest(self) -> None:
+        from llmprof.tui.bench.forecast_line import ForecastLine  # not for the first frame
+        from llmprof.tui.bench.numbers import Numbers
+
+        numbers, line = Numbers(self.choices), ForecastLine(self.models, self.choices.card)
+        await self.query_one("#form").mount(numbers, line)
+        self._numbers, self._line = numbers, line
+        numbers.put(self.choices)  # the experiment may have been changed meanwhile
+        if self._environment is not None:
+            line.show_environment(self._environment)
+        self._say(self.checked)
+        self.call_after_refresh(line.begin)
+
+    def show_environment(self, environment: Environment | None) -> None:
+        """Take what is known of the machine of the run in sight."""
+        if environment is not self._environment:
+            self._environment = environment
+            if self._line is not None:
+                self._line.show_environment(environment)
+
+    def on_forecast_line_judged(self, message: ForecastLine.Judged) -> None:
+        """Say beside each model whether it fits."""
+        message.stop()
+        self.query_one(Ticks).mark(message.marks)
+
+    def on_picker_changed(self, message: Picker.Changed) -> None:
+        """Another experiment fills in the form; another card, another forecast."""
+        message.stop()
+        picker = message.picker
+        if picker.id == "pick-card":
+            if self._line is not None:
+                self._change(card=self._line.picked)
+        elif picker.chosen != self.choices.experiment:
+            filled = choose_experiment(self.choices, picker.chosen, self.models)
+            self._put(filled)
+        else:
+            self._change(smoke=picker.on)
+
+    def on_ticks_changed(self, message: Ticks.Changed) -> None:
+        """Other models."""
+        message.stop()
+        self._change(models=message.ticks.chosen)
+
+    def on_chips_changed(self, message: Chips.Changed) -> None:
+        """Other modes, precisions, ..."""
+        message.stop()
+        self._change(**{str(message.chips.id): message.chips.chosen})
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        """Other numbers."""
+        message.stop()
+        self._change(**{str(message.input.id): message.value})
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Enter goes to the next line."""
+        message.stop()
+        self.screen.focus_next()
+
+    def focus_first(self) -> None:
+        """Put the cursor on the models."""
+        self.query_one(Ticks).focus()
+
+    def _experiment_picker(self) -> Picker:
+        picker = Picker("Experiment", list(self._known), self.choices.experiment,
+                        id="pick-experiment", switch="smoke")  # fmt: skip
+        self._describe(picker)
+        return picker
+
+    def _describe(self, picker: Picker) -> None:
+        """What the experiment is, and whether it can be run small."""
+        title, small = self._known.get(self.choices.experiment, ("", False))
+        on = self.choices.smoke
+        picker.can_switch, picker.on, picker.note = small, on, OWN_SIZES if on else title
+        picker.repaint()
+
+    def _put(self, choices: Choices) -> None:
+        """Show other choices all over the form."""
+        self.choices = choices
+        self.query_one(Ticks).put(choices.models)
+        for chips in self.query(Chips):
+            chips.put(getattr(choices, str(chips.id)))
+        if self._numbers is not None:
+            self._numbers.put(choices)
+        self._changed()
+
+    def _say(self, checked: Checked) -> None:
+        """Command, note of the experiment, forecast; what is not measured is pale."""
+        self.query_one(Equivalent).show(checked)
+        for part in (*self.query(Ticks), *self.query(Chips)):
+            part.set_idle(self.choices.smoke)
+        if self._numbers is not None:
+            self._numbers.set_class(self.choices.smoke, "-idle")
+        self._describe(self.query_one("#pick-experiment", Picker))
+        if self._line is not None:
+            self._line.show(checked, self.choices.card)
+
+    def _change(self, **changes: object) -> None:
+        """Take a change; one of what smoke sizes replace is meant to be measured."""
+        choices = msgspec.structs.replace(self.choices, **changes)
+        if choices == self.choices:
+            return
+        if not changes.keys() <= _OF_SMOKE:
+            choices = msgspec.structs.replace(choices, smoke=False)
+        self.choices = choices
+        self._changed()
+
+    def _changed(self) -> None:
+        checked = self.checked
+        if self._numbers is not None:
+            self._numbers.mark(checked.errors)
+        self._say(checked)
+        self.post_message(self.Changed(self.choices, checked))
+
+
+def _option(model: ModelShape) -> Option:
+    note = f"{count(model.parameters):>6} · {model.num_layers:>2} layers · d {model.d_model}"
+    edition = f" ({model.edition})" if "xl" in model.name and model.edition else ""
+    return Option(model.name, note + edition)

@@ -1,0 +1,86 @@
+"""Two lines: what runs now, how far it is, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmprof.core.state.view import RunView
+from llmprof.core.system.text import clean
+from llmprof.tui.bench.progress import progress
+from llmprof.tui.chart.cells import Row
+from llmprof.tui.kit.canvas import Canvas
+from llmprof.tui.kit.format import clock
+from llmprof.tui.kit.look import Look
+
+
+class StatusLines(Canvas):
+    """The case and its state; a bar for the run with cases, elapsed and remaining time."""
+
+    DEFAULT_CSS = """
+    StatusLines { height: 2; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="status")
+        self._view: RunView | None = None
+        self._alive = False
+        self._note = ""
+        self._now: int | None = None
+
+    def show(
+        self, view: RunView | None, *, alive: bool, now_ns: int | None, note: str = ""
+    ) -> None:
+        """Take a view; `note` replaces what is being done, as for an error."""
+        self._view, self._alive, self._note, self._now = view, alive, note, now_ns
+        self.repaint()
+
+    def keep_time(self, now_ns: int | None) -> None:
+        """Let the clock go on; nothing else is new."""
+        if now_ns is not None:
+            self._now = now_ns
+            self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Case line and bar; what to do first when there is no run."""
+        look = self.look
+        if self._note:
+            return [[(look.text(clean(self._note, 200)), "bad")]]
+        view = self._view
+        if view is None:
+            return [
+                [("Ready", "title"), ("  press ", "muted"), ("r", "key"),
+                 (" to measure what is ticked", "muted")],
+                [("results, charts and the step log fill these panels", "muted")],
+            ]  # fmt: skip
+        return [self._case(view), self._bar(view, width)]
+
+    def _case(self, view: RunView) -> Row:
+        look, state = self.look, progress(view)
+        case = view.current
+        if view.outcome is None and not self._alive:
+            return [("interrupted", "bad"), ("  its engine is gone; what it measured is here",
+                                             "muted")]  # fmt: skip
+        if case is None:
+            role = "good" if view.outcome == "complete" else "warn"
+            name = view.experiment.name if view.experiment else ""
+            return [(state.doing, role), (f"  {look.text(clean(name, 60))}", "muted")]
+        return [
+            (look.text(case.case.label), "title"),
+            (f"  {look.text(state.doing)}", "accent"),
+        ]
+
+    def _bar(self, view: RunView, width: int) -> Row:
+        look, state = self.look, progress(view, self._now)
+        tail = f"  {view.cases_done}/{len(view.cases)} cases"
+        tail += f"  {clock(state.elapsed_s)} elapsed"
+        if state.left_s is not None and view.outcome is None and self._alive:
+            tail += f"  about {clock(state.left_s)} left"
+        size = max(8, width - len(tail))
+        row = bar(look, state.run_share or 0.0, size)
+        return [*row, (look.text(tail), "muted")]
+
+
+def bar(look: Look, share: float, width: int) -> Row:
+    """A progress bar of a share from 0 to 1."""
+    full = round(min(1.0, max(0.0, share)) * width)
+    return [(look.bar[0] * full, "accent"), (look.bar[1] * (width - full), "rule")]

@@ -1,0 +1,237 @@
+"""The Bench view: set up an experiment, run it, watch every step arrive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+
+from llmprof.tui.bench.setup import SetupPane
+from llmprof.tui.bindings import BENCH
+from llmprof.tui.kit.view import View
+from llmprof.tui.session.choices import check, command, command_line
+from llmprof.tui.session.remembered import remember
+
+if TYPE_CHECKING:
+    from llmprof.core.state.view import CaseState, RunView
+    from llmprof.tui.bench.live import LivePanels
+    from llmprof.tui.kit.table import Table
+    from llmprof.tui.session.feed import Snapshot
+
+
+class BenchView(View):
+    """Set-up pane and live panels. Its own state: case in sight, time window, panes in sight."""
+
+    VIEW = "bench"
+    LABEL = "Bench"
+    KEY = "1"
+    AUTO_FOCUS = ""  # the shown pane says what has the keys
+    BINDINGS: ClassVar[list[BindingType]] = BENCH
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pinned: int | None = None  # case in sight; None follows the run
+        self.zoom = 0
+        self._run: str | None = None
+        self._alive = False
+        self._pane: SetupPane | None = None
+        self._live: LivePanels | None = None
+
+    def compose_body(self) -> ComposeResult:
+        """Set-up pane on the left, live panels on the right; first what is needed first.
+
+        Where nothing runs, that is the pane alone: the panels, empty, follow the first frame.
+        Where a run is watched, the pane is made when it is asked for.
+        """
+        idle = self.llmprof.session.run is None
+        self.set_class(idle, "-setup", update=False)
+        with Horizontal(id="bench-body"):
+            yield self._setup_pane() if idle else self._live_panels()
+
+    def on_mount(self) -> None:
+        """The shown pane has the keys; the clock ticks."""
+        self.set_interval(1.0, self._keep_time)
+        if self._live is not None:
+            self._live.table.focus()
+
+    def compose_rest(self) -> None:
+        """What the first frame did without: the rest of the form, then the panels."""
+        if self._pane is not None:
+            self._pane.compose_rest()
+        self.call_after_refresh(self._mount_panels)
+
+    def _mount_panels(self) -> None:
+        if self._live is None:
+            self.query_one("#bench-body").mount(self._live_panels())
+
+    def on_live_panels_ready(self, message: LivePanels.Ready) -> None:
+        """Give the panels something to show."""
+        message.stop()
+        if not self.has_class("-setup") and self.focused is None:
+            message.panels.table.focus()
+        self.catch_up()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all panels are there, and all of the form where there is one."""
+        return self._panels_stand and (self._pane is None or self._pane.whole)
+
+    @property
+    def _panels_stand(self) -> bool:
+        return self._live is not None and self._live.ready
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Bring every panel up to date."""
+        session = self.llmprof.session
+        watched = session.run.id if session.run else None
+        if watched != self._run:
+            self._forget(watched)
+        view = snapshot.view if session.run else None
+        if view is not None and self._pane is not None:
+            self._pane.show_environment(view.environment)
+        if session.alive != self._alive:
+            self._alive = session.alive
+            self.refresh_bindings()
+        if self._live is not None and self._live.ready:
+            case = self._case_in_sight(view) if view else None
+            note = snapshot.error or session.problem
+            self._live.show(view, case, alive=session.alive, now_ns=session.now_ns(), note=note,
+                            zoom=self.zoom)  # fmt: skip
+
+    def _keep_time(self) -> None:
+        """While nothing comes, as before a first step, the elapsed time goes on."""
+        session = self.llmprof.session
+        if self._live is not None and self._live.ready and self.is_current and not session.paused:
+            self._live.keep_time(session.now_ns())
+
+    def _setup_pane(self) -> SetupPane:
+        self._pane = SetupPane(self.llmprof.models, self.llmprof.choices)
+        return self._pane
+
+    def _live_panels(self) -> LivePanels:
+        from llmprof.tui.bench.live import LivePanels  # not needed for the first frame
+
+        self._live = LivePanels(self.llmprof.look)
+        return self._live
+
+    def _forget(self, watched: str | None) -> None:
+        self._run = watched
+        self.refresh_bindings()
+        self.pinned = None
+        if self._live is not None and self._live.ready:
+            self._live.forget()
+        if watched is not None and self.has_class("-setup"):
+            self.show_setup(False)
+
+    def _case_in_sight(self, view: RunView) -> CaseState | None:
+        """The pinned case; else the running one, or the one before until it has a step."""
+        if self.pinned is not None and self.pinned < len(view.cases):
+            return view.cases[self.pinned]
+        current = view.current
+        if current is not None and current.steps_done:
+            return current
+        measured = [case for case in view.cases if case.steps_done]
+        return measured[-1] if measured else current
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what can be done now is offered."""
+        session = self.llmprof.session
+        if action in ("stop", "pause"):
+            return session.run is not None and (session.alive or session.paused)
+        if action in ("export", "follow", "zoom", "grid"):
+            return session.run is not None
+        return True
+
+    def show_setup(self, shown: bool) -> None:
+        """Show or hide the set-up pane; where it fills the window, it takes the focus."""
+        self.set_class(shown, "-setup")
+        if shown:
+            if self._pane is None:
+                self.query_one("#bench-body").mount(self._setup_pane(), before=0)
+            self._setup_shown()
+        elif self._live is not None and self._live.ready:
+            self._live.table.focus()
+        self.call_after_refresh(self.catch_up)
+
+    def _setup_shown(self) -> None:
+        if (pane := self._pane) is not None:
+            pane.compose_rest()
+            if pane.ready:  # else it takes the keys when it is
+                pane.focus_first()
+
+    def on_setup_pane_changed(self, message: SetupPane.Changed) -> None:
+        """Keep the choices for the run."""
+        self.llmprof.choices = message.choices
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        """Look at the case under the cursor."""
+        self.pinned = int(message.key)
+        self.take(self.llmprof.snapshot)
+
+    def action_run(self) -> None:
+        """Start the experiment that the form describes."""
+        choices = self.llmprof.choices
+        checked = check(choices, self.llmprof.models)
+        if checked.experiment is None:
+            self.notify(checked.message, severity="error", markup=False)
+            self.show_setup(True)
+            return
+        words = command(checked.experiment, smoke=checked.smoke)
+        if self.llmprof.start_run(checked.experiment, words):
+            remember(choices)
+            self.show_setup(False)
+
+    def action_stop(self) -> None:
+        """Stop the run in sight."""
+        self.llmprof.stop_run()
+
+    def action_setup(self) -> None:
+        """Show or hide the set-up pane."""
+        self.show_setup(not self.has_class("-setup"))
+
+    def action_back(self) -> None:
+        """From the set-up pane to the run."""
+        if self.llmprof.session.run is not None:
+            self.show_setup(False)
+
+    def action_pause(self) -> None:
+        """Hold the picture."""
+        self.llmprof.toggle_pause()
+
+    def action_follow(self) -> None:
+        """Follow the running case."""
+        self.pinned = None
+        self.take(self.llmprof.snapshot)
+
+    def action_zoom(self) -> None:
+        """Show another stretch of time."""
+        from llmprof.tui.bench.chart_state import WINDOWS  # not needed for the first frame
+
+        self.zoom = (self.zoom + 1) % len(WINDOWS)
+        self.take(self.llmprof.snapshot)
+
+    def action_log(self) -> None:
+        """Swap results table and step log."""
+        self.toggle_class("-log")
+        self.call_after_refresh(self.catch_up)
+
+    def action_grid(self) -> None:
+        """Swap charts and coverage grid."""
+        self.toggle_class("-grid")
+        self.call_after_refresh(self.catch_up)
+
+    def action_copy(self) -> None:
+        """Copy the equivalent command by OSC 52; it stands on the screen as well."""
+        checked = check(self.llmprof.choices, self.llmprof.models)
+        if checked.experiment is None:
+            self.notify(checked.message, severity="error", markup=False)
+            return
+        line = command_line(checked.experiment, smoke=checked.smoke)
+        self.app.copy_to_clipboard(line)
+        self.notify(self.llmprof.look.text(line), title="Copied", markup=False)
+
+    def action_export(self) -> None:
+        """Open the export dialog for the run in sight."""
+        self.llmprof.export(self.llmprof.session.run)

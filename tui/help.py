@@ -1,0 +1,102 @@
+"""Every key of the view in sight and of the app, with what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from textual.app import ComposeResult
+from textual.binding import ActiveBinding, Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.widgets import Static
+
+from llmprof.tui.chart.cells import Row
+from llmprof.tui.kit.canvas import Canvas, heading
+from llmprof.tui.kit.dialog import Dialog
+from llmprof.tui.views import VIEWS
+
+_NAMES = {"slash": "/", "question_mark": "?", "escape": "esc", "pageup": "page up",
+          "pagedown": "page down", "left_square_bracket": "[", "right_square_bracket": "]",
+          "plus": "+", "equals_sign": "=", "minus": "-"}  # fmt: skip
+_AREAS = {**{view.VIEW: view.LABEL for view in VIEWS}, "ticks": "Lists to tick",
+          "chips": "Options", "picker": "Experiment and card", "field": "Fields",
+          "table": "Tables", "steps": "Step log", "dialog": "Dialogs",
+          "view": "Views", "app": "Everywhere"}  # fmt: skip
+_ORDER = list(_AREAS)  # the view's own keys before those of what has the focus
+
+
+class HelpText(Canvas):
+    """Keys and tooltips by area."""
+
+    DEFAULT_CSS = """
+    HelpText { height: auto; }
+    """
+
+    def __init__(self, bindings: Sequence[Binding]) -> None:
+        super().__init__()
+        self._areas = by_area(bindings)
+
+    def get_content_height(self, *_: object) -> int:
+        """A line a key, two an area."""
+        return sum(len(keys) + 2 for keys in self._areas.values())
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Areas one below the other."""
+        rows: list[Row] = []
+        for area, keys in self._areas.items():
+            rows.append(heading(self.look, width, _AREAS.get(area, area)))
+            rows += [
+                [(f"  {self.look.text(key):<14}", "key"), (self.look.text(text), "text")]
+                for key, text in keys.items()
+            ]
+            rows.append([])
+        return rows
+
+
+class HelpDialog(Dialog[str]):
+    """The list, scrolled with the arrow keys."""
+
+    def __init__(self, bindings: Sequence[Binding]) -> None:
+        super().__init__()
+        self._listed = bindings
+
+    def compose(self) -> ComposeResult:
+        """Title and list."""
+        with Vertical(classes="box wide"):
+            yield Static("Keys", markup=False, classes="dialog-title")
+            with VerticalScroll(id="help-scroll"):
+                yield HelpText(self._listed)
+            yield Static("^p lists all commands, esc closes", markup=False,
+                         classes="dialog-note")  # fmt: skip
+
+    def on_mount(self) -> None:
+        """The list scrolls."""
+        self.query_one("#help-scroll").focus()
+
+
+def by_area(bindings: Iterable[Binding]) -> dict[str, dict[str, str]]:
+    """Keys with their tooltips, grouped by the first part of the binding's id, in _ORDER."""
+    out: dict[str, dict[str, str]] = {}
+    for binding in bindings:
+        if not binding.id:
+            continue
+        keys = out.setdefault(binding.id.partition(".")[0], {})
+        names = [_NAMES.get(key, key).replace("ctrl+", "^") for key in binding.key.split(",")]
+        keys[" ".join(names)] = binding.tooltip or binding.description
+    return dict(sorted(out.items(), key=lambda area: _place(area[0])))
+
+
+def _place(area: str) -> int:
+    return _ORDER.index(area) if area in _ORDER else _ORDER.index("view")
+
+
+def active(bindings: dict[str, ActiveBinding]) -> list[Binding]:
+    """The bindings that can be pressed now, one an id, keys joined."""
+    joined: dict[str, Binding] = {}
+    for _, binding, _, _ in bindings.values():
+        if binding.id and binding.id in joined:
+            keys = f"{joined[binding.id].key},{binding.key}"
+            joined[binding.id] = Binding(keys, binding.action, binding.description,
+                                         tooltip=binding.tooltip, id=binding.id)  # fmt: skip
+        elif binding.id:
+            joined[binding.id] = binding
+    return list(joined.values())

@@ -1,0 +1,242 @@
+"""The Kernels view: where a profiled step's time went."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input
+
+from llmprof.core.events.kernel_rows import StripInfo
+from llmprof.core.figures.profile_wholes import mean_wall, twin
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.tui.case_view import EARLIER, CaseView
+from llmprof.tui.kernels.panels import ClassBars, KernelDetail, KernelStatus, PhaseTabs
+from llmprof.tui.kernels.rows import ALL, columns, kernel_rows, phase_names, profiled
+from llmprof.tui.kernels.timeline_strip import TimelineStrip
+from llmprof.tui.kit.filter import FilterInput
+from llmprof.tui.kit.format import milliseconds
+from llmprof.tui.kit.table import Table
+from llmprof.tui.session.feed import Snapshot
+
+if TYPE_CHECKING:
+    from llmprof.core.kernels.timeline_strip import Strip
+
+EMPTY = "no kernel profile in this run: run the experiment `kernels` to make one"
+WITHOUT = "what the device did and when the CPU launched it, over one step"
+Wanted = tuple[Path, StripInfo]
+
+
+class KernelsView(CaseView):
+    """Its own state: case and phase in sight, order and filter, stretch of the timeline."""
+
+    VIEW = "kernels"
+    LABEL = "Kernels"
+    KEY = "3"
+    DEFAULT_CSS = """
+    KernelsView {
+        #kernels-body { height: 1fr; padding: 0 1; }
+        #kernel-main { height: 1fr; }
+        #kernels-table { width: 1fr; }
+        #class-bars { margin-left: 2; }
+        &.-narrow #class-bars { display: none; }
+        &.-narrow.-classes #class-bars { display: block; width: 1fr; margin-left: 0; }
+        &.-narrow.-classes #kernels-table { display: none; }
+        &.-short #kernel-detail { height: 3; }
+        &.-short #timeline-strip { height: 4; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left_square_bracket", "phase(-1)", "Phase before", key_display="[", show=False,
+                id="kernels.phase_before", tooltip="the phase before"),
+        Binding("right_square_bracket", "phase(1)", "Phase", key_display="]",
+                id="kernels.next_phase", tooltip="the next phase"),
+        Binding("l", "list", "Classes", id="kernels.classes",
+                tooltip="kernels or their classes, where there is room for one"),
+        Binding("c", "case", "Case", id="kernels.next_case", tooltip="the next profiled case"),
+        Binding("slash", "filter", "Filter", key_display="/", id="kernels.filter",
+                tooltip="show only kernels that contain a text"),
+        Binding("escape", "unfilter", "Clear filter", show=False, id="kernels.unfilter",
+                tooltip="show all kernels again"),
+        Binding("plus,equals_sign", "zoom(True)", "Closer", key_display="+", id="kernels.closer",
+                tooltip="a shorter stretch of the timeline"),
+        Binding("minus", "zoom(False)", "Farther", key_display="-", show=False,
+                id="kernels.farther", tooltip="a longer stretch of the timeline"),
+        Binding("left", "pan(-1)", "Earlier", show=False, id="kernels.earlier",
+                tooltip="move the timeline to earlier times"),
+        Binding("right", "pan(1)", "Later", show=False, id="kernels.later",
+                tooltip="move the timeline to later times"),
+        Binding("0", "whole", "Whole step", show=False, id="kernels.whole_step",
+                tooltip="show the whole step on the timeline"),
+        Binding("e", "export", "Export", id="kernels.export", tooltip="export the run's results"),
+    ]  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.phase = ALL
+        self._shown: tuple[CaseState | None, str] | None = None
+        self._wanted: Wanted | None = None
+        self._strip: Strip | None = None
+        self._problem = ""
+
+    def compose_body(self) -> ComposeResult:
+        """Verdict, tabs, table with classes, the kernel in full, the timeline."""
+        with Vertical(id="kernels-body"):
+            yield KernelStatus()
+            yield PhaseTabs()
+            with Horizontal(id="kernel-main"):
+                yield Table("Kernels", EMPTY, id="kernels-table")
+                yield ClassBars()
+            yield KernelDetail()
+            yield TimelineStrip()
+            yield FilterInput(id="kernel-filter")
+
+    def cases_of(self, view: RunView) -> list[CaseState]:
+        """Those that were profiled."""
+        return profiled(view)
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Bring every panel up to date."""
+        if self.gather(snapshot.view):
+            self.phase = ALL
+        if (self.state, self.phase) != self._shown:
+            self.show_case()
+
+    def show_case(self) -> None:
+        """Show the case and phase in sight."""
+        state = self.state
+        table = state.kernels if state else None
+        if table is not None and self.phase not in phase_names(table):
+            self.phase = ALL
+        self._shown = (state, self.phase)
+        self.query_one(KernelStatus).show(
+            state,
+            mean_wall(twin(self.run_view, state)) if state else None,
+            EARLIER if self.is_sample else "",
+        )
+        self.query_one(PhaseTabs).show(state, self.phase)
+        self.query_one(ClassBars).show(state, self.phase)
+        listing = self.query_one(Table)
+        listing.title = "CPU ops" if table is not None and table.source == "cpu" else "Kernels"
+        listing.note = self._walls(state) if state is not None else ""
+        if state is None or table is None:
+            listing.show((), ())
+        else:
+            listing.show(columns(table.source, self.phase), kernel_rows(state, self.phase))
+        self._show_detail()
+        self._show_strip(state)
+        self.refresh_bindings()
+
+    def _walls(self, state: CaseState) -> str:
+        """What the table is of: the wall time of the step with and without the profiler."""
+        parts = state.timeline.parts if state.timeline is not None else ()
+        profiled = milliseconds(parts[0].wall_ms if parts else None)
+        plain = milliseconds(mean_wall(twin(self.run_view, state)))
+        steps = state.kernels.steps if state.kernels is not None else 1
+        mean = f"{profiled} ms" if steps == 1 else f"{profiled} ms, mean of {steps}"
+        return f"of a profiled step: {mean}; plain {plain} ms"
+
+    def _show_detail(self) -> None:
+        state, key = self.state, self.query_one(Table).current
+        table = state.kernels if state else None
+        rows = table.rows if table else ()
+        row = rows[int(key)] if key is not None and int(key) < len(rows) else None
+        on_card = table is None or table.source == "cuda"
+        self.query_one(KernelDetail).show(row, on_card=on_card)
+
+    def _show_strip(self, state: CaseState | None) -> None:
+        run = self.run
+        info = state.timeline.strip if state and state.timeline else None
+        wanted = (run.artifacts, info) if run is not None and info is not None else None
+        if wanted != self._wanted:
+            self._wanted, self._strip, self._problem = wanted, None, ""
+            if wanted is not None:
+                self.run_worker(
+                    partial(self._load, wanted), thread=True, group="strip", exit_on_error=False
+                )
+        note = self._problem or ("reading" if wanted else WITHOUT)
+        if self._strip is not None and info is not None:
+            several = state is not None and state.kernels is not None and state.kernels.steps > 1
+            note = f"step {info.step + 1}{', the median' if several else ''}"
+        self.query_one(TimelineStrip).show(self._strip, info.wall_ms if info else 0.0, note)
+
+    def _load(self, wanted: Wanted) -> None:
+        """In a thread: numpy and the file take longer than a key may wait."""
+        from llmprof.core.kernels.timeline_strip import open_strip
+
+        strip, problem = None, ""
+        try:
+            strip = open_strip(*wanted)
+        except (OSError, ValueError) as error:
+            problem = f"no timeline: {error}"
+        self.app.call_from_thread(self._loaded, wanted, strip, problem)
+
+    def _loaded(self, wanted: Wanted, strip: Strip | None, problem: str) -> None:
+        if wanted == self._wanted:
+            self._strip, self._problem = strip, problem
+            self._show_strip(self.state)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what can be done now is offered."""
+        if action == "list":
+            return self.has_class("-narrow") and bool(self._cases)
+        if action == "case":
+            return len(self._cases) > 1
+        return self.run is not None if action == "export" else True
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        """Show the kernel under the cursor in full."""
+        self._show_detail()
+
+    def on_phase_tabs_chosen(self, message: PhaseTabs.Chosen) -> None:
+        """Show the phase that was clicked."""
+        self.phase = message.phase
+        self.show_case()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        """Filter while typing."""
+        self.query_one(Table).set_filter(message.value)
+        self._show_detail()
+
+    def on_input_submitted(self) -> None:
+        """Back to the table, filtered."""
+        self.query_one(Table).focus()
+
+    def action_phase(self, by: int) -> None:
+        """Another phase."""
+        state = self.state
+        if state is not None and state.kernels is not None:
+            names = phase_names(state.kernels)
+            self.phase = names[(names.index(self.phase) + by) % len(names)]
+            self.show_case()
+
+    def action_list(self) -> None:
+        """Swap kernels and classes."""
+        self.toggle_class("-classes")
+
+    def action_filter(self) -> None:
+        """Show the filter."""
+        self.add_class("-filter")
+        self.query_one("#kernel-filter", Input).focus()
+
+    def action_unfilter(self) -> None:
+        """All kernels."""
+        self.query_one("#kernel-filter", Input).value = ""
+        self.remove_class("-filter")
+        self.query_one(Table).focus()
+
+    def action_zoom(self, closer: bool) -> None:
+        """A shorter or longer stretch of the timeline."""
+        self.query_one(TimelineStrip).zoom(closer)
+
+    def action_pan(self, by: int) -> None:
+        """Earlier or later times."""
+        self.query_one(TimelineStrip).pan(by / 4)
+
+    def action_whole(self) -> None:
+        """The whole step."""
+        self.query_one(TimelineStrip).whole()

@@ -1,0 +1,144 @@
+"""A line of options side by side, one or several chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from llmprof.tui.chart.cells import Row
+from llmprof.tui.kit.canvas import Canvas
+
+LABEL_WIDTH = 11
+
+
+class Chips(Canvas, can_focus=True):
+    """Options in one line: left and right move, space chooses, and at least one stays chosen."""
+
+    DEFAULT_CSS = """
+    Chips { height: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "move(-1)", "Left", show=False, id="chips.left",
+                tooltip="option to the left"),
+        Binding("right,l", "move(1)", "Right", show=False, id="chips.right",
+                tooltip="option to the right"),
+        Binding("up,k", "leave(-1)", "Up", show=False, id="chips.up", tooltip="line above"),
+        Binding("down,j", "leave(1)", "Down", show=False, id="chips.down", tooltip="line below"),
+        Binding("space", "add", "Add", id="chips.toggle",
+                tooltip="choose or drop the option under the cursor, beside the others"),
+        Binding("enter", "only", "Only this", id="chips.only",
+                tooltip="choose the option under the cursor and no other"),
+    ]  # fmt: skip
+
+    class Changed(Message):
+        """Other options are chosen."""
+
+        def __init__(self, chips: Chips) -> None:
+            super().__init__()
+            self.chips = chips
+
+        @property
+        def control(self) -> Chips:
+            """The line."""
+            return self.chips
+
+    def __init__(
+        self, label: str, options: Sequence[str], chosen: Sequence[str], *, id: str
+    ) -> None:
+        super().__init__(id=id)
+        self.label = label
+        self.options = tuple(options)
+        self.chosen = tuple(o for o in options if o in chosen)
+        self.idle = False  # whether something else than what is chosen is meant
+        self._at = next((n for n, o in enumerate(options) if o in chosen), 0)
+        self._places: list[tuple[int, int, int, int]] = []
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """As many lines as the options need."""
+        return 1 + max((y for y, *_ in self._place(width)), default=0)
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Label, then the options, wrapped to the width."""
+        look = self.look
+        self._places = self._place(width)
+        lines: dict[int, Row] = {}
+        for y, _, _, at in self._places:
+            row = lines.setdefault(y, [(self.label.ljust(LABEL_WIDTH) if not y
+                                        else " " * LABEL_WIDTH, "muted")])  # fmt: skip
+            here = self.has_focus and at == self._at
+            chosen = self.options[at] in self.chosen
+            role = "axis" if self.idle else "chip" if chosen else "muted"
+            role += "+cursor" if here else ""
+            row += [(f"{look.on if chosen else look.off} {self.options[at]}", role), ("  ", "")]
+        return [lines[y] for y in sorted(lines)]
+
+    def set_idle(self, idle: bool) -> None:
+        """Be pale while something else than what is chosen is meant."""
+        if idle is not self.idle:
+            self.idle = idle
+            self.repaint()
+
+    def put(self, chosen: Sequence[str]) -> None:
+        """Show other choices without telling anybody."""
+        self.chosen = tuple(o for o in self.options if o in chosen)
+        self.repaint()
+
+    def choose(self, chosen: Sequence[str]) -> None:
+        """Choose exactly these; an empty choice is not taken."""
+        ordered = tuple(o for o in self.options if o in chosen)
+        if ordered and ordered != self.chosen:
+            self.chosen = ordered
+            self.post_message(self.Changed(self))
+        self.repaint()
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor along the line."""
+        self._at = min(len(self.options) - 1, max(0, self._at + by))
+        self.repaint()
+
+    def action_leave(self, by: int) -> None:
+        """Go to the line above or below."""
+        if by < 0:
+            self.screen.focus_previous()
+        else:
+            self.screen.focus_next()
+
+    def action_add(self) -> None:
+        """Choose or drop the option under the cursor."""
+        value = self.options[self._at]
+        kept = [v for v in self.chosen if v != value]
+        self.choose(kept if value in self.chosen else [*kept, value])
+
+    def action_only(self) -> None:
+        """Choose the option under the cursor and no other."""
+        self.choose([self.options[self._at]])
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose or drop what was clicked."""
+        for y, start, end, at in self._places:
+            if event.y == y and start <= event.x < end:
+                self._at = at
+                self.action_add()
+
+    def on_focus(self) -> None:
+        """Show the cursor."""
+        self.repaint()
+
+    def on_blur(self) -> None:
+        """Hide the cursor."""
+        self.repaint()
+
+    def _place(self, width: int) -> list[tuple[int, int, int, int]]:
+        """Line, first and last column, and position of every option."""
+        out, x, y = [], LABEL_WIDTH, 0
+        for at, option in enumerate(self.options):
+            size = len(option) + 2
+            if x + size > width and x > LABEL_WIDTH:
+                x, y = LABEL_WIDTH, y + 1
+            out.append((y, x, x + size, at))
+            x += size + 2
+        return out

@@ -1,0 +1,114 @@
+"""Numbers as people read them: digits that the uncertainty carries, binary memory, short times."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from llmprof.tui.chart.scale import scale_for
+
+if TYPE_CHECKING:
+    from llmprof.core.stats.summary import Summary
+
+
+def decimals_for(uncertainty: float | None, value: float) -> int:
+    """Decimals that show two significant digits of the uncertainty, else four of the value."""
+    scale = uncertainty if uncertainty else abs(value) / 100
+    if not scale or not math.isfinite(scale):
+        return 2
+    return min(4, max(0, 1 - math.floor(math.log10(scale))))
+
+
+def mean_interval(mean: float | None, half: float | None) -> str:
+    """A mean with its 95 % interval, "98.21 ± 0.34"; a lone mean when there is no interval."""
+    if mean is None:
+        return "–"
+    places = decimals_for(half, mean)
+    if half is None:
+        return f"{mean:.{places}f}"
+    return f"{mean:.{places}f} ± {half:.{places}f}"
+
+
+def number(value: float | None, places: int = 1, unit: str = "") -> str:
+    """A value with its unit, a dash when unknown."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value:,.{places}f}{' ' + unit if unit else ''}"
+
+
+def milliseconds(value: float | None) -> str:
+    """A time in milliseconds with four significant digits."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.{decimals_for(None, value)}f}"
+
+
+def memory(size: float | None) -> str:
+    """Bytes in MiB or GiB."""
+    if size is None or not math.isfinite(size):
+        return "–"
+    if size >= 2**30:
+        return f"{size / 2**30:.2f} GiB"
+    return f"{size / 2**20:.0f} MiB"
+
+
+def size(value: float | None) -> str:
+    """Bytes with four significant digits, in the unit that reads best."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    scale = scale_for("B", value)
+    return f"{value:.0f} B" if value < 1024 else f"{scale.figure(value)} {scale.unit}"
+
+
+def count(value: float | None) -> str:
+    """A large count in thousands, millions or billions."""
+    if value is None:
+        return "–"
+    for limit, suffix in ((1e9, " B"), (1e6, " M"), (1e3, " k")):
+        if value >= limit:
+            return f"{value / limit:.{1 if value < 100 * limit else 0}f}{suffix}"
+    return f"{value:.0f}"
+
+
+def clock(seconds: float | None) -> str:
+    """A span of time: 8 s, 2:05, 1:02:05."""
+    if seconds is None or not math.isfinite(seconds):
+        return "–"
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def percent(value: float | None, places: int = 1) -> str:
+    """A share in percent."""
+    return "–" if value is None else f"{value:.{places}f} %"
+
+
+def spread_verdict(summary: Summary | None, verdict: str) -> str:
+    """CV and verdict in one cell."""
+    if summary is None or summary.cv_percent is None:
+        return verdict
+    return f"{summary.cv_percent:.1f} % {verdict}"
+
+
+def sparkline(values: list[float], width: int, glyphs: str) -> str:
+    """The newest values as a row of bars, scaled from lowest to highest; a blank is unknown."""
+    shown = values[-width:]
+    known = [value for value in shown if math.isfinite(value)]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    flat = high - low < 0.02 * abs(high) or high == low
+    top = len(glyphs) - 1
+
+    def bar(value: float) -> str:
+        if not math.isfinite(value):
+            return " "
+        return glyphs[len(glyphs) // 2 - 1 if flat else round((value - low) / (high - low) * top)]
+
+    return "".join(map(bar, shown))

@@ -1,0 +1,251 @@
+"""A table that draws only the rows in sight, however many there are."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from llmprof.tui.chart.cells import Row
+from llmprof.tui.kit.canvas import Canvas, heading, row_length
+from llmprof.tui.kit.table_cells import Cell, TableColumn, TableRow, fit, sort_key, sortable
+
+__all__ = ["Cell", "Table", "TableColumn", "TableRow"]
+
+
+LEAST_WORDS = 40  # columns for what did not fit into its cell, else the note makes room
+
+
+class Table(Canvas, can_focus=True):
+    """Rows with a cursor, an order and a filter, which are the table's own view state."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="table.up", tooltip="row above"),
+        Binding("down,j", "move(1)", "Down", show=False, id="table.down", tooltip="row below"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="table.page_up",
+                tooltip="a page up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="table.page_down",
+                tooltip="a page down"),
+        Binding("home", "move(-1000000)", "First", show=False, id="table.first",
+                tooltip="first row"),
+        Binding("end", "move(1000000)", "Last", show=False, id="table.last", tooltip="last row"),
+        Binding("o", "order", "Sort", show=False, id="table.order",
+                tooltip="sort by the next column"),
+        Binding("O", "reverse", "Reverse", show=False, id="table.reverse",
+                tooltip="turn the order round"),
+        Binding("enter", "select", "Open", show=False, id="table.select",
+                tooltip="open the row under the cursor"),
+    ]  # fmt: skip
+
+    class Moved(Message):
+        """The cursor stands on another row because of the user."""
+
+        def __init__(self, table: Table, key: str) -> None:
+            super().__init__()
+            self.table, self.key = table, key
+
+    class Selected(Message):
+        """A row was opened with enter or a second click."""
+
+        def __init__(self, table: Table, key: str) -> None:
+            super().__init__()
+            self.table, self.key = table, key
+
+    def __init__(self, title: str, empty: str, *, id: str) -> None:
+        super().__init__(id=id)
+        self.title = title
+        self.empty = empty
+        self.note = ""
+        self.spells_out = False  # the heading holds what the cursor's row had to cut
+        self.columns: tuple[TableColumn, ...] = ()
+        self.rows: tuple[TableRow, ...] = ()
+        self.cursor: str | None = None
+        self.order: tuple[int, bool] | None = None  # column, falling
+        self.filter = ""
+        self._shown: list[TableRow] = []
+        self._top = 0
+
+    def show(self, columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
+        """Take columns and rows; the cursor stays on its key."""
+        self.columns, self.rows = tuple(columns), tuple(rows)
+        self._arrange()
+        self.repaint()
+
+    def put_cursor(self, key: str | None) -> None:
+        """Put the cursor on a row without telling anybody."""
+        if key != self.cursor:
+            self.cursor = key
+            self.repaint()
+
+    def set_filter(self, text: str) -> None:
+        """Show only rows in which some cell contains the text, in any case."""
+        self.filter = text
+        self._arrange()
+        self.repaint()
+
+    @property
+    def current(self) -> str | None:
+        """Key of the row under the cursor, None while no row is shown."""
+        return self._shown[self._position()].key if self._shown else None
+
+    @property
+    def shown_keys(self) -> list[str]:
+        """Keys of the rows in their order on the screen."""
+        return [row.key for row in self._shown]
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """Heading, column titles, the rows in sight."""
+        layout = self._layout(width)
+        out: list[Row] = [self._heading(width, layout)]
+        if not self._shown:
+            text = "no row matches the filter" if self.rows and self.filter else self.empty
+            lines = textwrap.wrap(self.look.text(text), max(10, width))
+            return [*out, *([(line, "muted")] for line in lines)]
+        out.append(self._titles(layout))
+        room = max(1, height - 2)
+        self._scroll(room)
+        for row in self._shown[self._top : self._top + room]:
+            out.append(self._line(row, layout, width))
+        return out
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor by rows."""
+        if not self._shown:
+            return
+        at = min(len(self._shown) - 1, max(0, self._position() + by))
+        if self._shown[at].key != self.cursor:
+            self.cursor = self._shown[at].key
+            self.post_message(self.Moved(self, self.cursor))
+        self.repaint()
+
+    def action_page(self, by: int) -> None:
+        """Move the cursor by a screenful."""
+        self.action_move(by * max(1, self.size.height - 3))
+
+    def action_order(self) -> None:
+        """Sort by the next column; after the last one, back to the natural order."""
+        at = -1 if self.order is None else self.order[0]
+        self.order = (at + 1, False) if at + 1 < len(self.columns) else None
+        self._arrange()
+        self.repaint()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        if self.order is not None:
+            self.order = (self.order[0], not self.order[1])
+            self._arrange()
+            self.repaint()
+
+    def action_select(self) -> None:
+        """Open the row under the cursor."""
+        if self._shown:
+            self.post_message(self.Selected(self, self._shown[self._position()].key))
+
+    def on_click(self, event: events.Click) -> None:
+        """Move to the clicked row; a double click opens it."""
+        at = self._top + event.y - 2
+        if event.y >= 2 and at < len(self._shown):
+            self.action_move(at - self._position())
+            if event.chain == 2:
+                self.action_select()
+
+    def on_mouse_scroll_down(self) -> None:
+        """Three rows down."""
+        self.action_move(3)
+
+    def on_mouse_scroll_up(self) -> None:
+        """Three rows up."""
+        self.action_move(-3)
+
+    def on_focus(self) -> None:
+        """Show the cursor."""
+        self.repaint()
+
+    def on_blur(self) -> None:
+        """Show the cursor less."""
+        self.repaint()
+
+    def _position(self) -> int:
+        return next((n for n, row in enumerate(self._shown) if row.key == self.cursor), 0)
+
+    def _arrange(self) -> None:
+        wanted = self.filter.casefold()
+        rows = [
+            row
+            for row in self.rows
+            if not wanted or any(wanted in cell.text.casefold() for cell in row.cells)
+        ]
+        if self.order is not None and self.order[0] < len(self.columns):
+            column, falling = self.order
+            known = [row for row in rows if sortable(row.cells[column])]
+            rest = [row for row in rows if not sortable(row.cells[column])]
+            known.sort(key=lambda row: sort_key(row.cells[column]), reverse=falling)
+            rows = known + rest  # unknown figures stay last in either direction
+        self._shown = rows
+        if rows and all(row.key != self.cursor for row in rows):
+            self.cursor = rows[0].key
+
+    def _scroll(self, room: int) -> None:
+        at = self._position()
+        self._top = min(max(self._top, at - room + 1), at, max(0, len(self._shown) - room))
+
+    def _layout(self, width: int) -> list[tuple[int, int]]:
+        """Positions and widths of the columns that fit; the first column always does."""
+        kept = list(range(len(self.columns)))
+        while len(kept) > 1 and self._needed(kept) > width:
+            last = max(kept[1:], key=lambda at: (self.columns[at].priority, at))
+            kept.remove(last)
+        spare = max(0, width - self._needed(kept))
+        out = []
+        for at in kept:
+            column = self.columns[at]
+            extra = spare if column.flexible else 0
+            spare -= extra
+            out.append((at, column.width + extra))
+        return out
+
+    def _needed(self, kept: list[int]) -> int:
+        return 2 + sum(self.columns[at].width + 2 for at in kept) - 2
+
+    def _heading(self, width: int, layout: list[tuple[int, int]]) -> Row:
+        """Title and note; at the right what did not fit into the cursor's row."""
+        note = f"filter: {self.filter}" if self.filter else self.note
+        row = next((row for row in self._shown if row.key == self.cursor), None)
+        cut = [] if row is None or not self.spells_out else [
+            row.cells[at] for at, size in layout if cell_len(row.cells[at].text) > size
+        ]  # fmt: skip
+        if not cut:
+            return heading(self.look, width, self.title, note)
+        if width - len(self.title) - cell_len(note) < LEAST_WORDS and not self.filter:
+            note = ""
+        room = max(1, width - len(self.title) - cell_len(note) - 6)
+        text = self.look.text(cut[-1].text)
+        text = fit(text, min(room, cell_len(text)), "left", self.look.ellipsis)
+        return heading(self.look, width, self.title, note, [(text, cut[-1].role)])
+
+    def _titles(self, layout: list[tuple[int, int]]) -> Row:
+        row: Row = [("  ", "")]
+        for at, width in layout:
+            column = self.columns[at]
+            title = self.look.text(column.title)
+            if self.order is not None and self.order[0] == at:
+                arrow = self.look.down if self.order[1] else self.look.up
+                title = f"{title[: width - 2]} {arrow}"
+            row += [(fit(title, width, column.align), "muted"), ("  ", "")]
+        return row
+
+    def _line(self, row: TableRow, layout: list[tuple[int, int]], width: int) -> Row:
+        here = row.key == self.cursor
+        back = "+cursor" if here and self.has_focus else ""
+        out: Row = [(f"{self.look.cursor if here else ' '} ", f"accent{back}")]
+        for at, size in layout:
+            cell, column = row.cells[at], self.columns[at]
+            text = fit(self.look.text(cell.shown(size)), size, column.align, self.look.ellipsis)
+            out += [(text, f"{cell.role}{back}"), ("  ", f"text{back}")]
+        rest = width - row_length(out)
+        return [*out, (" " * rest, f"text{back}")] if rest > 0 else out

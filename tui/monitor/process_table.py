@@ -1,0 +1,101 @@
+"""Rows of the process table: who is on which card."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmprof.core.events import CardProcess, CardSample
+from llmprof.core.monitor import amounts, words
+from llmprof.core.system.text import clean
+from llmprof.tui.kit.table_cells import Cell, TableColumn, TableRow
+
+COLUMNS = (
+    TableColumn("GPU", 3, "right"),
+    TableColumn("PID", 12, "right"),
+    TableColumn("User", 10, priority=1),
+    TableColumn("SM %", 5, "right", priority=2),
+    TableColumn("Memory", 10, "right"),
+    TableColumn("Command", 20, flexible=True),
+)
+CARD_COLUMNS = (
+    TableColumn("GPU", 3, "right"),
+    TableColumn("Name", 22, flexible=True),
+    TableColumn("Util", 6, "right"),
+    TableColumn("Memory", 18, "right"),
+    TableColumn("Power", 11, "right"),
+    TableColumn("Temp", 6, "right", priority=1),
+    TableColumn("SM clock", 15, "right", priority=3),
+    TableColumn("Throttle", 18, priority=2),
+)
+PERCENT = amounts.Unit("%")
+
+
+def process_rows(cards: Sequence[CardSample]) -> list[TableRow]:
+    """A row a process and card, those of ours set off."""
+    listed = [
+        (card.index, at, process)
+        for card in cards
+        for at, process in enumerate(card.processes or ())
+    ]
+    sizes = amounts.column((process.memory_bytes for _, _, process in listed), "B")
+    return [_row(*each, size) for each, size in zip(listed, sizes, strict=True)]
+
+
+def why_empty(cards: Sequence[CardSample]) -> str:
+    """What an empty table says."""
+    for card in cards:
+        metric = card.metrics.get("other_processes")
+        if metric is not None and metric.reason is not None:
+            return f"the processes are not known: {metric.reason}"
+    return "no process holds memory on a card" if cards else "no card, no processes"
+
+
+def card_rows(cards: Sequence[CardSample]) -> list[TableRow]:
+    """A row a card."""
+    memory = words.pairs("memory_used", "memory_total", cards)
+    return [
+        TableRow(
+            str(card.index),
+            (
+                Cell(str(card.index), "text", float(card.index)),
+                Cell(clean(card.name, 60), "title" if card.state == "ok" else "bad"),
+                _cell(card, "utilization", words.amount("utilization", card)),
+                _cell(card, "memory_used", memory[at]),
+                _cell(card, "power", words.pair("power", "power_limit", card)),
+                _cell(card, "temperature", words.amount("temperature", card)),
+                _cell(card, "sm_clock", words.pair("sm_clock", "sm_clock_max", card)),
+                Cell(card.state.upper(), "bad")
+                if card.state != "ok"
+                else Cell(words.throttle_words(card)),
+            ),
+        )
+        for at, card in enumerate(cards)
+    ]
+
+
+def _row(index: int, at: int, process: CardProcess, size: str) -> TableRow:
+    pid = "unknown" if process.pid is None else str(process.pid)
+    share = process.sm_percent
+    name = process.command or ("not in this container" if not process.local else "unknown")
+    role = "accent" if process.ours else "text"
+    return TableRow(
+        f"{index}/{process.pid if process.pid is not None else f'unknown {at}'}",
+        (
+            Cell(str(index), "muted", float(index)),
+            Cell(pid if process.local else f"host {pid}", role, float(process.pid or 0)),
+            Cell(clean(process.user or "–", 40)),
+            Cell("–" if share is None else amounts.figure(share, PERCENT), "text", share),
+            Cell(
+                "–" if process.memory_bytes is None else size,
+                "text",
+                None if process.memory_bytes is None else float(process.memory_bytes),
+            ),
+            Cell(clean(name, 300), role if process.command else "muted"),
+        ),
+    )
+
+
+def _cell(card: CardSample, name: str, text: str) -> Cell:
+    metric = card.metrics.get(name)
+    value = None if metric is None else metric.value
+    return Cell(text if value is not None else "–", "text", value)

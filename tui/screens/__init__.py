@@ -1,1 +1,0 @@
-"""Views and dialogs, one a file."""

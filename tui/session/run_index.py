@@ -1,0 +1,147 @@
+"""Reads every run's journal in a thread and publishes one summary a run."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass, replace
+
+from llmprof.core.state.histories import SeriesView
+from llmprof.core.state.step_columns import StepsView
+from llmprof.core.state.view import RunView
+from llmprof.core.store.journal import Follower
+from llmprof.core.store.listing import RunSummary, summarize
+from llmprof.core.store.run import Run, RunStore
+from llmprof.core.system.text import clean
+from llmprof.tui.session.curves import total_of
+
+PERIOD_S = 1.0
+JOIN_S = 2.0
+Stamp = tuple[float, int]  # time of change, bytes
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A run, its line in the list, and its figures in a few words."""
+
+    run: Run
+    summary: RunSummary
+    headline: str  # fastest and slowest case
+    span: str  # the same, figures alone
+
+
+class RunIndex:
+    """The list of runs while somebody looks at it; reads only what journals have grown by."""
+
+    def __init__(self, store: RunStore, period_s: float = PERIOD_S) -> None:
+        self._store = store
+        self._period_s = period_s
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._wanted = False
+        self._settled: dict[str, tuple[Stamp, RunView, tuple[str, str]]] = {}
+        self._growing: dict[str, Follower] = {}
+        self.latest: tuple[ListedRun, ...] | None = None
+        self.error: str | None = None
+        self._thread = threading.Thread(target=self._run, name="llmprof-index", daemon=True)
+        self._thread.start()
+
+    def follow(self, wanted: bool) -> None:
+        """Keep the list up to date from now on, or no longer."""
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._wake.set()
+
+    def look_again(self) -> None:
+        """Read the folder now rather than at the next period."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """End the thread; waits at most two seconds."""
+        self._stop.set()
+        self._wake.set()
+        self._thread.join(JOIN_S)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait(self._period_s if self._wanted else None)
+            self._wake.clear()
+            if self._wanted and not self._stop.is_set():
+                try:
+                    self._scan()
+                except Exception as error:  # a bare thread's exceptions would vanish
+                    self.error = f"cannot list runs: {error}"
+            elif not self._wanted:
+                self._forget(set())
+        self._forget(set())
+
+    def _scan(self) -> None:
+        listed: list[ListedRun] = []
+        runs = self._store.list()
+        self._forget({run.id for run in runs})
+        for run in runs:
+            if self._stop.is_set():
+                return
+            with contextlib.suppress(OSError):  # deleted meanwhile
+                view, figures = self._read(run)
+                listed.append(ListedRun(run, summarize(run, view), *figures))
+            if self.latest is None and len(listed) % 20 == 0:
+                self.latest = tuple(listed)
+        self.latest = tuple(listed)
+
+    def _read(self, run: Run) -> tuple[RunView, tuple[str, str]]:
+        """The run without its steps, and its figures; a run that grew is read on from there."""
+        try:
+            found = run.journal.stat()
+        except OSError:
+            return RunView(), headline(RunView())
+        stamp = found.st_mtime, found.st_size
+        held = self._settled.get(run.id)
+        if held is None or held[0] != stamp:
+            follower = self._growing.pop(run.id, None) or Follower(run.journal)
+            while follower.poll() and not self._stop.is_set():
+                pass
+            view = follower.view()
+            held = stamp, without_steps(view), headline(view)
+            self._settled[run.id] = held
+            if run.alive():
+                self._growing[run.id] = follower
+            else:
+                follower.close()
+        return held[1], held[2]
+
+    def _forget(self, kept: set[str]) -> None:
+        """Close the journals of runs that are gone."""
+        for gone in set(self._growing) - kept:
+            self._growing.pop(gone).close()
+        for gone in set(self._settled) - kept if kept else ():
+            del self._settled[gone]
+
+
+def without_steps(view: RunView) -> RunView:
+    """What a list needs of a run, without what makes it large."""
+    empty = StepsView()
+    cases = tuple(replace(case, warmup=empty, measured=empty) for case in view.cases)
+    bare = SeriesView()
+    return replace(view, cases=cases, host_cpu=bare, host_memory=bare, cards={}, log=())
+
+
+def headline(view: RunView) -> tuple[str, str]:
+    """The fastest and slowest measured case, or the only one; and their figures alone."""
+    means = [
+        (total.mean, clean(case.case.model.name, 40), case.case.mode)
+        for case in view.cases
+        if case.status == "ok" and (total := total_of(case)) is not None
+    ]
+    if not means:
+        return "", ""
+    low, high = min(means), max(means)
+    first = f"{low[1]} {low[2]} {low[0]:.4g} ms"
+    if low == high:
+        return first, f"{low[0]:.4g} ms"
+    return f"{first} … {high[1]} {high[0]:.4g} ms", f"{low[0]:.4g} … {high[0]:.4g} ms"

@@ -1,0 +1,110 @@
+"""How the screen ends: asked, by a signal, and what becomes of a run that goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from functools import partial
+from typing import TYPE_CHECKING
+
+from llmprof.core.store.run import Run
+from llmprof.core.system.text import clean
+
+if TYPE_CHECKING:
+    from llmprof.tui.app import LlmprofApp
+
+PATIENCE_S = 20.0  # a stopping engine gets this long before it is killed
+POLL_S = 0.1
+
+
+class Ends:
+    """Leaves the app with an exit code: 0 when asked, 128 + n by signal n."""
+
+    def __init__(self, app: LlmprofApp) -> None:
+        self._app = app
+        self._stopping = False
+
+    def leave(self, code: int) -> None:
+        """End with an exit code; a run that goes on is asked about first."""
+        run = self._app.session.going()
+        if run is None:
+            self._app.exit(return_code=code)
+        elif self._app.setting.demo:
+            self._stop_and_exit(code)
+        else:
+            self._ask(code, run)
+
+    def interrupt(self) -> None:
+        """Ctrl+C: 130, asking about a run; once more, while asked, stops it."""
+        from llmprof.tui.kit.ask import AskDialog  # not needed for the first frame
+
+        app = self._app
+        if len(app.screen_stack) > 1 and isinstance(app.screen, AskDialog):
+            self._stop_and_exit(128 + signal.SIGINT)
+        else:
+            while len(app.screen_stack) > 1:
+                app.pop_screen()
+            self.leave(128 + signal.SIGINT)
+
+    def by_signal(self, number: int) -> None:
+        """A signal that ends the screen; a run goes on, as over a lost connection."""
+        if self._app.setting.demo:
+            self._stop_and_exit(128 + number)
+            return
+        self._app.left_running = self._app.session.going()
+        self._app.exit(return_code=128 + number)
+
+    def by_error(self) -> None:
+        """An error that nobody caught: where it happened is told, and that a run goes on."""
+        import traceback  # not needed for the first frame
+
+        from rich.segment import Segment, Segments
+
+        app = self._app
+        app.left_running = None if app.setting.demo else app.session.going()
+        lines = [clean(line, 500) for line in traceback.format_exc().splitlines()]
+        said = "llmprof: the screen failed; the lines above say where"
+        app._exit_renderables.append(Segments([Segment("\n".join([*lines, said, ""]))]))
+        app._close_messages_no_wait()
+
+    def _ask(self, code: int, run: Run) -> None:
+        from llmprof.tui.kit.ask import AskDialog, Choice  # not needed for the first frame
+
+        text = (
+            f"{run.label} goes on without this screen if you let it; "
+            "`llmprof attach` shows it again."
+        )
+        choices = (
+            Choice("leave", "l", "Leave it running", "good"),
+            Choice("stop", "s", "Stop the run", "bad"),
+            Choice("cancel", "escape", "Cancel"),
+        )
+        dialog = AskDialog("A run is going", text, choices)
+        self._app.ask(dialog, partial(self._answered, code, run))
+
+    def _answered(self, code: int, run: Run, answer: str | None) -> None:
+        if answer == "leave":
+            self._app.left_running = run
+            self._app.exit(return_code=code)
+        elif answer == "stop":
+            self._stop_and_exit(code)
+
+    def _stop_and_exit(self, code: int) -> None:
+        if not self._stopping:
+            self._stopping = True
+            self._app.run_worker(self._stop(code), group="stop", exit_on_error=False)
+
+    async def _stop(self, code: int) -> None:
+        """Stop the run and leave when its engine is gone; kill it when it takes too long."""
+        app = self._app
+        run = app.session.going()
+        app.notify("stopping the run; what is measured is kept", timeout=PATIENCE_S)
+        waited = 0.0
+        while run is not None and app.session.going() is not None and waited < PATIENCE_S:
+            if round(waited / POLL_S) % 10 == 0:
+                with contextlib.suppress(OSError):  # somebody else's run
+                    run.stop(force=waited >= PATIENCE_S / 2)
+            await asyncio.sleep(POLL_S)
+            waited += POLL_S
+        app.exit(return_code=code)

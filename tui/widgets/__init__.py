@@ -1,1 +1,0 @@
-"""Widgets: each takes a view and draws it; none keeps data of its own."""
