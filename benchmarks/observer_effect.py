@@ -24,7 +24,7 @@ from llmprof.core.spec.case import Case
 from llmprof.core.worker.clock import build_clock
 from llmprof.core.worker.environment import resolve
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.request import Request
+from llmprof.core.worker.request import WorkerRequest
 from llmprof.core.worker.stepping import StepWriter
 from llmprof.core.worker.trainer import Trainer
 
@@ -47,7 +47,7 @@ def main(
         Case,
     )
     trainer = Trainer(case, device)
-    request = Request(case=case, index=0, device=str(device), run_dir=".")
+    request = WorkerRequest(case=case, index=0, device=str(device), run_dir=".")
     job = Job(request, case, device, os.open(os.devnull, os.O_WRONLY))
     samples = collect(trainer, job, int(rounds))
     report(device, case, samples)

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from llmprof.core.catalog.models import load_models
-from llmprof.core.predict.allocator_replay import replay
+from llmprof.core.predict.allocator_replay import replay_allocator
 from llmprof.core.predict.closed_form import predict
 from llmprof.core.predict.fits import Room, decide
 from llmprof.core.spec.case import ATTENTIONS, MODES, OPTIMIZERS, Case, Precision
@@ -204,7 +204,7 @@ def table(path: Path) -> None:
         band = prediction.allocated_low <= row["allocated"] <= prediction.allocated_high
         errors.append(abs(error))
         inside.append(band)
-        replayed.append(abs(replay(case).reserved_bytes / row["reserved"] - 1))
+        replayed.append(abs(replay_allocator(case).reserved_bytes / row["reserved"] - 1))
         print(
             f"| {case.label} | {row['requested'] / 2**20:,.2f} | "
             f"{prediction.requested_bytes / 2**20:,.2f} | {100 * error:+.5f} | "

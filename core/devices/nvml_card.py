@@ -22,7 +22,7 @@ POLL_BUDGET_S = 0.1  # a poll over it leaves what is not due every time to the n
 Identify = Callable[[int, int | None], Identity]
 
 
-class Card:
+class NvmlCard:
     """Reads one card. No method raises; what fails is a Metric with a reason."""
 
     def __init__(

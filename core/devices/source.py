@@ -12,7 +12,7 @@ from llmprof.core.events import CardSample, DeviceSample, HostSample
 Clock = Callable[[], int]
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """Gives one sample a poll and never raises."""
 
     def poll(self) -> DeviceSample:
@@ -29,7 +29,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Cards:
+class CardsNow:
     """The cards of one poll, or why there are none."""
 
     cards: tuple[CardSample, ...] = ()
@@ -40,7 +40,7 @@ class Cards:
 class CardReader(Protocol):
     """The part of a source that reads cards."""
 
-    def read(self) -> Cards:
+    def read(self) -> CardsNow:
         """What is due now."""
 
     def catch_up(self) -> None:

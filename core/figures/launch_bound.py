@@ -16,20 +16,20 @@ from llmprof.core.spec.case import PHASES, Phase
 from llmprof.core.state.view import CaseState
 
 CAUGHT_UP = 0.1  # of a phase's device time: a smaller lag at its end is none
-SMALLEST = 0.02  # of the step: a phase below it decides nothing
-MOST = 0.5  # of the step in such phases: then the host sets the step's pace
+NEGLIGIBLE = 0.02  # of the step: a phase below it decides nothing
+MOST_OF_STEP = 0.5  # of the step in such phases: then the host sets the step's pace
 NEARLY_ALL = 0.95  # from here on there is no need to name the phases
 
 
 @dataclass(frozen=True)
-class Bound:
+class LaunchBound:
     """Phases at whose end the card has caught up with the host, and their share."""
 
     phases: tuple[Phase, ...]
     share: float  # of the device time of a step, 0 to 1
 
 
-def bound(state: CaseState) -> Bound | None:
+def launch_bound_phases(state: CaseState) -> LaunchBound | None:
     """Medians over the measured steps; None where host or device times are not known."""
     device = {phase: state.measured.device_ms(phase) for phase in PHASES}
     host = {phase: state.measured.host_ms(phase) for phase in PHASES}
@@ -42,9 +42,9 @@ def bound(state: CaseState) -> Bound | None:
     phases = tuple(
         phase
         for phase, lag in zip(known, lags, strict=True)
-        if times[phase] >= SMALLEST * total and lag <= CAUGHT_UP * times[phase]
+        if times[phase] >= NEGLIGIBLE * total and lag <= CAUGHT_UP * times[phase]
     )
-    return Bound(phases, math.fsum(times[phase] for phase in phases) / total)
+    return LaunchBound(phases, math.fsum(times[phase] for phase in phases) / total)
 
 
 def _lags(phases: list[tuple[list[float], list[float]]]) -> Iterator[float]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-PREFIX = "llmprof "
-STEP = "llmprof step"
-PHASE = "llmprof phase "
-MODULE = "llmprof module "
-LENS = "llmprof attention "
-SOURCE = "llmprof source "
+RANGE_PREFIX = "llmprof "
+STEP_RANGE = "llmprof step"
+PHASE_RANGE = "llmprof phase "
+MODULE_RANGE = "llmprof module "
+LENS_RANGE = "llmprof attention "
+SOURCE_RANGE = "llmprof source "
 
 
 def collapse(path: str) -> str:

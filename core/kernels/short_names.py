@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-LONGEST = 80
+LONGEST_NAME = 80
 _TAIL = 26  # characters kept at the end of a name that is cut: there GEMMs differ
 
 _NAMESPACES = re.compile(
@@ -134,7 +134,7 @@ def _template(name: str) -> str:
     return f"<{','.join(numbers[:8])}>" if numbers else ""
 
 
-def _cut(text: str, longest: int = LONGEST) -> str:
+def _cut(text: str, longest: int = LONGEST_NAME) -> str:
     if len(text) <= longest:
         return text
     return f"{text[: longest - _TAIL - 1]}…{text[-_TAIL:]}"
@@ -144,5 +144,5 @@ def _distinct(text: str, name: str, taken: dict[str, str]) -> str:
     candidate, number = _cut(text), 1
     while taken.setdefault(candidate, name) != name:
         number += 1
-        candidate = f"{_cut(text, LONGEST - 5)} #{number}"
+        candidate = f"{_cut(text, LONGEST_NAME - 5)} #{number}"
     return candidate

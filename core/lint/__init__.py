@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from llmprof.core.events import Environment
 from llmprof.core.lint import completeness, launch_bound, neighbours, observed, physics, steadiness
-from llmprof.core.lint.verdict import Context, Level, Rule, Verdict
+from llmprof.core.lint.verdict import Context, Rule, Severity, Verdict
 from llmprof.core.state.view import CaseState, RunView
 
-__all__ = ["EXPLAINED", "Level", "Verdict", "lint", "verdicts"]
+__all__ = ["EXPLAINED", "Severity", "Verdict", "lint", "verdicts"]
 
 RULES: tuple[Rule, ...] = (
     observed.requested,
@@ -23,7 +23,7 @@ RULES: tuple[Rule, ...] = (
     physics.impossible_rates,
     physics.impossible_bytes,
     physics.backward_ratio,
-    steadiness.spread,
+    steadiness.stable,
     steadiness.few_samples,
     steadiness.warming,
     steadiness.drifting,
@@ -33,9 +33,9 @@ RULES: tuple[Rule, ...] = (
 )
 RUN_RULES: tuple[Callable[[RunView], list[tuple[int, Verdict]]], ...] = (
     neighbours.cliffs,
-    neighbours.scaling,
+    neighbours.costs_nothing,
     neighbours.elsewhere,
-    launch_bound.device,
+    launch_bound.card_disturbed,
 )
 EXPLAINED: dict[str, str] = {
     **observed.EXPLAINED,

@@ -15,7 +15,9 @@ from llmprof.core.predict.fits import needed_bytes, unsupported
 from llmprof.core.spec.case import MODES, Case, Precision
 from llmprof.core.spec.shape import ModelShape, SpecError
 
-Change = Literal["batch", "context", "attention", "precision", "optimizer", "mode", "together"]
+AdvisedChange = Literal[
+    "batch", "context", "attention", "precision", "optimizer", "mode", "together"
+]
 _STEP = 64  # contexts are advised in multiples of this, as kernels like them
 _DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
 
@@ -24,7 +26,7 @@ _DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_h
 class Advice:
     """One change that makes a case fit: what it is, the case, its need and its command."""
 
-    change: Change
+    change: AdvisedChange
     text: str
     case: Case
     needed_bytes: int
@@ -83,7 +85,7 @@ def _model_options(model: ModelShape) -> list[str]:
 
 def _changes(
     case: Case, budget: int, capability: tuple[int, int]
-) -> Iterator[tuple[Change, str, Case]]:
+) -> Iterator[tuple[AdvisedChange, str, Case]]:
     def fits(other: Case) -> bool:
         return _need(other, capability) <= budget
 
@@ -104,7 +106,9 @@ def _changes(
         yield from _together(case, fits)
 
 
-def _together(case: Case, fits: Callable[[Case], bool]) -> Iterator[tuple[Change, str, Case]]:
+def _together(
+    case: Case, fits: Callable[[Case], bool]
+) -> Iterator[tuple[AdvisedChange, str, Case]]:
     lean = _with(case, attention="sdpa", batch_size=1)
     if case.mode == "train":
         lean = _with(lean, optimizer="fused")
@@ -116,7 +120,7 @@ def _together(case: Case, fits: Callable[[Case], bool]) -> Iterator[tuple[Change
         yield "together", f"batch 1, context {lean.context_length}, fused attention{fused}", lean
 
 
-def _switches(case: Case, capability: tuple[int, int]) -> Iterator[tuple[Change, str, Case]]:
+def _switches(case: Case, capability: tuple[int, int]) -> Iterator[tuple[AdvisedChange, str, Case]]:
     if case.attention == "naive":
         yield "attention", "fused attention", _with(case, attention="sdpa")
     if case.precision in ("fp32", "tf32"):

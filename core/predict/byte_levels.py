@@ -26,7 +26,7 @@ CATEGORIES: tuple[str, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ByteLevel:
     """Bytes at one moment: by category as requested, rounded to blocks, and large blocks."""
 
     live: tuple[int, ...]
@@ -38,17 +38,17 @@ class Level:
         """All requested bytes."""
         return sum(self.live)
 
-    def plus(self, other: Level, times: int = 1) -> Level:
+    def plus(self, other: ByteLevel, times: int = 1) -> ByteLevel:
         """This level raised by another, taken several times."""
-        return Level(
+        return ByteLevel(
             tuple(a + times * b for a, b in zip(self.live, other.live, strict=True)),
             self.rounded + times * other.rounded,
             self.large + times * other.large,
         )
 
-    def minus(self, other: Level) -> Level:
+    def minus(self, other: ByteLevel) -> ByteLevel:
         """The difference of two levels."""
         return self.plus(other, -1)
 
 
-ZERO = Level((0,) * len(CATEGORIES), 0, 0)
+ZERO = ByteLevel((0,) * len(CATEGORIES), 0, 0)

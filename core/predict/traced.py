@@ -14,7 +14,7 @@ from llmprof.core.system.text import clean
 TIMEOUT_S = 600.0
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class TraceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Cases to trace for a card of a compute capability."""
 
     cases: tuple[Case, ...]
@@ -35,7 +35,7 @@ def trace_cases(
     cases: list[Case], capability: tuple[int, int] = HOPPER, timeout_s: float = TIMEOUT_S
 ) -> dict[str, TracedCase]:
     """Trace cases in a worker process; the answers by the cases' keys."""
-    request = msgspec.json.encode(Request(cases=tuple(cases), capability=capability))
+    request = msgspec.json.encode(TraceRequest(cases=tuple(cases), capability=capability))
     command = [sys.executable, "-m", "llmprof.core.worker.trace"]
     try:
         done = subprocess.run(

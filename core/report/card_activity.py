@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from llmprof.core.figures.card_levels import Level
+from llmprof.core.figures.card_levels import MetricLevel
 from llmprof.core.figures.card_memory import card_memory
-from llmprof.core.figures.case_device import CaseDevice, describe, join_run
+from llmprof.core.figures.case_device import CaseDevice, describe_process, join_run
 from llmprof.core.report.sentences import ref
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import RunView
+from llmprof.core.system.units import MIB
 
 COLUMNS = (
     Column("Case", numeric=False),
@@ -78,7 +79,7 @@ def card_memory_table(view: RunView) -> Table | None:
 
 
 def _mib(size: int | None) -> Cell:
-    return None if size is None else Figure(size / 2**20, 1.0)
+    return None if size is None else Figure(size / MIB, 1.0)
 
 
 def _row(label: str, each: CaseDevice) -> tuple[Cell, ...]:
@@ -102,7 +103,7 @@ def _row(label: str, each: CaseDevice) -> tuple[Cell, ...]:
     )
 
 
-def _mean(level: Level | None, uncertainty: float) -> Cell:
+def _mean(level: MetricLevel | None, uncertainty: float) -> Cell:
     return None if level is None else Figure(level.mean, uncertainty)
 
 
@@ -136,6 +137,6 @@ def _notes(known: list[CaseDevice]) -> tuple[str, ...]:
         level.reaches_out for each in known for level in (each.power, each.utilization) if level
     ):
         notes.append("Power or utilization of short blocks also covers time before them.")
-    others = sorted({describe(process) for each in known for process in each.others})
+    others = sorted({describe_process(process) for each in known for process in each.others})
     notes += [f"On the card as well: {who}." for who in others[:10]]
     return tuple(notes)

@@ -22,7 +22,7 @@ SWITCHES: dict[str, Any] = {
 }
 
 
-def alike(states: Iterable[CaseState], **neutral: Any) -> list[list[CaseState]]:
+def grouped_alike(states: Iterable[CaseState], **neutral: Any) -> list[list[CaseState]]:
     """Cases in groups whose members differ in the named fields alone, in order.
 
     Each field is given a value that is valid for every case; all else must be equal.

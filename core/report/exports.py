@@ -20,9 +20,9 @@ from llmprof.core.state.step_columns import StepRow
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
 
-SCHEMA = 1
+EXPORT_SCHEMA = 1
 RATES = ("tokens_per_s", "tflops", "peak_tflops", "mfu", "of_ceiling")
-UNROLLED = ("M07",)  # every step stands with its case
+UNROLLED = ("step-log",)  # every step stands with its case
 STATISTICS = ("n", "mean_ms", "std_ms", "median_ms", "min_ms", "max_ms", "cv_percent", "ci95_ms")
 
 
@@ -31,7 +31,7 @@ def document(view: RunView) -> dict[str, Any]:
     environment = None if view.environment is None else msgspec.to_builtins(view.environment)
     said = lint(view)
     return {
-        "schema": SCHEMA,
+        "schema": EXPORT_SCHEMA,
         "run": view.run_id,
         "experiment": None if view.experiment is None else view.experiment.name,
         "command": list(view.command),
@@ -83,8 +83,8 @@ def case_document(
         "parameters": _parameters(state),
         "status": export_status(state),
         "failure": _built(state.failure),
-        "phases": phases(state),
-        "wall": statistics(state.wall),
+        "phases": phase_statistics(state),
+        "wall": summary_values(state.wall),
         "host_share": state.host_share,
         "throughput": rates,
         "steps": [
@@ -119,16 +119,16 @@ def export_status(state: CaseState) -> str:
     return state.status if state.done else "skipped"
 
 
-def phases(state: CaseState) -> dict[str, dict[str, Any] | None]:
+def phase_statistics(state: CaseState) -> dict[str, dict[str, Any] | None]:
     """Statistics of every phase and of the total; null where the mode has none."""
     found: dict[str, dict[str, Any] | None] = {
-        phase: statistics(state.summaries.get(phase)) for phase in PHASES
+        phase: summary_values(state.summaries.get(phase)) for phase in PHASES
     }
-    found["total"] = statistics(state.total)
+    found["total"] = summary_values(state.total)
     return found
 
 
-def statistics(summary: Summary | None) -> dict[str, Any] | None:
+def summary_values(summary: Summary | None) -> dict[str, Any] | None:
     """A summary under its export names."""
     if summary is None:
         return None
@@ -210,7 +210,7 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
         "compile_ms": None if state.observed is None else state.observed.compile_ms,
         "verdicts": "; ".join(v.text for v in said),
     }
-    for phase, values in phases(state).items():
+    for phase, values in phase_statistics(state).items():
         row |= {f"{phase}_{name}": value for name, value in (values or {}).items()}
     return row
 

@@ -15,8 +15,8 @@ def share_columns(source: str) -> tuple[Column, ...]:
 
 def share_cells(total: float, wholes: Wholes, source: str) -> tuple[Cell, ...]:
     """Percent of each whole that there is for this source."""
-    busy = (percent(total, wholes.busy),) if source == "cuda" else ()
-    return (percent(total, wholes.work), *busy, percent(total, wholes.wall))
+    busy = (share_cell(total, wholes.busy),) if source == "cuda" else ()
+    return (share_cell(total, wholes.work), *busy, share_cell(total, wholes.wall))
 
 
 def shares_note(table: ev.KernelTable, wholes: Wholes) -> str:
@@ -28,7 +28,7 @@ def shares_note(table: ev.KernelTable, wholes: Wholes) -> str:
     if wholes.busy is None:
         return f"{text}."
     busy = f"GPU-busy, {wholes.busy / steps:.4g} ms, is the time in which at least one ran"
-    over = percent(wholes.work, wholes.busy).value
+    over = share_cell(wholes.work, wholes.busy).value
     if over is None or over < 100.05:
         return f"{text}; {busy}."
     return f"{text}; {busy}: they overlapped, so that shares of it add up to {over:.1f} %."
@@ -39,6 +39,6 @@ def calls_cell(calls: int, steps: int) -> Cell:
     return calls // steps if calls % steps == 0 else Figure(calls / steps, 0.1)
 
 
-def percent(part: float, whole: float | None) -> Figure:
+def share_cell(part: float, whole: float | None) -> Figure:
     """A share to a tenth of a percent; n/a of an unknown or empty whole."""
     return Figure(None if not whole else 100 * part / whole, 0.1)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import alike, axes_of, compare
+from llmprof.core.report.comparisons import axes_of, compare, grouped_alike
 from llmprof.core.report.sentences import (
-    launch_bound,
+    is_launch_bound,
     mib,
     ms,
-    on_card,
     peak_bytes,
+    ran_on_card,
     ref,
     times,
     why_not,
 )
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.units import MIB
 
-MIB = 2**20
 LITTLE = 1.2  # a speed-up that calls for a reason
 MUCH_HOST = 0.7  # of the step spent on launching
 SAME = 1.0  # percent
@@ -59,14 +59,14 @@ def precision(view: RunView) -> Table | None:
         "optimizer; fp16 with a gradient scaler. Means of whole steps; peak of one extra step.",
         *(line for pair in pairs for line in sentences(*pair)),
     )
-    return Table("M17", "Full against mixed precision", columns, rows, notes)
+    return Table("precision", "Full against mixed precision", columns, rows, notes, number="M17")
 
 
 def precision_pairs(view: RunView) -> list[tuple[CaseState, CaseState]]:
     """(fp32, mixed) cases that differ in their precision alone."""
     timing = [state for state in view.cases if state.case.probe == "timing"]
     pairs = []
-    for group in alike(timing, precision="fp32"):
+    for group in grouped_alike(timing, precision="fp32"):
         full = next((state for state in group if state.case.precision == "fp32"), None)
         if full is not None:
             pairs += [(full, state) for state in group if state.case.precision in MIXED]
@@ -90,14 +90,14 @@ def sentences(full: CaseState, mixed: CaseState) -> list[str]:
             f"{name} is slower: {ms(mixed.total)} against {ms(full.total)}, "
             f"{times(found)} the speed"
         )
-    if launch_bound(mixed):
+    if is_launch_bound(mixed):
         text += "; it is launch-bound, so faster kernels only wait for the host"
-        if found.changed and launch_bound(full) and not full.case.interleaved:
+        if found.changed and is_launch_bound(full) and not full.case.interleaved:
             text += (
                 ", whose time also varies from process to process (with --interleave the cases "
                 "take turns)"
             )
-    elif found.value < LITTLE and (mixed.host_share or 0) > MUCH_HOST and on_card(mixed):
+    elif found.value < LITTLE and (mixed.host_share or 0) > MUCH_HOST and ran_on_card(mixed):
         share = 100 * (mixed.host_share or 0)
         text += f"; the host needs {share:.0f} % of the step for launches, which leaves little"
     return [f"{text}{_memory_words(full, mixed)} {ref(full, mixed)}."]

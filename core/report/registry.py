@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.attention_lens import lens_tables
@@ -15,12 +16,13 @@ from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.memory_timeline import memory_tables
 from llmprof.core.report.overhead import overhead_table
+from llmprof.core.report.peak_memory import peak_memory
 from llmprof.core.report.phase_ratios import ratios
 from llmprof.core.report.precision import precision
 from llmprof.core.report.prediction_check import out_of_memory_advice, prediction_against
 from llmprof.core.report.scaling import scaling, throughput_table
 from llmprof.core.report.stability import failures, steadiness
-from llmprof.core.report.step_log import memory, step_logs
+from llmprof.core.report.step_log import step_logs
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table
 from llmprof.core.report.timing import model_sizes, phase_times, summary, wide
@@ -36,36 +38,36 @@ BUILDERS: dict[str, Builder] = {
     "attention": attention,
     "exponents": exponents,
     "scaling": scaling,
-    "M08": summary,
-    "M01": model_sizes,
-    "M02": lambda view: phase_times(view, "M02", "Forward", "forward"),
-    "M03": lambda view: phase_times(view, "M03", "Backward", "backward"),
-    "M04": wide,
-    "M05": steadiness,
-    "M10": ratios,
+    "summary": summary,
+    "model-sizes": model_sizes,
+    "forward": partial(phase_times, phase="forward"),
+    "backward": partial(phase_times, phase="backward"),
+    "phases": wide,
+    "stability": steadiness,
+    "phase-ratios": ratios,
     "throughput": throughput_table,
     "timeline": timeline_table,
     "launches": launch_table,
     "kernels": kernel_tables,
     "gemms": gemm_table,
-    "lens": lens_tables,
+    "attention-lens": lens_tables,
     "overhead": overhead_table,
     "ceilings": ceilings,
-    "M06": failures,
+    "failures": failures,
     "checks": checks,
     "devices": devices,
     "card-memory": card_memory_table,
     "coverage": coverage,
-    "memory": memory,
+    "peak-memory": peak_memory,
     "predicted": prediction_against,
     "advice": out_of_memory_advice,
     "memory-timeline": memory_tables,
-    "M07": step_logs,
+    "step-log": step_logs,
 }
 
 
 # What a case has beside its record: tables of their own in every format.
-KERNEL_TABLES = ("timeline", "launches", "kernels", "gemms", "lens", "overhead")
+KERNEL_TABLES = ("timeline", "launches", "kernels", "gemms", "attention-lens", "overhead")
 
 
 def tables(view: RunView, among: Iterable[str] = BUILDERS) -> list[Table]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from llmprof.core.figures.throughput import MFU_CONVENTION, Throughput, denominators, throughput
 from llmprof.core.predict.flops import step_flops
 from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import alike, axes_of
-from llmprof.core.report.sentences import launch_bound, ref, times
+from llmprof.core.report.comparisons import axes_of, grouped_alike
+from llmprof.core.report.sentences import is_launch_bound, ref, times
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
 
-LAUNCH_BOUND = ", where the step is launch-bound"
+WHERE_LAUNCH_BOUND = ", where the step is launch-bound"
 OTHERS = ", where it is not"
 NOISY = 0.25  # of a ratio: an interval wider than this says little of growth
 
@@ -60,7 +60,7 @@ def scaling_groups(view: RunView) -> list[list[CaseState]]:
     timing = [state for state in view.cases if state.case.probe == "timing"]
     groups = [
         sorted(group, key=lambda state: step_flops(state.case))
-        for group in alike(timing, batch_size=1, context_length=1)
+        for group in grouped_alike(timing, batch_size=1, context_length=1)
     ]
     return [group for group in groups if len(group) > 1]
 
@@ -71,9 +71,9 @@ def sentences(group: list[CaseState]) -> list[str]:
     if len(ran) < 2:
         return []
     name = f"{ran[0].case.model.name}, {ran[0].case.mode}"
-    slow = [state for state in ran if launch_bound(state)]
-    busy = [state for state in ran if not launch_bound(state)]
-    parts = [(ran, ""), *(((slow, LAUNCH_BOUND), (busy, OTHERS)) if slow else ())]
+    slow = [state for state in ran if is_launch_bound(state)]
+    busy = [state for state in ran if not is_launch_bound(state)]
+    parts = [(ran, ""), *(((slow, WHERE_LAUNCH_BOUND), (busy, OTHERS)) if slow else ())]
     grown = [(_growth_of(states), where) for states, where in parts]
     lines = [f"{name}{where}: {text}." for text, where in grown if text is not None]
     if slow and not grown[1][0]:

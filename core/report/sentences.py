@@ -9,8 +9,7 @@ from llmprof.core.report.table import format_number
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.ratio import Ratio
 from llmprof.core.stats.summary import Summary
-
-MIB = 2**20
+from llmprof.core.system.units import GIB, MIB
 
 
 def ref(*states: CaseState) -> str:
@@ -34,8 +33,8 @@ def times(ratio: Ratio) -> str:
 
 def mib(count: float) -> str:
     """Bytes as MiB or GiB."""
-    if count >= 1 << 30:
-        return f"{format_number(count / 2**30, 0.1)} GiB"
+    if count >= GIB:
+        return f"{format_number(count / GIB, 0.1)} GiB"
     return f"{format_number(count / MIB, 10.0)} MiB"
 
 
@@ -45,12 +44,12 @@ def listing(items: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def launch_bound(state: CaseState) -> bool:
+def is_launch_bound(state: CaseState) -> bool:
     """Whether a card waited for the host in most of a case's steps."""
     return waits_for_host(state, Context(state.environment))
 
 
-def on_card(state: CaseState) -> bool:
+def ran_on_card(state: CaseState) -> bool:
     """Whether a case ran on a CUDA card."""
     return state.environment is not None and state.environment.device.startswith("cuda")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import SWITCHES, alike, axes_of, compare, switch_name
+from llmprof.core.report.comparisons import SWITCHES, axes_of, compare, grouped_alike, switch_name
 from llmprof.core.report.sentences import (
-    launch_bound,
+    is_launch_bound,
     listing,
     ms,
     peak_bytes,
@@ -16,8 +16,8 @@ from llmprof.core.report.sentences import (
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio
+from llmprof.core.system.units import MIB
 
-MIB = 2**20
 PAIRED = (
     "Where cases took turns, the speed-up is the geometric mean over the turns, which a slow turn "
     "moves less than it moves the ratio of the means."
@@ -65,13 +65,13 @@ def switches(view: RunView) -> Table | None:
         *((PAIRED,) if any(state.case.interleaved for state in states) else ()),
         *(line for group in groups for line in sentences(group)),
     )
-    return Table("M15", "Switches", columns, rows, notes)
+    return Table("switches", "Switches", columns, rows, notes, number="M15")
 
 
 def switch_groups(view: RunView) -> list[list[CaseState]]:
     """Timing cases that differ in precision, attention, optimizer or compilation alone."""
     timing = [state for state in view.cases if state.case.probe == "timing"]
-    return [group for group in alike(timing, **SWITCHES) if len(group) > 1]
+    return [group for group in grouped_alike(timing, **SWITCHES) if len(group) > 1]
 
 
 def sentences(group: list[CaseState]) -> list[str]:
@@ -89,7 +89,7 @@ def sentences(group: list[CaseState]) -> list[str]:
     if even:
         lines.append(f"{name}: {listing(even)} cannot be told from the baseline in these steps.")
     lines += [line for state, _ in measured if (line := _repaid(state, base)) is not None]
-    if launch_bound(base):
+    if is_launch_bound(base):
         share = 100 * (base.host_share or 0)
         lines.append(
             f"{name}: the baseline is launch-bound, the host spends {share:.0f} % of the step "
@@ -116,9 +116,9 @@ def _hosts(name: str, base: CaseState, measured: list[tuple[CaseState, Ratio]]) 
     bound = [
         state
         for state, found in measured
-        if found.changed and not state.case.compile and launch_bound(state)
+        if found.changed and not state.case.compile and is_launch_bound(state)
     ]
-    if not bound or base.case.interleaved or not launch_bound(base):
+    if not bound or base.case.interleaved or not is_launch_bound(base):
         return []
     names = listing(switch_name(state.case, base.case) for state in bound)
     return [

@@ -48,6 +48,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     folded: bool = False
+    number: str = ""  # its row in the field's list of tables: M02
 
     def __post_init__(self) -> None:
         for row in self.rows:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import alike, axes_of
+from llmprof.core.report.comparisons import axes_of, grouped_alike
 from llmprof.core.report.sentences import ms, ref, times
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import ratio
 from llmprof.core.stats.summary import summarize
 
-COLD = 1.5  # times a steady step: then the first step explains a higher mean
+COLD_FIRST_STEP = 1.5  # times a steady step: then the first step explains a higher mean
 
 
 def warmup(view: RunView) -> Table | None:
@@ -49,13 +49,13 @@ def warmup(view: RunView) -> Table | None:
         "counts as warm-up or as measured; steady is the median of the longest warm-up's steps.",
         *(sentence for group in groups for sentence in sentences(group)),
     )
-    return Table("M09", "Effect of warm-up", columns, rows, notes)
+    return Table("warmup", "Effect of warm-up", columns, rows, notes, number="M09")
 
 
 def warmup_groups(view: RunView) -> list[list[CaseState]]:
     """Timing cases that differ in their warm-up alone, where there are several."""
     timing = [s for s in view.cases if s.case.probe == "timing" and not s.case.warmup_auto]
-    return [group for group in alike(timing, warmup_steps=0) if len(group) > 1]
+    return [group for group in grouped_alike(timing, warmup_steps=0) if len(group) > 1]
 
 
 def first_step_ms(state: CaseState) -> float | None:
@@ -89,7 +89,7 @@ def _against(state: CaseState, longest: CaseState) -> str | None:
     ratio_to = f"{format_number(found.value, 0.01)} ×"
     figures = f"{ms(state.total)} against {ms(longest.total)}"
     reached = f"that after {longest.case.warmup_steps}"
-    if count == 0 and cold > COLD:
+    if count == 0 and cold > COLD_FIRST_STEP:
         return (
             f"{which} the mean is {ratio_to} {reached} ({figures}), since "
             f"the first step took {format_number(first)} ms, {format_number(cold, 0.1)} × a steady "

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from llmprof.core.spec.shape import MOST, MOST_SEED, ModelShape, SpecError
+from llmprof.core.spec.shape import LARGEST, MOST_SEED, ModelShape, SpecError
 
 Mode = Literal["forward", "forward-grad", "forward-backward", "train"]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
@@ -62,10 +62,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for field in ("context_length", "batch_size", "measure_steps"):
-            if not 1 <= getattr(self, field) <= MOST:
-                raise SpecError(f"{option_name(field)} must be between 1 and {MOST:,}")
-        if not 0 <= self.warmup_steps <= MOST:
-            raise SpecError(f"--warmup-steps must be between 0 and {MOST:,}")
+            if not 1 <= getattr(self, field) <= LARGEST:
+                raise SpecError(f"{option_name(field)} must be between 1 and {LARGEST:,}")
+        if not 0 <= self.warmup_steps <= LARGEST:
+            raise SpecError(f"--warmup-steps must be between 0 and {LARGEST:,}")
         if self.target_percent is not None and not 0.01 <= self.target_percent <= 100:
             raise SpecError("--target must be between 0.01 % and 100 %")
         if not 0 <= self.seed <= MOST_SEED:

@@ -25,13 +25,13 @@ from llmprof.core.spec.case import (
     Probe,
     option_name,
 )
-from llmprof.core.spec.shape import MOST, MOST_SEED, ModelShape, SpecError
+from llmprof.core.spec.shape import LARGEST, MOST_SEED, ModelShape, SpecError
 
 __all__ = [
     "ATTENTIONS",
     "COMPILE_MODES",
+    "LARGEST",
     "MODES",
-    "MOST",
     "MOST_MEASURE_STEPS",
     "MOST_PROFILE_STEPS",
     "MOST_SEED",

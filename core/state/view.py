@@ -9,7 +9,7 @@ from typing import Literal
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.spec.experiment import Experiment
-from llmprof.core.state.card_tally import CardTally, Span, tally_of
+from llmprof.core.state.card_tally import CardTally, CaseSpan, tally_of
 from llmprof.core.state.histories import CardHistoryView, SeriesView
 from llmprof.core.state.step_columns import StepsView
 from llmprof.core.stats.summary import Summary, summarize
@@ -128,7 +128,7 @@ class RunView:
 
     def tally(self, case: CaseState) -> CardTally | None:
         """The card over a case up to now; None where its card is not known."""
-        span = Span(case.measured, case.started_ns or 0, case.ended_ns)
+        span = CaseSpan(case.measured, case.started_ns or 0, case.ended_ns)
         environment = case.environment or self.environment
         return tally_of(case.tally, self.cards, environment, span, final=True)
 

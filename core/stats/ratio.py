@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from llmprof.core.stats.summary import Summary, student_t
 
-SMALLEST = 0.01  # a change below 1 % is not called one, however sure it is
+SMALLEST_CHANGE = 0.01  # a change below 1 % is not called one, however sure it is
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Ratio:
     @property
     def changed(self) -> bool:
         """Whether it differs from 1 beyond both its interval and one percent."""
-        return self.resolved and abs(math.log(self.value)) > math.log1p(SMALLEST)
+        return self.resolved and abs(math.log(self.value)) > math.log1p(SMALLEST_CHANGE)
 
 
 def ratio(top: Summary | None, bottom: Summary | None) -> Ratio | None:

@@ -22,7 +22,7 @@ MIN_SAMPLES = 10
 MIN_SECONDS = 0.5  # measured time in all
 MEASURE_BUDGET_S = 15.0
 NORMAL_95 = 1.96
-PATIENCE_S = 600.0  # longer measuring of one case is no advice
+MEASURING_PATIENCE_S = 600.0  # longer measuring of one case is no advice
 
 NOT_STEADY = "not steady"  # how a reason begins that names an unmet condition
 NOT_MET = "target not met"
@@ -141,7 +141,7 @@ def _outlook(samples: Sequence[float], target_percent: float) -> str:
     needed = steps_needed(samples, target_percent)
     if needed is None or needed <= len(samples):
         return ""
-    if needed * statistics.fmean(samples) / 1e3 > PATIENCE_S:
+    if needed * statistics.fmean(samples) / 1e3 > MEASURING_PATIENCE_S:
         return "; the steps scatter too much for any sensible number of them"
     return f"; a fixed --measure-steps {needed} would do"
 

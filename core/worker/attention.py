@@ -19,7 +19,7 @@ from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.model import build_attention, causal_mask
 from llmprof.core.worker.observe import Disturbances, sdpa_backend, uses_tf32
-from llmprof.core.worker.stepping import StepWriter, measure, quiet_gc
+from llmprof.core.worker.stepping import StepWriter, quiet_gc, run_steps
 from llmprof.core.worker.trainer import AUTOCAST, Edge, autocast, set_precision
 
 
@@ -90,9 +90,9 @@ def run(job: Job) -> None:
     steps = StepWriter(job)
     try:
         with quiet_gc(), job.phase_of(clock):
-            seen.warmup_stop = measure(job, stepper, clock, steps, warmup=True)
+            seen.warmup_stop = run_steps(job, stepper, clock, steps, warmup=True)
             seen.begin()
-            seen.measure_stop = measure(job, stepper, clock, steps, warmup=False)
+            seen.measure_stop = run_steps(job, stepper, clock, steps, warmup=False)
             seen.end()
     finally:
         steps.flush()

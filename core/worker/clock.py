@@ -111,7 +111,7 @@ def phase_clock(device: torch.device, phases: tuple[Phase, ...]) -> PhaseClock:
     return CudaClock(count, device) if device.type == "cuda" else HostClock(count)
 
 
-def spread(phases: tuple[Phase, ...], times: tuple[float, ...]) -> tuple[float | None, ...]:
+def by_phase(phases: tuple[Phase, ...], times: tuple[float, ...]) -> tuple[float | None, ...]:
     """Times of a step's phases laid out as spec.PHASES, None where the step has no such phase."""
     of_step: dict[Phase, float] = dict(zip(phases, times, strict=True))
     return tuple(of_step.get(phase) for phase in PHASES)

@@ -11,11 +11,11 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.figures.card_memory import card_memory
-from llmprof.core.figures.case_device import CaseDevice, join_case, verdicts
+from llmprof.core.figures.case_device import CaseDevice, disturbances, join_case
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape
-from llmprof.core.state.histories import CHUNK, OLD, RECENT
+from llmprof.core.state.histories import NEWEST_READINGS, OLD, READINGS_AT_ONCE
 from llmprof.core.state.position_ranges import Stretches
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
@@ -112,10 +112,10 @@ def test_a_case_of_eight_hours_ago_has_the_figures_it_had_alone() -> None:
     assert now.power_limit == 700
     assert now.others == (STRANGER,)
     assert 0 < now.shared_steps < 600
-    assert "pid 77, eve, mine.py" in verdicts(late, now)[-1]
+    assert "pid 77, eve, mine.py" in disturbances(late, now)[-1]
     assert join_case(late, late.cases[1]).power_limit == 500
     for series in late.cards[0].series.values():
-        assert len(series) <= RECENT + CHUNK + OLD
+        assert len(series) <= NEWEST_READINGS + READINGS_AT_ONCE + OLD
     assert len(late.cards[0].others) <= 256
 
 

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from llmprof.core.catalog.experiments import attention_shape, build_experiment, load_experiments
-from llmprof.core.engine.interleaving import Live, alternate, batches
+from llmprof.core.engine.interleaving import LiveWorker, alternate, batches
 from llmprof.core.report.registry import BUILDERS
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import SpecError
@@ -154,13 +154,13 @@ def test_turns_go_there_and_back_until_all_have_ended() -> None:
     left = {"a": 3, "b": 3, "c": 1}
     order: list[str] = []
 
-    def advance(live: Live) -> bool:
+    def advance(live: LiveWorker) -> bool:
         name = str(live)
         order.append(name)
         left[name] -= 1
         return left[name] > 0
 
-    alternate(cast(list[Live], ["a", "b", "c"]), advance)
+    alternate(cast(list[LiveWorker], ["a", "b", "c"]), advance)
     assert "".join(order) == "abcbaab"
 
 

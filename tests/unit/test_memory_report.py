@@ -16,7 +16,13 @@ from llmprof.core.predict.as_event import predicted
 from llmprof.core.predict.closed_form import predict
 from llmprof.core.report import render as render_as
 from llmprof.core.report.markdown import render
-from llmprof.core.report.memory_timeline import largest, peaks, phases, reconciliation, saved
+from llmprof.core.report.memory_timeline import (
+    largest_allocations,
+    memory_by_phase,
+    peaks,
+    reconciliation,
+    saved,
+)
 from llmprof.core.report.prediction_check import out_of_memory_advice, prediction_against
 from llmprof.core.report.table import Figure
 from llmprof.core.spec.case import Case
@@ -158,10 +164,10 @@ def test_peaks_by_context_and_the_change_against_fp32() -> None:
 def test_tables_of_one_recording() -> None:
     event = timeline(0, 300 * MIB, allocated_peak_bytes=303 * MIB, requested_peak_bytes=300 * MIB)
     (state, *_) = view(event).cases
-    table = phases(state, event)
+    table = memory_by_phase(state, event)
     assert [value(cell) for cell in table.rows[0][2:]] == [300, 150, 50]
     assert any("3.0 MiB larger" in note for note in table.notes)
-    assert value(largest(state, event).rows[0][2]) == 3
+    assert value(largest_allocations(state, event).rows[0][2]) == 3
     assert [value(cell) for cell in saved(state, event).rows[0][3:]] == [1, 12]
 
 
@@ -176,7 +182,7 @@ def test_tables_of_one_recording() -> None:
 def test_what_is_to_know_of_a_recording_is_said(fields: dict[str, object], said: str) -> None:
     event = timeline(0, 300 * MIB, **fields)
     (state, *_) = view(event).cases
-    assert any(said in note for note in phases(state, event).notes)
+    assert any(said in note for note in memory_by_phase(state, event).notes)
 
 
 def test_a_recording_without_a_card_says_so_once_and_why_there_is_no_snapshot() -> None:
@@ -309,5 +315,7 @@ def test_a_recording_of_a_card_adds_up_and_its_parts_are_all_known() -> None:
         assert sum(known) == found.used
         assert 0.3 * GIB < (found.context or 0) < 1.3 * GIB
         assert 0 <= (found.rest or 0) < 0.01 * found.used
-    rest = phases(view.cases[0], view.cases[0].memory_timeline or timeline(0, 5)).rows[-1][-1]
+    rest = memory_by_phase(view.cases[0], view.cases[0].memory_timeline or timeline(0, 5)).rows[-1][
+        -1
+    ]
     assert rest == "under 0.01"

@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from llmprof.cli.types import automatic, device, listed, one_of, percent, positive, seconds, whole
+from llmprof.cli.types import (
+    automatic,
+    device_type,
+    listed,
+    one_of,
+    percent_type,
+    positive,
+    seconds_type,
+    whole_number,
+)
 from llmprof.core.spec.case import ATTENTIONS, COMPILE_MODES, MODES, OPTIMIZERS, PRECISIONS
 from llmprof.core.spec.experiment import MOST_PROFILE_STEPS
 from llmprof.core.spec.shape import MOST_SEED
@@ -21,7 +30,9 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     shape = parser.add_argument_group("change the model's dimensions")
     for name in DIMENSIONS:
         least = 0 if name == "kv_heads" else 1  # 0: as many as there are heads
-        shape.add_argument(f"--{name.replace('_', '-')}", type=listed(whole(least)), metavar="N")
+        shape.add_argument(
+            f"--{name.replace('_', '-')}", type=listed(whole_number(least)), metavar="N"
+        )
     _add_profile(parser)
     _add_limits(parser)
 
@@ -35,8 +46,14 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="small,medium or all (tiny to 2.7B); `llmprof presets` lists them",
     )
-    add("--context-length", "--seq-len", type=listed(whole(1)), metavar="N", help="tokens (128)")
-    add("--batch-size", type=listed(whole(1)), metavar="N", help="sequences a step (4)")
+    add(
+        "--context-length",
+        "--seq-len",
+        type=listed(whole_number(1)),
+        metavar="N",
+        help="tokens (128)",
+    )
+    add("--batch-size", type=listed(whole_number(1)), metavar="N", help="sequences a step (4)")
     add("--mode", "--pass-type", type=listed(one_of(MODES)), metavar="MODES", help=", ".join(MODES))
     add(
         "--precision",
@@ -71,27 +88,27 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         help="only these of the experiment's variants, by label: baseline,SDPA",
     )
     add("--smoke", action="store_true", help="the experiment's small sizes, for a try on a CPU")
-    add("--device", type=device, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)")
-    add("--seed", type=whole(0, MOST_SEED), metavar="N", help="of weights and tokens (0)")
+    add("--device", type=device_type, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)")
+    add("--seed", type=whole_number(0, MOST_SEED), metavar="N", help="of weights and tokens (0)")
 
 
 def _add_how_long(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("how many steps").add_argument
     add(
         "--warmup-steps",
-        type=automatic(listed(whole(0))),
+        type=automatic(listed(whole_number(0))),
         metavar="N",
         help="steps before the measured (5), or auto: until they are steady",
     )
     add(
         "--measure-steps",
-        type=automatic(whole(1)),
+        type=automatic(whole_number(1)),
         metavar="N",
         help="measured steps (10), or auto: until --target is met",
     )
     add(
         "--target",
-        type=percent,
+        type=percent_type,
         metavar="P",
         help="measure until the mean's 95%% interval is within ± P%% (1), 15 s a case at most",
     )
@@ -106,7 +123,7 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
     profile = parser.add_argument_group("kernel and memory profiles")
     profile.add_argument(
         "--profile-steps",
-        type=whole(1, MOST_PROFILE_STEPS),
+        type=whole_number(1, MOST_PROFILE_STEPS),
         metavar="N",
         help=f"steps under the profiler (3, at most {MOST_PROFILE_STEPS})",
     )
@@ -135,7 +152,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     limits.add_argument("--force", action="store_true", help="try what is predicted not to fit")
     limits.add_argument(
         "--timeout",
-        type=seconds,
+        type=seconds_type,
         metavar="S",
         help="end a case from which nothing, not even a step, is heard for so long (600)",
     )
