@@ -150,8 +150,8 @@ class NvmlCard:
         for reader in READERS:
             slot = self._slots[reader.metrics]
             now = self._clock()
-            dear = now - start > POLL_BUDGET_S * 1e9 and reader.period_s > 0
-            if reader.deferred is not deferred or dear or not slot.is_due(now / 1e9):
+            costly = now - start > POLL_BUDGET_S * 1e9 and reader.period_s > 0
+            if reader.deferred is not deferred or costly or not slot.is_due(now / 1e9):
                 continue
             outcome = self._read_one(reader, slot)
             if outcome is None:

@@ -1,4 +1,4 @@
-"""The sampler's loop: poll, hand on, catch up, sleep; slower when polling is dear."""
+"""The sampler's loop: poll, hand on, catch up, sleep; slower when polling is costly."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sampler:
 
     @property
     def interval_s(self) -> float:
-        """Seconds from one poll to the next: as asked, longer while polling is dear."""
+        """Seconds from one poll to the next: as asked, longer while polling is costly."""
         return min(max(self._asked_s, self._cost_s / POLLING_SHARE), MAX_INTERVAL_S)
 
     def stop(self) -> None:

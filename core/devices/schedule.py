@@ -1,4 +1,4 @@
-"""When each reading is due: by its period, longer where it proves dear or fails."""
+"""When each reading is due: by its period, longer where it proves costly or fails."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class SampleSource(Protocol):
         """What is known now."""
 
     def catch_up(self) -> None:
-        """Do dear readings now, after a sample was handed on; the next one carries them."""
+        """Do costly readings now, after a sample was handed on; the next one carries them."""
 
     def show_activity(self, on: bool) -> None:
         """Ask for the metrics that are read only while somebody looks at them."""

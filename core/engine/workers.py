@@ -15,6 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from llmprof.core.system.modules_by_name import PRELOAD
+
 PIPE_BYTES = 1 << 18
 
 
@@ -32,7 +34,7 @@ class WorkerPool:
 
     def __init__(self) -> None:
         self._context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["llmprof.core.worker.preload"])
+        self._context.set_forkserver_preload([PRELOAD])
         self._started: list[Worker] = []
 
     def warm(self) -> None:

@@ -1,7 +1,7 @@
 """Which phases of a step the host sets the pace of, by how far the card falls behind it.
 
 A host that is ahead waits in its launches as soon as the card's queue is full, so that it then
-needs as long as the card without setting the pace. What tells is the card's lag at a phase's end:
+needs as long as the card without setting the pace. What decides is the card's lag at a phase's end:
 a card that waits for its next kernel has none.
 """
 

@@ -78,7 +78,7 @@ def short_name(name: str) -> str:
     base = _NAMESPACES.sub("", head).split("::")[-1].strip() or head
     if "::" not in head and not template:
         base = _library_name(head.strip())
-    if base in ("Kernel", "Kernel2"):  # CUTLASS wraps the kernel that tells what it is
+    if base in ("Kernel", "Kernel2"):  # CUTLASS wraps the kernel that says what it is
         base, template = _NAMESPACES.sub("", template).split("<")[0].split("::")[-1] or base, ""
     form = base.replace("_kernel", "")
     if _OUTER.fullmatch(base):
@@ -122,7 +122,7 @@ def _library_name(name: str) -> str:
 
 
 def _dtype(template: str) -> str:
-    """The result's and the operand's dtype, as far as the template tells."""
+    """The result's and the operand's dtype, as far as the template says."""
     kinds = list(dict.fromkeys(_DTYPES[match] for match in _DTYPE.findall(template)))
     numeric = [kind for kind in kinds if kind not in ("bool", "i64")] or kinds
     return "/".join(numeric[:2])

@@ -42,7 +42,7 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.bad_lines = 0  # of those read so far
-        self.wall_ns: int | None = None  # of the first sample, where the file tells
+        self.wall_ns: int | None = None  # of the first sample, where the file says
         self.first = self._first()
 
     def samples(self) -> Iterator[ev.DeviceSample]:

@@ -9,6 +9,7 @@ import msgspec
 
 from llmprof.core.predict.closed_form import HOPPER
 from llmprof.core.spec.case import Case
+from llmprof.core.system.modules_by_name import TRACER
 from llmprof.core.system.text import clean
 
 TIMEOUT_S = 600.0
@@ -36,7 +37,7 @@ def trace_cases(
 ) -> dict[str, TracedCase]:
     """Trace cases in a worker process; the answers by the cases' keys."""
     request = msgspec.json.encode(TraceRequest(cases=tuple(cases), capability=capability))
-    command = [sys.executable, "-m", "llmprof.core.worker.trace"]
+    command = [sys.executable, "-m", TRACER]
     try:
         done = subprocess.run(
             command, input=request, capture_output=True, timeout=timeout_s, check=False

@@ -103,7 +103,7 @@ def status_word(state: CaseState) -> str:
 
 
 def final(state: CaseState) -> CaseState:
-    """A case as a report tells it: what never ran is skipped, what never ended was killed."""
+    """A case as a report shows it: what never ran is skipped, what never ended was killed."""
     if state.done:
         return state
     if state.status == "running":
@@ -114,5 +114,5 @@ def final(state: CaseState) -> CaseState:
 
 
 def settled(view: RunView) -> RunView:
-    """A run as a report tells it, every case with its final status."""
+    """A run as a report shows it, every case with its final status."""
     return replace(view, cases=tuple(map(final, view.cases)))

@@ -155,7 +155,7 @@ def _ratio(summary: Summary) -> str:
 
 
 def _variance(samples: Sequence[float], mean: float) -> float:
-    """Of a sample (ddof 1), in two passes; statistics.variance, exact by fractions, is dear."""
+    """Of a sample (ddof 1), in two passes; statistics.variance, exact by fractions, is costly."""
     squares = math.fsum([(value - mean) * (value - mean) for value in samples])
     if math.isinf(squares):
         raise OverflowError("samples too large to square")

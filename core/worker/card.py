@@ -61,7 +61,7 @@ def context_bytes(before: CardSample | None, after: CardSample | None, reserved:
 
 
 def measure_context(device: torch.device, make: Callable[[], None]) -> int | None:
-    """Have the CUDA context made; its bytes, where NVML tells."""
+    """Have the CUDA context made; its bytes, where NVML says."""
     before = cards_now()
     make()
     if not before:

@@ -1,4 +1,4 @@
-"""An exception in a worker, told as a Failure."""
+"""An exception in a worker, as a Failure."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ import torch
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
 from llmprof.core.system.lifeline import die_with
+from llmprof.core.system.modules_by_name import PROBES
 from llmprof.core.worker import environment
 from llmprof.core.worker.card import cards_now
 from llmprof.core.worker.compiling import use_empty_cache
@@ -85,7 +86,7 @@ def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
             _open_device(job)
         elif request.memory_limit_bytes is not None:
             limit_memory(request.memory_limit_bytes)
-        importlib.import_module(f"llmprof.core.worker.{case.probe}").run(job)
+        importlib.import_module(f"{PROBES}.{case.probe}").run(job)
         job.emit(ev.CaseDone(case=job.index))
     except Exception as error:
         job.emit(ev.CaseFailed(case=job.index, failure=describe_failure(error, job.phase)))

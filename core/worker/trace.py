@@ -111,7 +111,7 @@ def _held(trainer: Trainer) -> Iterator[torch.Tensor]:
 
 @contextlib.contextmanager
 def _optimizer_without_data(trainer: Trainer) -> Iterator[None]:
-    """AdamW reads its step count from a tensor; a fake one has no value, so it is told one."""
+    """AdamW reads its step count from a tensor; a fake one has no value, so it is given one."""
     if trainer.optimizer is None:
         yield
         return
