@@ -194,9 +194,9 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_a_case_that_fails_says_so_though_nothing_can_be_printed(tmp_path: Path) -> None:
     code = (
         "import sys, msgspec, torch\n"
-        "from llmprof.core.worker.request import Request\n"
+        "from llmprof.core.worker.request import WorkerRequest\n"
         "from llmprof.core.worker import main\n"
-        "request = msgspec.json.decode(sys.argv[1], type=Request)\n"
+        "request = msgspec.json.decode(sys.argv[1], type=WorkerRequest)\n"
         "case = msgspec.structs.replace(request.case, probe='nothing')\n"
         "main._measure(request, case, 1, -1)\n"
     )
