@@ -26,7 +26,8 @@ from torch.distributed._tools.mem_tracker import MemTracker
 from llmprof.core.catalog.models import load_models
 from llmprof.core.predict.allocator_replay import replay_allocator
 from llmprof.core.predict.closed_form import predict
-from llmprof.core.spec.case import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS, Case
+from llmprof.core.spec.axes import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.worker.trace import trace
 from llmprof.core.worker.trainer import Trainer

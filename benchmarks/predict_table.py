@@ -29,7 +29,8 @@ from llmprof.core.catalog.models import load_models
 from llmprof.core.predict.allocator_replay import replay_allocator
 from llmprof.core.predict.closed_form import predict
 from llmprof.core.predict.fits import Room, decide
-from llmprof.core.spec.case import ATTENTIONS, MODES, OPTIMIZERS, Case, Precision
+from llmprof.core.spec.axes import ATTENTIONS, MODES, OPTIMIZERS, Precision
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 
 SEED = 20261128

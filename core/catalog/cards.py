@@ -9,7 +9,7 @@ from functools import cache
 import msgspec
 
 from llmprof.core.catalog.models import builtin, user_folder
-from llmprof.core.spec.case import Precision
+from llmprof.core.spec.axes import Precision
 from llmprof.core.spec.shape import SpecError
 from llmprof.core.system.text import clean
 from llmprof.core.system.units import GIB

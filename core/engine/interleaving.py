@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
-import msgspec
-
 from llmprof.core.engine.workers import Worker
 from llmprof.core.predict.flops import lower_bound_bytes
+from llmprof.core.spec.axes import SWITCHES, neutral
 from llmprof.core.spec.case import Case
 from llmprof.core.system.host_memory import OomKills
 
@@ -62,10 +61,4 @@ def batches(
 
 
 def _comparable(one: Case, other: Case) -> bool:
-    return one.interleaved and _without_switches(one) == _without_switches(other)
-
-
-def _without_switches(case: Case) -> Case:
-    return msgspec.structs.replace(
-        case, precision="fp32", attention="naive", optimizer="foreach", compile=None
-    )
+    return one.interleaved and neutral(one, SWITCHES) == neutral(other, SWITCHES)

@@ -7,6 +7,7 @@ import statistics
 from llmprof.core.figures import same_machine
 from llmprof.core.lint.verdict import Context, Verdict, three_digits, waits_for_host
 from llmprof.core.predict.flops import step_flops
+from llmprof.core.spec.axes import AXES
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
 
@@ -82,8 +83,7 @@ def _groups(view: RunView) -> list[list[CaseState]]:
 
 
 def _kind(case: Case) -> object:
-    switches = (case.precision, case.attention, case.optimizer, case.compile)
-    return case.probe, case.mode, *switches, case.warmup_steps
+    return case.probe, *(axis.of(case) for axis in AXES if axis.changes != "work")
 
 
 def _median(state: CaseState) -> float:

@@ -12,12 +12,14 @@ import msgspec
 from llmprof.core.catalog.models import load_models
 from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
 from llmprof.core.predict.fits import needed_bytes, unsupported
-from llmprof.core.spec.case import MODES, Case, Precision
+from llmprof.core.spec.axes import GRID, MODES, Precision
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape, SpecError
 
 AdvisedChange = Literal[
     "batch", "context", "attention", "precision", "optimizer", "mode", "together"
 ]
+_ALWAYS = ("context_length", "batch_size", "mode", "precision")
 _STEP = 64  # contexts are advised in multiples of this, as kernels like them
 _DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
 
@@ -57,13 +59,12 @@ def command_of(case: Case) -> str:
     """The command line that measures a case with the probe that it has."""
     experiment = ["memory"] if case.probe == "memory" else []
     words = ["llmprof", "run", *experiment, *_model_options(case.model)]
-    words += ["--context-length", str(case.context_length), "--batch-size", str(case.batch_size)]
-    words += ["--mode", case.mode, "--precision", case.precision]
-    words += ["--attention", case.attention]
-    if case.mode == "train":
-        words += ["--optimizer", case.optimizer]
-    if case.compile:
-        words += ["--compile", case.compile]
+    for axis in GRID:
+        value = axis.of(case)
+        if axis.changes == "steps" or (axis.field == "optimizer" and case.mode != "train"):
+            continue
+        if value != axis.neutral or axis.field in _ALWAYS:
+            words += [axis.option, axis.text(value)]
     return shlex.join(words)
 
 

@@ -8,7 +8,8 @@ from typing import Literal
 from llmprof.core.catalog.cards import CardSpec
 from llmprof.core.predict.allocator_replay import replay_allocator
 from llmprof.core.predict.closed_form import MemoryPrediction
-from llmprof.core.spec.case import Case, Precision
+from llmprof.core.spec.axes import Precision
+from llmprof.core.spec.case import Case
 from llmprof.core.system.units import MIB
 
 FitVerdict = Literal["fits", "does not fit", "too close to say"]

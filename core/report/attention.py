@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import axes_of, grouped_alike
+from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
+from llmprof.core.report.comparisons import grouped_alike
 from llmprof.core.report.sentences import is_launch_bound, mib, ref, times, why_not
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.power_fit import Point, Power, fit_power
@@ -16,7 +17,7 @@ from llmprof.core.stats.ratio import ratio
 from llmprof.core.system.units import MIB
 
 WAYS = ("compiled", "raw", "SDPA", "SDPA compiled")
-NEUTRAL = {"context_length": 1, "attention": "naive", "compile": None}
+ACROSS = ("context_length", "attention", "compile")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def grids(view: RunView) -> list[AttentionGrid]:
     """One grid for each width (and batch, precision, mode) of the attention probe."""
     states = [state for state in view.cases if state.case.probe == "attention"]
     found = []
-    for group in grouped_alike(states, **NEUTRAL):
+    for group in grouped_alike(states, *(BY_FIELD[name] for name in ACROSS)):
         cells: dict[int, dict[str, CaseState]] = {}
         for state in group:
             cells.setdefault(state.case.context_length, {})[way_of(state)] = state
@@ -64,7 +65,7 @@ def attention(view: RunView) -> list[Table]:
     """M33: one table a width."""
     all_grids = grids(view)
     states = [state for grid in all_grids for state in grid.states]
-    axes = axes_of(states, "context_length", "attention", "compile")
+    axes = axes_of(states, *ACROSS)
     return [_table(grid, axes) for grid in all_grids]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from llmprof.core.figures.outcomes import outcome_of, to_resume
 from llmprof.core.report.case_groups import axis_value
-from llmprof.core.report.comparisons import axes_of
 from llmprof.core.report.table import Cell, Column, Table
+from llmprof.core.spec.axes import varying
 from llmprof.core.state.view import CaseState, RunView
 
 
@@ -29,9 +29,7 @@ def grid_of(cases: tuple[CaseState, ...]) -> OutcomeGrid | None:
     """The grid of a run with more than one case; the axis of most values lies across."""
     if len(cases) < 2:
         return None
-    axes = {name: column.header for name, column in axes_of(cases)}
-    if len({state.case.mode for state in cases}) > 1:
-        axes["mode"] = "Mode"
+    axes = {axis.field: axis.label for axis in varying(state.case for state in cases)}
     if len({state.case.probe for state in cases}) > 1:
         axes["probe"] = "Probe"
     across = max(axes, key=lambda name: (len({_value(s, name) for s in cases}), name == "mode"),
@@ -78,12 +76,7 @@ def coverage_summary(view: RunView) -> str:
 
 
 def _value(state: CaseState, name: str) -> str:
-    case = state.case
-    if name in ("mode", "probe"):
-        return str(getattr(case, name))
-    if name == "compile":
-        return "eager" if case.compile is None else case.compile
-    return str(axis_value(case, name))
+    return state.case.probe if name == "probe" else str(axis_value(state.case, name))
 
 
 def _word(state: CaseState | None) -> str:

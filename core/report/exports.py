@@ -15,6 +15,7 @@ from llmprof.core.figures.throughput import throughput
 from llmprof.core.lint import Verdict, lint
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Cell, Figure, Table
+from llmprof.core.spec.axes import AXES
 from llmprof.core.spec.case import PHASES
 from llmprof.core.state.step_columns import StepRow
 from llmprof.core.state.view import CaseState, RunView
@@ -108,10 +109,10 @@ def _built(found: msgspec.Struct | None) -> Any:
 def config(state: CaseState) -> dict[str, Any]:
     """The whole configuration of a case, the model's dimensions beside its name."""
     data: dict[str, Any] = msgspec.to_builtins(state.case)
-    shape = data.pop("model")
+    shape, probe = data.pop("model"), data.pop("probe")
     name = shape.pop("name")
     shape["kv_heads"] = state.case.model.num_kv_heads
-    return {"model": name, **data, "shape": shape}
+    return {"model": name, "probe": probe, **data, "shape": shape}
 
 
 def export_status(state: CaseState) -> str:
@@ -227,14 +228,7 @@ CSV_CONFIG = (
     "qkv_bias",
     "rope_theta",
     "probe",
-    "mode",
-    "precision",
-    "attention",
-    "optimizer",
-    "compile",
-    "context_length",
-    "batch_size",
-    "warmup_steps",
+    *(axis.field for axis in AXES),
     "measure_steps",
     "device",
     "seed",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import axes_of, compare, grouped_alike
+from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
+from llmprof.core.report.comparisons import compare, grouped_alike
 from llmprof.core.report.sentences import (
     is_launch_bound,
     mib,
@@ -15,6 +15,7 @@ from llmprof.core.report.sentences import (
     why_not,
 )
 from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.system.units import MIB
 
@@ -66,7 +67,7 @@ def precision_pairs(view: RunView) -> list[tuple[CaseState, CaseState]]:
     """(fp32, mixed) cases that differ in their precision alone."""
     timing = [state for state in view.cases if state.case.probe == "timing"]
     pairs = []
-    for group in grouped_alike(timing, precision="fp32"):
+    for group in grouped_alike(timing, BY_FIELD["precision"]):
         full = next((state for state in group if state.case.precision == "fp32"), None)
         if full is not None:
             pairs += [(full, state) for state in group if state.case.precision in MIXED]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import SWITCHES, axes_of, compare, grouped_alike, switch_name
+from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
+from llmprof.core.report.comparisons import compare, grouped_alike, switch_name
 from llmprof.core.report.sentences import (
     is_launch_bound,
     listing,
@@ -14,6 +14,7 @@ from llmprof.core.report.sentences import (
     why_not,
 )
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.spec.axes import SWITCHES
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio
 from llmprof.core.system.units import MIB
@@ -30,7 +31,7 @@ def switches(view: RunView) -> Table | None:
     if not groups:
         return None
     states = [state for group in groups for state in group]
-    axes = axes_of(states, *SWITCHES)
+    axes = axes_of(states, *(axis.field for axis in SWITCHES))
     modes = len({state.case.mode for state in states}) > 1
     columns = (
         Column("Model Size", numeric=False),
@@ -71,7 +72,7 @@ def switches(view: RunView) -> Table | None:
 def switch_groups(view: RunView) -> list[list[CaseState]]:
     """Timing cases that differ in precision, attention, optimizer or compilation alone."""
     timing = [state for state in view.cases if state.case.probe == "timing"]
-    return [group for group in grouped_alike(timing, **SWITCHES) if len(group) > 1]
+    return [group for group in grouped_alike(timing, *SWITCHES) if len(group) > 1]
 
 
 def sentences(group: list[CaseState]) -> list[str]:

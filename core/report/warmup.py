@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import axes_of, grouped_alike
+from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
+from llmprof.core.report.comparisons import grouped_alike
 from llmprof.core.report.sentences import ms, ref, times
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import ratio
 from llmprof.core.stats.summary import summarize
@@ -55,7 +56,7 @@ def warmup(view: RunView) -> Table | None:
 def warmup_groups(view: RunView) -> list[list[CaseState]]:
     """Timing cases that differ in their warm-up alone, where there are several."""
     timing = [s for s in view.cases if s.case.probe == "timing" and not s.case.warmup_auto]
-    return [group for group in grouped_alike(timing, warmup_steps=0) if len(group) > 1]
+    return [group for group in grouped_alike(timing, BY_FIELD["warmup_steps"]) if len(group) > 1]
 
 
 def first_step_ms(state: CaseState) -> float | None:

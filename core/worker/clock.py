@@ -9,7 +9,8 @@ from typing import Protocol
 
 import torch
 
-from llmprof.core.spec.case import PHASES, PHASES_OF, Mode, Phase
+from llmprof.core.spec.axes import Mode
+from llmprof.core.spec.case import PHASES, PHASES_OF, Phase
 
 _MS = 1e-6  # nanoseconds to milliseconds
 

@@ -9,7 +9,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from llmprof.core.spec.case import Attention
+from llmprof.core.spec.axes import Attention
 from llmprof.core.spec.shape import ModelShape
 
 

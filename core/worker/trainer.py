@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from llmprof.core.spec.case import Case, Precision
+from llmprof.core.spec.axes import Precision
+from llmprof.core.spec.case import Case
 from llmprof.core.worker.model import build_model
 from llmprof.core.worker.optimizers import build_optimizer
 

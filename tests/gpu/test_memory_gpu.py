@@ -17,7 +17,8 @@ from llmprof.core.memory.kept_timeline import load
 from llmprof.core.memory.reconcile import reconcile
 from llmprof.core.memory.timeline import base_of, build_timeline
 from llmprof.core.predict.closed_form import predict
-from llmprof.core.spec.case import MODES, Case
+from llmprof.core.spec.axes import MODES
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.store.journal import replay
 from llmprof.core.worker import allocation_recorders, memory

@@ -15,7 +15,8 @@ from llmprof.core.catalog.models import load_models
 from llmprof.core.predict.allocator_replay import replay_allocator
 from llmprof.core.predict.closed_form import Unpredictable, predict
 from llmprof.core.predict.fits import Room, decide
-from llmprof.core.spec.case import MODES, OPTIMIZERS, Case
+from llmprof.core.spec.axes import MODES, OPTIMIZERS
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "predict-h100.json"

@@ -16,7 +16,7 @@ from llmprof.core.catalog.experiments import (
     is_attention,
     load_experiments,
 )
-from llmprof.core.spec.case import Attention, Mode, OptimizerKind, Precision
+from llmprof.core.spec.axes import Attention, Mode, OptimizerKind, Precision
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.text import clean

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from llmprof.cli.types import (
@@ -15,11 +16,10 @@ from llmprof.cli.types import (
     seconds_type,
     whole_number,
 )
-from llmprof.core.spec.case import ATTENTIONS, COMPILE_MODES, MODES, OPTIMIZERS, PRECISIONS
+from llmprof.core.spec.axes import GRID, Axis
 from llmprof.core.spec.experiment import MOST_PROFILE_STEPS
 from llmprof.core.spec.shape import MOST_SEED
 
-EAGER = "none"  # of --compile
 DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
 
 
@@ -46,41 +46,9 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="small,medium or all (tiny to 2.7B); `llmprof presets` lists them",
     )
-    add(
-        "--context-length",
-        "--seq-len",
-        type=listed(whole_number(1)),
-        metavar="N",
-        help="tokens (128)",
-    )
-    add("--batch-size", type=listed(whole_number(1)), metavar="N", help="sequences a step (4)")
-    add("--mode", "--pass-type", type=listed(one_of(MODES)), metavar="MODES", help=", ".join(MODES))
-    add(
-        "--precision",
-        type=listed(one_of(PRECISIONS)),
-        metavar="NAMES",
-        help=", ".join(PRECISIONS),
-    )
-    add(
-        "--attention",
-        type=listed(one_of(ATTENTIONS)),
-        metavar="NAMES",
-        help="naive writes the scores to memory, sdpa uses torch's fused kernels",
-    )
-    add(
-        "--optimizer",
-        type=listed(one_of(OPTIMIZERS)),
-        metavar="NAMES",
-        help="AdamW as foreach, fused or a loop over tensors",
-    )
-    add(
-        "--compile",
-        nargs="?",
-        const=["default"],
-        type=listed(one_of((EAGER, *COMPILE_MODES))),
-        metavar="MODES",
-        help="torch.compile the model: " + ", ".join((EAGER, *COMPILE_MODES)),
-    )
+    for axis in GRID:
+        if axis.changes != "steps":
+            _add_axis(group, axis)
     add(
         "--variant",
         type=listed(str),
@@ -92,14 +60,29 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=whole_number(0, MOST_SEED), metavar="N", help="of weights and tokens (0)")
 
 
-def _add_how_long(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("how many steps").add_argument
-    add(
-        "--warmup-steps",
-        type=automatic(listed(whole_number(0))),
-        metavar="N",
-        help="steps before the measured (5), or auto: until they are steady",
+def _add_axis(group: argparse._ArgumentGroup, axis: Axis) -> None:
+    """Declare an axis's option: a comma list of its values, with `auto` for numbers of steps."""
+    kind: Callable[[str], object] = listed(
+        one_of(axis.words) if axis.values else whole_number(axis.least)
     )
+    if axis.changes == "steps":
+        kind = automatic(kind)
+    names = (axis.option, *axis.aliases)
+    if axis.bare is None:
+        group.add_argument(*names, type=kind, metavar=axis.metavar, help=axis.help)
+    else:
+        bare = [axis.text(axis.bare)]
+        group.add_argument(
+            *names, nargs="?", const=bare, type=kind, metavar=axis.metavar, help=axis.help
+        )
+
+
+def _add_how_long(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how many steps")
+    add = group.add_argument
+    for axis in GRID:
+        if axis.changes == "steps":
+            _add_axis(group, axis)
     add(
         "--measure-steps",
         type=automatic(whole_number(1)),
