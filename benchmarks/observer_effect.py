@@ -21,7 +21,7 @@ import torch
 
 from llmprof.core.catalog.models import select_models
 from llmprof.core.spec.case import Case
-from llmprof.core.worker.clock import build_clock
+from llmprof.core.worker.clock import phase_clock
 from llmprof.core.worker.environment import resolve
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.request import WorkerRequest
@@ -61,7 +61,7 @@ def main(
 
 def collect(trainer: Trainer, job: Job, rounds: int) -> dict[str, list[float]]:
     """Wall milliseconds of each kind of step, alternating."""
-    clock, writer = build_clock(job.device, job.case.mode), StepWriter(job)
+    clock, writer = phase_clock(job.device, job.case.phases), StepWriter(job)
     samples: dict[str, list[float]] = {"A": [], "B": [], "A'": []}
     gc.disable()
     for index in range(rounds + 5):

@@ -9,8 +9,7 @@ from typing import Protocol
 
 import torch
 
-from llmprof.core.spec.axes import Mode
-from llmprof.core.spec.case import PHASES, PHASES_OF, Phase
+from llmprof.core.spec.case import PHASES, Phase
 
 _MS = 1e-6  # nanoseconds to milliseconds
 
@@ -99,11 +98,6 @@ class CudaClock:
             before.elapsed_time(after) for before, after in itertools.pairwise(self._events)
         )
         return StepTimes(self._start, (end - self._start) * _MS, device, _spans(self._at))
-
-
-def build_clock(device: torch.device, mode: Mode) -> PhaseClock:
-    """The clock of a device for the phases of a mode."""
-    return phase_clock(device, PHASES_OF[mode])
 
 
 def phase_clock(device: torch.device, phases: tuple[Phase, ...]) -> PhaseClock:

@@ -24,7 +24,7 @@ from llmprof.core.kernels.step_windows import from_marks
 from llmprof.core.kernels.tables import Sources, class_ids, launch_sources, with_sources
 from llmprof.core.kernels.timeline_strip import save_strip
 from llmprof.core.spec.case import Case
-from llmprof.core.worker.clock import PhaseClock, StepTimes, build_clock
+from llmprof.core.worker.clock import PhaseClock, StepTimes, phase_clock
 from llmprof.core.worker.compiling import compile_step
 from llmprof.core.worker.failures import Unsupported
 from llmprof.core.worker.job import Job
@@ -35,7 +35,7 @@ from llmprof.core.worker.kernel_ranges import (
     mark_modules,
 )
 from llmprof.core.worker.kernel_trace import write_trace
-from llmprof.core.worker.observe import Observer
+from llmprof.core.worker.observe import TrainerObserver
 from llmprof.core.worker.optional_parts import tried
 from llmprof.core.worker.stepping import StepWriter, quiet_gc, run_steps
 from llmprof.core.worker.timing import build_trainer
@@ -62,9 +62,9 @@ def run(job: Job) -> None:
     """
     trainer = build_trainer(job)
     case = job.case
-    observer = Observer(trainer)
+    observer = TrainerObserver(trainer)
     observer.compile_ms = compile_step(job, trainer)
-    clock = build_clock(job.device, case.mode)
+    clock = phase_clock(job.device, case.phases)
     steps = StepWriter(job)
     layer = _mark(trainer, case)
     probe = Profiler(job, trainer, clock)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +18,9 @@ _BACKENDS = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn", 4: "overrideable
 TF32_ERROR = 5e-5  # relative: TF32 rounds to 10 bits (about 3e-4), fp32 products stay under 1e-6
 
 
-class Disturbances:
-    """What must not happen in measured steps, counted by torch itself: no cost on the way."""
+class Observer(ABC):
+    """Looks before and after measured steps, never during them: what must not happen there is
+    counted by torch and the kernel themselves."""
 
     def __init__(self, case: Case, device: torch.device) -> None:
         self._compiled = case.compile is not None
@@ -49,14 +52,24 @@ class Disturbances:
         if ran + waited > 0:
             self.cpu_wait_percent = 100 * waited / (ran + waited)
 
+    def counted(self) -> dict[str, Any]:
+        """What was counted, as fields of an Observed."""
+        names = ("recompilations", "compile_ms", "alloc_retries", "cpu_wait_percent",
+                 "warmup_stop", "measure_stop")  # fmt: skip
+        return {name: getattr(self, name) for name in names}
+
+    @abstractmethod
+    def report(self, index: int) -> ev.Observed:
+        """Look at what ran, after the measured steps."""
+
     def _count_retries(self) -> int:
         if self._device is None:
             return 0
         return int(torch.cuda.memory_stats(self._device).get("num_alloc_retries", 0))
 
 
-class Observer(Disturbances):
-    """Looks at a trainer before and after its measured steps, never during them."""
+class TrainerObserver(Observer):
+    """Looks at a trainer."""
 
     def __init__(self, trainer: Trainer) -> None:
         super().__init__(trainer.case, trainer.device)
@@ -76,10 +89,11 @@ class Observer(Disturbances):
             seen["loss"] = None if loss is None else str(loss.dtype).removeprefix("torch.")
 
         def edge(at: int) -> None:
-            if at == 3:
+            if at == backward:
                 gradients.append(self._has_gradients())
 
         trainer = self._trainer
+        backward = trainer.after.get("backward")
         changed = None if trainer.optimizer is None else self._sample() != self._before
         trainer.observe = observe
         trainer.step(edge)
@@ -95,12 +109,7 @@ class Observer(Disturbances):
             parameters_changed=changed,
             updates_skipped=self._skipped(),
             qkv_gradients=gradients[0] if gradients else None,
-            recompilations=self.recompilations,
-            compile_ms=self.compile_ms,
-            alloc_retries=self.alloc_retries,
-            cpu_wait_percent=self.cpu_wait_percent,
-            warmup_stop=self.warmup_stop,
-            measure_stop=self.measure_stop,
+            **self.counted(),
         )
 
     def _skipped(self) -> int | None:

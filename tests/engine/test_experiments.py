@@ -95,6 +95,28 @@ def test_interleaved_cases_take_turns(tmp_path: Path) -> None:
     assert [len(state.warmup) for state in view.cases] == [3, 3]  # one again before each turn
 
 
+def test_interleaved_attentions_take_turns_too(tmp_path: Path) -> None:
+    document = measured(
+        tmp_path,
+        "attention",
+        "--smoke",
+        "--device=cpu",
+        "--context-length=16",
+        "--measure-steps=4",
+        "--mode=forward",
+        "--variant=raw,SDPA",
+        "--interleave",
+    )
+    assert [case["status"] for case in document["cases"]] == ["ok", "ok"]
+    order = [
+        event.case
+        for line in newest(tmp_path).journal.read_bytes().splitlines()
+        if isinstance(event := ev.decode(line), ev.StepDone) and not event.warmup
+    ]
+    assert order == [0, 0, 1, 1, 1, 1, 0, 0]
+    assert all(case["observed"]["cpu_wait_percent"] is not None for case in document["cases"])
+
+
 def test_automatic_steps_say_why_they_ended(tmp_path: Path) -> None:
     document = measured(
         tmp_path,

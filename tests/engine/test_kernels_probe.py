@@ -220,11 +220,11 @@ def test_a_profiler_that_cannot_start_is_one_line(
 
 def test_a_card_that_shows_no_kernels_is_never_an_empty_table(job: Any) -> None:
     from llmprof.core.worker import failures, kernels
-    from llmprof.core.worker.clock import build_clock
+    from llmprof.core.worker.clock import phase_clock
     from llmprof.core.worker.trainer import Trainer
 
     trainer = Trainer(job.case, job.device)
-    session = kernels.Profiler(job, trainer, build_clock(job.device, job.case.mode)).record(1)
+    session = kernels.Profiler(job, trainer, phase_clock(job.device, job.case.phases)).record(1)
     assert kernels.read_activities(session, job.case, "cpu").windows.steps == 1
     with pytest.raises(failures.Unsupported, match="recorded nothing from the card"):
         kernels.read_activities(session, job.case, "cuda")
