@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from llmprof.core.figures import case_device
-from llmprof.core.figures.launch_bound import MOST_OF_STEP, NEARLY_ALL, launch_bound_phases
 from llmprof.core.lint.verdict import Context, Verdict, on_card
+from llmprof.core.state.launch_bound import MOST_OF_STEP, NEARLY_ALL
 from llmprof.core.state.view import CaseState, RunView
 
 EXPLAINED = {
@@ -18,7 +18,7 @@ def launch_bound(state: CaseState, context: Context) -> Verdict | None:
     """Whether the host, not the card, sets the pace, and of which phases. Cards alone have it."""
     if not on_card(context) or state.host_share is None:
         return None
-    found = launch_bound_phases(state)
+    found = state.launch_bound
     if found is None:
         return None
     spent = f"the host spends {100 * state.host_share:.0f} % of the step enqueueing work"

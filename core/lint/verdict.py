@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from llmprof.core.events import Environment
-from llmprof.core.figures.launch_bound import MOST_OF_STEP, launch_bound_phases
+from llmprof.core.state.launch_bound import MOST_OF_STEP
 from llmprof.core.state.view import CaseState
 
 Severity = Literal["info", "warning", "error"]
@@ -40,7 +40,7 @@ def on_card(context: Context) -> bool:
 
 def waits_for_host(state: CaseState, context: Context) -> bool:
     """Whether the host's launches, not the card, set the pace of most of a case's step."""
-    found = launch_bound_phases(state) if on_card(context) else None
+    found = state.launch_bound if on_card(context) else None
     return found is not None and found.share >= MOST_OF_STEP
 
 

@@ -6,8 +6,9 @@ import re
 
 from llmprof.core.figures.card_levels import MetricLevel
 from llmprof.core.figures.card_memory import card_memory
-from llmprof.core.figures.case_device import CaseDevice, describe_process, join_run
+from llmprof.core.figures.case_device import CaseDevice, describe_process
 from llmprof.core.report.sentences import ref
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import RunView
 from llmprof.core.system.units import MIB
@@ -34,7 +35,7 @@ FIGURE = re.compile(r"\d+(?:\.\d+)?")
 
 def devices(view: RunView) -> Table | None:
     """A row a case over its measured steps; None for a run without a card's samples."""
-    known = [each for each in join_run(view) if each.reason is None]
+    known = [each for each in subject_of(view).devices if each.reason is None]
     if not known:
         return None
     rows = tuple(_row(view.cases[each.case].case.label, each) for each in known)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
-from llmprof.core.events import Failure
+from llmprof.core.figures.outcomes import outcome_of
 from llmprof.core.report.table import Cell, Column
 from llmprof.core.spec.axes import BY_FIELD, GRID, Mode, varying
 from llmprof.core.spec.case import Case, Phase
@@ -99,22 +99,5 @@ def axis_value(case: Case, name: str) -> Cell:
 def status_word(state: CaseState) -> str:
     """The word that stands in a cell where a case has no figure."""
     if state.status == "oom":
-        predicted = state.failure is not None and state.failure.predicted
-        return "OOM (predicted)" if predicted else "OOM"
+        return outcome_of(state)
     return {"pending": "skipped", "running": "killed"}.get(state.status, state.status)
-
-
-def final(state: CaseState) -> CaseState:
-    """A case as a report shows it: what never ran is skipped, what never ended was killed."""
-    if state.done:
-        return state
-    if state.status == "running":
-        failure = Failure(kind="killed", message="not finished when the run ended", outside=True)
-    else:
-        failure = Failure(kind="skipped", message="not run: the run ended first", outside=True)
-    return replace(state, status=failure.kind, failure=failure)
-
-
-def settled(view: RunView) -> RunView:
-    """A run as a report shows it, every case with its final status."""
-    return replace(view, cases=tuple(map(final, view.cases)))

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from llmprof.core.figures.throughput import throughput
-from llmprof.core.lint import Verdict, lint
+from llmprof.core.lint import Verdict
 from llmprof.core.report.registry import tables
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Figure, Table
 from llmprof.core.spec.axes import AXES
 from llmprof.core.spec.case import PHASES
@@ -30,7 +31,7 @@ STATISTICS = ("n", "mean_ms", "std_ms", "median_ms", "min_ms", "max_ms", "cv_per
 def document(view: RunView) -> dict[str, Any]:
     """The whole run as JSON data; what a mode does not have is null."""
     environment = None if view.environment is None else msgspec.to_builtins(view.environment)
-    said = lint(view)
+    said = subject_of(view).verdicts
     return {
         "schema": EXPORT_SCHEMA,
         "run": view.run_id,
@@ -177,7 +178,7 @@ def to_json(view: RunView) -> str:
 
 def to_csv(view: RunView) -> str:
     """One row a case, numeric cells bare, unknowns empty, columns stable and with units."""
-    said = lint(view)
+    said = subject_of(view).verdicts
     rows = [flat(state, said[state.index]) | rates_of(state, view) for state in view.cases]
     names = list(flat(None)) if not rows else list(rows[0])
     out = io.StringIO()

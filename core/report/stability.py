@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from llmprof.core.lint import Verdict, lint
+from llmprof.core.lint import Verdict
 from llmprof.core.report.case_groups import axis_cells, status_word, varying_axes
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
 from llmprof.core.report.timing import MODEL, PARAMETERS_COLUMN, parameters_of
 from llmprof.core.state.view import RunView
@@ -13,7 +14,7 @@ def steadiness(view: RunView) -> Table | None:
     """M05: how steady each case was, with the verdicts on it."""
     axes = [axis for axis in varying_axes(view) if axis[0] not in ("context_length", "batch_size")]
     rows: list[tuple[Cell, ...]] = []
-    said = lint(view)
+    said = subject_of(view).verdicts
     for state in view.cases:
         total = state.total
         if total is None or state.case.probe in ("kernels", "memory"):  # not timings

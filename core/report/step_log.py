@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llmprof.core.figures.case_device import CaseDevice, join_case
+from llmprof.core.figures.case_device import CaseDevice
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.spec.case import PHASES
 from llmprof.core.state.view import CaseState, RunView
@@ -13,7 +14,12 @@ from llmprof.core.stats.summary import Summary
 
 def step_logs(view: RunView) -> list[Table]:
     """M07: a table a case: each step, warm-up apart, then mean ± std (CV)."""
-    return [step_log(state, join_case(view, state)) for state in view.cases if state.steps_done]
+    subject = subject_of(view)
+    return [
+        step_log(state, device)
+        for state, device in zip(subject.cases, subject.devices, strict=True)
+        if state.steps_done
+    ]
 
 
 def step_log(state: CaseState, device: CaseDevice) -> Table:

@@ -11,6 +11,7 @@ from llmprof.core.spec.case import Case, Phase
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.state.card_tally import CardTally, CaseSpan, tally_of
 from llmprof.core.state.histories import CardHistoryView, SeriesView
+from llmprof.core.state.launch_bound import LaunchBound, launch_bound
 from llmprof.core.state.step_columns import StepsView
 from llmprof.core.stats.summary import Summary, summarize
 
@@ -93,6 +94,11 @@ class CaseState:
         """
         on_cpu = self.environment is not None and self.environment.device == "cpu"
         return None if on_cpu else self.measured.host_share()
+
+    @cached_property
+    def launch_bound(self) -> LaunchBound | None:
+        """The phases of which the host sets the pace; None where that is not known."""
+        return launch_bound(self.measured)
 
 
 @dataclass(frozen=True)

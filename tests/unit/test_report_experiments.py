@@ -15,17 +15,16 @@ import pytest
 from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev
-from llmprof.core.figures.launch_bound import launch_bound_phases
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.report import render
 from llmprof.core.report.attention import attention, exponents
-from llmprof.core.report.case_groups import settled
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.markdown import facts, steps_of
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.report.scaling import scaling
 from llmprof.core.report.sentences import is_launch_bound
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table, format_cell
 from llmprof.core.report.warmup import warmup
@@ -267,7 +266,7 @@ def test_recorded_sizes_go_from_waiting_for_the_host_to_keeping_the_card_busy() 
     }
     sizes = ("tiny", "small", "medium", "large", "xl", "2.7B")
     assert waits == dict(zip(sizes, (True, True, True, False, False, False), strict=True))
-    busy = launch_bound_phases(recorded.cases[-1])
+    busy = recorded.cases[-1].launch_bound
     assert busy is not None
     assert busy.phases == ()
 
@@ -604,7 +603,7 @@ def test_recordings_pass_the_markdown_lint_and_round_trip(name: str) -> None:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_tables_and_rates_are_in_the_data_too(name: str) -> None:
-    state = settled(recording(name))
+    state = subject_of(recording(name))
     document = json.loads(render(state, "json"))
     shown = [table for table in tables(state) if table.key != "step-log"]
     assert [found["key"] for found in document["tables"]] == [table.key for table in shown]

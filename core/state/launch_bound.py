@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from llmprof.core.spec.case import PHASES, Phase
-from llmprof.core.state.view import CaseState
+from llmprof.core.state.step_columns import StepsView
 
 CAUGHT_UP = 0.1  # of a phase's device time: a smaller lag at its end is none
 NEGLIGIBLE = 0.02  # of the step: a phase below it decides nothing
@@ -29,10 +29,10 @@ class LaunchBound:
     share: float  # of the device time of a step, 0 to 1
 
 
-def launch_bound_phases(state: CaseState) -> LaunchBound | None:
-    """Medians over the measured steps; None where host or device times are not known."""
-    device = {phase: state.measured.device_ms(phase) for phase in PHASES}
-    host = {phase: state.measured.host_ms(phase) for phase in PHASES}
+def launch_bound(measured: StepsView) -> LaunchBound | None:
+    """Medians over measured steps; None where host or device times are not known."""
+    device = {phase: measured.device_ms(phase) for phase in PHASES}
+    host = {phase: measured.host_ms(phase) for phase in PHASES}
     known = [phase for phase in PHASES if host[phase] and len(host[phase]) == len(device[phase])]
     times = {phase: statistics.median(device[phase]) for phase in known}
     total = math.fsum(times.values())
