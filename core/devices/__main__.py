@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llmprof.core import events as ev
+from llmprof.core.devices.nvml import open_source
 from llmprof.core.devices.sampler import INTERVAL_S, Sampler
 from llmprof.core.devices.scripted import load_recording
 from llmprof.core.devices.source import SampleSource
-from llmprof.core.devices.start import open_source
 from llmprof.core.system.lifeline import die_with
 
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from llmprof.core.devices import nvml_binding
 from llmprof.core.devices.card_processes import Identity, identify
+from llmprof.core.devices.host import PsutilHost
 from llmprof.core.devices.nvml_binding import Api, Unavailable
 from llmprof.core.devices.nvml_card import NvmlCard
-from llmprof.core.devices.source import CardsNow, Clock
+from llmprof.core.devices.source import CardsNow, Clock, DeviceSource
 from llmprof.core.events import CardSample
 from llmprof.core.events.matching import Selection
 from llmprof.core.system.text import clean
@@ -210,3 +211,15 @@ def _library_version(api: Api) -> str:
         if found:
             return clean(found.group(1))
     return "unknown"
+
+
+def open_source(
+    gpus: str | None = None, *, owner: int | None = None, wait_s: float = 0.0
+) -> DeviceSource:
+    """Cards through NVML and the host through psutil; without NVML the host alone, and why.
+
+    gpus selects cards (see Selection.parse, which raises ValueError); processes below owner are
+    marked as ours; wait_s is how long to wait for NVML to start before the first sample.
+    """
+    selection = Selection.parse(gpus)
+    return DeviceSource(NvmlCards(selection, owner=owner, wait_s=wait_s), PsutilHost())

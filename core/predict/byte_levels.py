@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from llmprof.core.spec.case import Case
+
 PARAMETERS: Final = 0
 GRADIENTS: Final = 1
 OPTIMIZER: Final = 2
@@ -52,3 +54,8 @@ class ByteLevel:
 
 
 ZERO = ByteLevel((0,) * len(CATEGORIES), 0, 0)
+
+
+def allocated_band(case: Case, peak: ByteLevel) -> tuple[int, int]:
+    """Least and most allocated bytes at a peak."""
+    return peak.rounded, peak.rounded + peak.large * (1 << 20)

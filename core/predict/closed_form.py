@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from llmprof.core.predict.allocator import BLOCK_BYTES, SMALL
-from llmprof.core.predict.allocator_slack import allocated_band
 from llmprof.core.predict.byte_levels import (
     CATEGORIES,
     INPUTS,
@@ -20,6 +19,7 @@ from llmprof.core.predict.byte_levels import (
     WORKSPACE,
     ZERO,
     ByteLevel,
+    allocated_band,
 )
 from llmprof.core.predict.fused_attention import choose
 from llmprof.core.predict.taped_depth import PhaseLevel, step_levels

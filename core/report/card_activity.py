@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from llmprof.core.figures.card_levels import MetricLevel
-from llmprof.core.figures.card_memory import card_memory
+from llmprof.core.figures.card_memory import memory_while_measured
 from llmprof.core.figures.case_device import CaseDevice, describe_process
 from llmprof.core.report.sentences import ref
 from llmprof.core.report.subject import subject_of
@@ -44,17 +44,21 @@ def devices(view: RunView) -> Table | None:
 
 def card_memory_table(view: RunView) -> Table | None:
     """NVML's used memory in its parts, a row a case."""
-    parts = [part for case in view.cases if (part := card_memory(view, case)) is not None]
+    parts = {
+        case.index: part
+        for case in view.cases
+        if (part := memory_while_measured(view, case)) is not None
+    }
     if not parts:
         return None
     rows = tuple(
         (
-            view.cases[part.case].case.label,
+            view.cases[index].case.label,
             *(_mib(size) for size in (part.used, part.allocated, part.cached, part.context)),
             _mib(part.others),
             _mib(part.rest),
         )
-        for part in parts
+        for index, part in parts.items()
     )
     columns = (
         Column("Case", numeric=False),
@@ -64,15 +68,14 @@ def card_memory_table(view: RunView) -> Table | None:
         ),
     )
     notes = ["Used is NVML's highest reading while the case ran; the parts add up to it."]
-    if any(part.context is None for part in parts):
+    if any(part.context is None for part in parts.values()):
         notes.append("Where the CUDA context was not measured, the rest holds it.")
-    if any(part.context is not None for part in parts):
+    if any(part.context is not None for part in parts.values()):
         notes.append(
             "Context is what it took when it was made; kernels and libraries that were loaded "
             "since are in the rest."
         )
-    told = {part.case for part in parts}
-    if unread := [case for case in view.cases if case.status == "ok" and case.index not in told]:
+    if unread := [case for case in view.cases if case.status == "ok" and case.index not in parts]:
         notes.append(
             f"The driver's readings, one a second, missed the others' highest {ref(*unread)}."
         )

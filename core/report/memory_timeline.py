@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmprof.core.events import MemoryTimeline
-from llmprof.core.memory.reconcile import reconcile
+from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.predict.byte_levels import CATEGORIES
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.state.view import CaseState, RunView
@@ -193,7 +193,8 @@ def reconciliation(view: RunView) -> Table | None:
         "the rest is in no process, or could not be told apart.": None
     }
     for state in view.cases:
-        found = None if state.memory_timeline is None else reconcile(state.memory_timeline)
+        event = state.memory_timeline
+        found = None if event is None else memory_when_recorded(event)
         if found is not None:
             parts = (found.context, found.allocated, found.cached, found.others, found.rest)
             rows.append((state.case.label, *map(_mib, parts), _mib(found.used)))

@@ -11,7 +11,7 @@ from llmprof.core.report.card_activity import card_memory_table, devices
 from llmprof.core.report.ceilings import ceilings
 from llmprof.core.report.checks import checks
 from llmprof.core.report.coverage import coverage
-from llmprof.core.report.gemms import gemm_table
+from llmprof.core.report.kernel_shares import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.memory_timeline import memory_tables

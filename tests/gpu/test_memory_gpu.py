@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from llmprof.core import events as ev
+from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.memory.kept_timeline import load
-from llmprof.core.memory.reconcile import reconcile
 from llmprof.core.memory.timeline import base_of, build_timeline
 from llmprof.core.predict.closed_form import predict
 from llmprof.core.spec.axes import MODES
@@ -202,7 +202,7 @@ def test_a_run_reconciles_the_card_and_measures_the_context(tmp_path: Path) -> N
     assert found.snapshot is not None
     assert (run.artifacts / found.snapshot).stat().st_size > 0
     assert f"artifacts/{found.snapshot}" in done.stdout
-    parts = reconcile(found)
+    parts = memory_when_recorded(found)
     assert parts is not None
     assert parts.context is not None, parts.reason
     total = parts.context + parts.allocated + parts.cached + (parts.others or 0) + parts.rest

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.figures.card_memory import card_memory
+from llmprof.core.figures.card_memory import memory_while_measured
 from llmprof.core.figures.case_device import CaseDevice, disturbances, join_case
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
@@ -190,7 +190,7 @@ def test_the_highest_memory_of_a_case_is_kept() -> None:
     edge = ev.MemoryEdge(phase="forward", allocated_bytes=1, peak_bytes=2**30, reserved_bytes=2**31)
     memory = ev.MemoryStep(t=25 * S, case=0, edges=(edge,), source="cuda allocator")
     view = reduced(plan(1), case(0, 20.0, 40.0, 20), day(2.0, at), iter([memory]))
-    found = card_memory(view, view.cases[0])
+    found = memory_while_measured(view, view.cases[0])
     assert found is not None
     assert (found.used, found.others) == (10 * 2**30, 2**30)
 

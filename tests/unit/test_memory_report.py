@@ -11,7 +11,7 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.catalog.models import load_models
-from llmprof.core.memory.reconcile import reconcile
+from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.predict.as_event import predicted
 from llmprof.core.predict.closed_form import predict
 from llmprof.core.report import render as render_as
@@ -222,7 +222,7 @@ def held(sample: ev.CardSample | None) -> ev.MemoryTimeline:
 
 
 def test_context_allocated_cached_and_others_sum_to_what_is_used() -> None:
-    found = reconcile(held(card(OWN, OTHER)))
+    found = memory_when_recorded(held(card(OWN, OTHER)))
     assert found is not None
     assert found.complete
     parts = (found.allocated, found.cached, found.context, found.others, found.rest)
@@ -243,7 +243,7 @@ def test_context_allocated_cached_and_others_sum_to_what_is_used() -> None:
 def test_what_cannot_be_read_is_unknown_with_its_reason(
     sample: ev.CardSample | None, why: str
 ) -> None:
-    found = reconcile(held(sample))
+    found = memory_when_recorded(held(sample))
     assert found is not None
     assert found.context is None
     assert not found.complete
@@ -257,7 +257,7 @@ def test_what_cannot_be_read_is_unknown_with_its_reason(
 
 def test_in_a_container_the_context_is_what_the_card_grew_by() -> None:
     before = msgspec.structs.replace(held(card(OTHER, OWN_UNSEEN)), driver_before_bytes=300 * MIB)
-    found = reconcile(before)
+    found = memory_when_recorded(before)
     assert found is not None
     assert (found.context, found.others, found.rest) == (380 * MIB, None, 300 * MIB)
     assert not found.complete
@@ -269,14 +269,15 @@ def test_in_a_container_the_context_is_what_the_card_grew_by() -> None:
 
 
 def test_a_card_that_another_emptied_meanwhile_is_not_reconciled() -> None:
-    found = reconcile(msgspec.structs.replace(held(card(OTHER)), driver_before_bytes=700 * MIB))
+    event = msgspec.structs.replace(held(card(OTHER)), driver_before_bytes=700 * MIB)
+    found = memory_when_recorded(event)
     assert found is not None
     assert (found.context, found.rest) == (None, 680 * MIB)
     assert "another moment" in (found.reason or "")
 
 
 def test_a_run_without_a_card_has_nothing_to_reconcile() -> None:
-    assert reconcile(timeline(0, 5)) is None
+    assert memory_when_recorded(timeline(0, 5)) is None
 
 
 def test_the_stack_of_an_allocation_is_in_the_json_and_its_first_own_frame_in_the_table() -> None:
@@ -307,7 +308,7 @@ def test_a_recording_of_a_card_adds_up_and_its_parts_are_all_known() -> None:
     for state in view.cases:
         event = state.memory_timeline
         assert event is not None
-        found = reconcile(event)
+        found = memory_when_recorded(event)
         assert found is not None
         parts = (found.context, found.allocated, found.cached, found.others, found.rest)
         known = [part for part in parts if part is not None]
