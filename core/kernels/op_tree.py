@@ -82,8 +82,7 @@ class Nest:
         of_name = np.full(len(self.columns.names), NONE, np.int32)
         for position, name in enumerate(self.columns.names):
             if name.startswith(prefix):
-                text = name.removeprefix(prefix)
-                label = range_names.collapse(text) if prefix == range_names.MODULE_RANGE else text
+                label = range_names.label_of(name, prefix)
                 of_name[position] = labels.setdefault(label, len(labels))
         found = np.full(len(self.rows), NONE, np.int32)
         inside = encloser >= 0

@@ -10,6 +10,11 @@ LENS_RANGE = "llmprof attention "
 SOURCE_RANGE = "llmprof source "
 
 
-def collapse(path: str) -> str:
-    """A module's path without its layer numbers: blocks.3.ffn is blocks.*.ffn."""
-    return ".".join("*" if part.isdigit() else part for part in path.split("."))
+def label_of(name: str, prefix: str) -> str:
+    """What a range of a kind is about; of a module, its path without layer numbers:
+    blocks.3.ffn is blocks.*.ffn.
+    """
+    label = name.removeprefix(prefix)
+    if prefix != MODULE_RANGE:
+        return label
+    return ".".join("*" if part.isdigit() else part for part in label.split("."))

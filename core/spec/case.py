@@ -19,6 +19,7 @@ PHASES_OF: dict[Mode, tuple[Phase, ...]] = {
     "forward-backward": ("forward", "loss", "backward", "zero_grad"),
     "train": PHASES,
 }
+MOST_PROCESSES = 100  # of one configuration
 ATTENTION_PHASES: tuple[Phase, ...] = ("forward", "backward")
 
 
@@ -35,6 +36,7 @@ class Case(CaseAxes, frozen=True, kw_only=True):
     measure_steps: int = 10
     device: str = "auto"
     seed: int = 0
+    process: int = 0  # which of several fresh processes of one configuration
     warmup_auto: bool = False  # warm up until the steps are steady
     target_percent: float | None = None  # measure until the 95 % interval is within ± this
     interleaved: bool = False  # its steps alternate with those of the cases it is compared to
@@ -48,6 +50,8 @@ class Case(CaseAxes, frozen=True, kw_only=True):
             raise SpecError(f"{option_name('measure_steps')} must be between 1 and {LARGEST:,}")
         if self.target_percent is not None and not 0.01 <= self.target_percent <= 100:
             raise SpecError("--target must be between 0.01 % and 100 %")
+        if not 0 <= self.process < MOST_PROCESSES:
+            raise SpecError(f"--processes must be between 1 and {MOST_PROCESSES}")
         if not 0 <= self.seed <= MOST_SEED:
             raise SpecError(f"--seed must be between 0 and {MOST_SEED:,}")
 
@@ -60,6 +64,7 @@ class Case(CaseAxes, frozen=True, kw_only=True):
             self,
             probe="attention" if self.probe == "attention" else "timing",
             measure_steps=1,
+            process=0,
             target_percent=None,
             interleaved=False,
             stacks=False,
@@ -105,6 +110,8 @@ class Case(CaseAxes, frozen=True, kw_only=True):
             parts.append("warm-up auto")
         elif self.warmup_steps != 5 and self.probe != "memory":
             parts.append(f"warm-up {self.warmup_steps}")
+        if self.process:
+            parts.append(f"process {self.process + 1}")
         return " · ".join(parts)
 
     def _unusual(self) -> list[Axis]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from llmprof.core.spec.axes import AXES, GRID, AxisChanges, AxisLists
-from llmprof.core.spec.case import Case, Probe
+from llmprof.core.spec.axes import AXES, GRID, SWITCHES, AxisChanges, AxisLists, neutral
+from llmprof.core.spec.case import MOST_PROCESSES, Case, Probe
 from llmprof.core.spec.shape import ModelShape, SpecError
 
 MOST_WARMUP_STEPS = 300  # of --warmup-steps auto
@@ -18,6 +18,7 @@ MOST_PROFILE_STEPS = 100  # a step of a large model is 40,000 events, which are 
 TURN_STEPS = 2  # measured steps of one turn of an interleaved case
 RECORDING_WARMUP = 2  # of the memory probe: optimizer state and cuBLAS's workspaces are there then
 RECORDED_STEPS = 2
+REPEATED: tuple[Probe, ...] = ("timing", "attention")  # probes whose cases have processes
 
 
 class Variant(AxisChanges, frozen=True, kw_only=True, omit_defaults=True):  # type: ignore[misc,call-arg]
@@ -50,6 +51,7 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
     variants: tuple[Variant, ...] = (Variant(),)
     device: str = "auto"
     seed: int = 0
+    processes: int = 1  # fresh processes of every timed configuration
     cpu_budget_s: float | None = None  # on a CPU, leave out the sizes that would take longer
     profile_steps: int = 3  # steps of a case whose probe is kernels
     stacks: bool = False
@@ -69,7 +71,9 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
         unique = {case.key: case for case in self._product()}
         if not unique:
             raise SpecError(f"experiment {self.name} has no cases")
-        return tuple(unique.values())
+        if not 1 <= self.processes <= MOST_PROCESSES:
+            raise SpecError(f"--processes must be between 1 and {MOST_PROCESSES}")
+        return tuple(in_rounds(unique.values(), self.processes))
 
     def _product(self) -> Iterator[Case]:
         values = [getattr(self, axis.plural) for axis in GRID]
@@ -113,3 +117,22 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
             trace=self.trace,
             nvtx=self.nvtx,
         )
+
+
+def in_rounds(cases: Iterable[Case], processes: int) -> Iterator[Case]:
+    """Every case in so many fresh processes.
+
+    Cases that differ in their switches alone are compared: each round runs all of them once,
+    beginning with the next one, so that what drifts hits all alike. Only timed cases are repeated.
+    """
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        alone = processes == 1 or case.probe not in REPEATED
+        key = case.key if alone else neutral(case, SWITCHES).key
+        groups.setdefault(key, []).append(case)
+    for group in groups.values():
+        rounds = processes if group[0].probe in REPEATED else 1
+        for number in range(rounds):
+            first = number % len(group)
+            for case in (*group[first:], *group[:first]):
+                yield msgspec.structs.replace(case, process=number)

@@ -17,6 +17,7 @@ from llmprof.cli.types import (
     whole_number,
 )
 from llmprof.core.spec.axes import GRID, Axis
+from llmprof.core.spec.case import MOST_PROCESSES
 from llmprof.core.spec.experiment import MOST_PROFILE_STEPS
 from llmprof.core.spec.shape import MOST_SEED
 
@@ -94,6 +95,13 @@ def _add_how_long(parser: argparse.ArgumentParser) -> None:
         type=percent_type,
         metavar="P",
         help="measure until the mean's 95%% interval is within ± P%% (1), 15 s a case at most",
+    )
+    add(
+        "--processes",
+        type=whole_number(1, MOST_PROCESSES),
+        metavar="N",
+        help="fresh processes of every timed case (1); differences are judged from 2 on, "
+        "3 to 8 find small ones",
     )
     add(
         "--interleave",

@@ -40,6 +40,7 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
         **{axis.plural: _values(axis, args) for axis in AXES if axis.changes != "steps"},
         "variants": args.variant,
         **_steps(args),
+        "processes": args.processes,
         "interleave": args.interleave or None,
         "profile_steps": args.profile_steps,
         "stacks": args.stacks or None,
