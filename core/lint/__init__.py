@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llmprof.core.events import Environment
-from llmprof.core.lint import completeness, launch_bound, neighbours, observed, physics, steadiness
+from llmprof.core.lint import (
+    completeness,
+    host_pace,
+    launch_bound,
+    losses,
+    neighbours,
+    observed,
+    physics,
+    steadiness,
+)
 from llmprof.core.lint.verdict import Context, Rule, Severity, Verdict
 from llmprof.core.state.view import CaseState, RunView
 
@@ -19,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     observed.requested,
     observed.disturbed,
     observed.shared_cpu,
+    host_pace.stolen_time,
     observed.not_a_number,
     physics.impossible_rates,
     physics.impossible_bytes,
@@ -35,6 +45,8 @@ RUN_RULES: tuple[Callable[[RunView], list[tuple[int, Verdict]]], ...] = (
     neighbours.cliffs,
     neighbours.costs_nothing,
     neighbours.elsewhere,
+    host_pace.slow_host,
+    losses.trains_differently,
     launch_bound.card_disturbed,
 )
 EXPLAINED: dict[str, str] = {
@@ -44,6 +56,8 @@ EXPLAINED: dict[str, str] = {
     **launch_bound.EXPLAINED,
     **completeness.EXPLAINED,
     **neighbours.EXPLAINED,
+    **host_pace.EXPLAINED,
+    **losses.EXPLAINED,
 }
 
 

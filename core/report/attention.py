@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from llmprof.core.figures.comparison import compare
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
-from llmprof.core.report.comparisons import grouped_alike
-from llmprof.core.report.sentences import is_launch_bound, mib, ref, times, why_not
+from llmprof.core.report.comparisons import grouped_alike, times
+from llmprof.core.report.sentences import is_launch_bound, mib, ref, why_not
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Phase
@@ -169,12 +170,15 @@ def _fastest(grid: AttentionGrid) -> list[str]:
             continue
         ran.sort(key=lambda item: item[0])
         (_, name, state), (_, other, slow) = ran[0], ran[-1]
-        gain = ratio(slow.total, state.total)
-        if gain is None or not gain.changed:
-            return [f"At {length:,} tokens no way is clearly faster {ref(state, slow)}."]
-        return [
-            f"At {length:,} tokens {name} is {times(gain)} as fast as {other} {ref(state, slow)}."
-        ]
+        found = compare(slow, state)
+        if found is None:
+            continue
+        text = f"At {length:,} tokens {name} is {times(found.total.speedup)} as fast as {other}"
+        if found.not_judged:
+            text += f" ({found.not_judged})"
+        elif found.total.decision != "faster":
+            text = f"At {length:,} tokens no way is told to be faster than {other}"
+        return [f"{text} {ref(state, slow)}."]
     return []
 
 

@@ -23,6 +23,7 @@ from llmprof.core.report.prediction_check import out_of_memory_advice, predictio
 from llmprof.core.report.scaling import scaling, throughput_table
 from llmprof.core.report.stability import failures, steadiness
 from llmprof.core.report.step_log import step_logs
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table
 from llmprof.core.report.timing import model_sizes, phase_times, summary, wide
@@ -65,6 +66,10 @@ BUILDERS: dict[str, Builder] = {
     "step-log": step_logs,
 }
 
+# Tables that show every process; in the others the processes of a configuration are one row.
+EACH_PROCESS = frozenset(
+    {"stability", "failures", "checks", "devices", "card-memory", "coverage", "step-log"}
+)
 
 # What a case has beside its record: tables of their own in every format.
 KERNEL_TABLES = ("timeline", "launches", "kernels", "gemms", "attention-lens", "overhead")
@@ -75,8 +80,10 @@ def tables(view: RunView, among: Iterable[str] = BUILDERS) -> list[Table]:
     named = () if view.experiment is None else view.experiment.tables
     allowed = frozenset(among)
     found: list[Table] = []
+    subject = subject_of(view)
     for name in filter(allowed.__contains__, named or BUILDERS):
-        built = BUILDERS[name](view) if name in BUILDERS else None
+        about = subject if name in EACH_PROCESS else subject.as_one
+        built = BUILDERS[name](about) if name in BUILDERS else None
         if built is not None:
             found += [built] if isinstance(built, Table) else built
     return found

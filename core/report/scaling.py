@@ -5,8 +5,8 @@ from __future__ import annotations
 from llmprof.core.figures.throughput import MFU_CONVENTION, Throughput, denominators, throughput
 from llmprof.core.predict.flops import step_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
-from llmprof.core.report.comparisons import grouped_alike
-from llmprof.core.report.sentences import is_launch_bound, ref, times
+from llmprof.core.report.comparisons import grouped_alike, times
+from llmprof.core.report.sentences import is_launch_bound, ref
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from llmprof.core.figures.replicates import processes_of
 from llmprof.core.lint.verdict import Context, waits_for_host
 from llmprof.core.report.table import format_number
 from llmprof.core.state.view import CaseState
-from llmprof.core.stats.ratio import Ratio
 from llmprof.core.stats.summary import Summary
 from llmprof.core.system.units import GIB, MIB
 
 
 def ref(*states: CaseState) -> str:
     """(case 3) or (cases 3, 7): numbers as in the coverage table and the order of the exports."""
-    numbers = ", ".join(str(state.index + 1) for state in states)
-    return f"({'case' if len(states) == 1 else 'cases'} {numbers})"
+    indices = [each.index + 1 for state in states for each in processes_of(state)]
+    return f"({'case' if len(indices) == 1 else 'cases'} {', '.join(map(str, indices))})"
 
 
 def ms(summary: Summary) -> str:
     """A mean with the digits that its interval allows, and the unit."""
     return f"{format_number(summary.mean, summary.ci95)} ms"
-
-
-def times(ratio: Ratio) -> str:
-    """1.52 ± 0.03 ×, or without a spread where there is none."""
-    digits = format_number(ratio.value, ratio.half or 0.01 * ratio.value)
-    if not ratio.half:
-        return f"{digits} ×"
-    return f"{digits} ± {format_number(ratio.half, ratio.half)} ×"
 
 
 def mib(count: float) -> str:

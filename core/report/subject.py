@@ -7,6 +7,7 @@ from functools import cached_property
 
 from llmprof.core.events import Failure
 from llmprof.core.figures.case_device import CaseDevice, join_run
+from llmprof.core.figures.replicates import configurations
 from llmprof.core.lint import Verdict, lint
 from llmprof.core.state.view import CaseState, RunView
 
@@ -24,6 +25,12 @@ class Subject(RunView):
     def devices(self) -> tuple[CaseDevice, ...]:
         """What the card did in every case."""
         return join_run(self)
+
+    @cached_property
+    def as_one(self) -> Subject:
+        """The same with the processes of each configuration as one case."""
+        cases = configurations(self.cases)
+        return self if cases == self.cases else replace(self, cases=cases)
 
 
 def subject_of(view: RunView) -> Subject:

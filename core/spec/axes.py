@@ -43,6 +43,7 @@ class Axis:
     changes: the work of a step (batch), its phases (mode), how the same step is computed (a
     switch), or how it is measured (steps). named: a switch's value as a table names it. brief: a
     value as a case's label has it, "" to leave it out. none: what tables call the value None.
+    touches: the phases that a switch acts on, which are judged before the whole step.
     """
 
     label: str  # a column's heading
@@ -51,6 +52,7 @@ class Axis:
     help: str
     unit: str = ""
     aliases: tuple[str, ...] = ()  # of the option
+    touches: tuple[str, ...] = ()
     metavar: str = "NAMES"
     least: int = 1  # of whole numbers
     bare: Value = None  # the value of the option without one; None: it must have one
@@ -111,25 +113,28 @@ class CaseAxes(msgspec.Struct, frozen=True, kw_only=True):
     precision: Annotated[
         Precision,
         Axis("Precision", "precisions", "switch", ", ".join(PRECISIONS),
-             named=lambda value: {"tf32": "TF32"}.get(value, value)),
+             named=lambda value: {"tf32": "TF32"}.get(value, value),
+             touches=("forward", "backward")),
     ] = "fp32"  # fmt: skip
     attention: Annotated[
         Attention,
         Axis("Attention", "attentions", "switch",
              "naive writes the scores to memory, sdpa uses torch's fused kernels",
-             named=lambda value: {"sdpa": "SDPA"}.get(value, f"{value} attention"), brief=str),
+             named=lambda value: {"sdpa": "SDPA"}.get(value, f"{value} attention"), brief=str,
+             touches=("forward", "backward")),
     ] = "naive"  # fmt: skip
     optimizer: Annotated[
         OptimizerKind,
         Axis("Optimizer", "optimizers", "switch",
              "AdamW as foreach, fused or a loop over tensors",
-             named=lambda value: f"{value} AdamW", brief=str),
+             named=lambda value: f"{value} AdamW", brief=str, touches=("optimizer",)),
     ] = "foreach"  # fmt: skip
     compile: Annotated[
         CompileMode | None,
         Axis("Compile", "compiles", "switch",
              "torch.compile the model: " + ", ".join((NONE, *COMPILE_MODES)),
-             metavar="MODES", bare="default", none="eager", named=_torch_compile, brief=_compiled),
+             metavar="MODES", bare="default", none="eager", named=_torch_compile, brief=_compiled,
+             touches=("forward", "backward")),
     ] = None  # fmt: skip
     context_length: Annotated[
         int,

@@ -10,7 +10,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from llmprof.core.stats.summary import student_t
+from llmprof.core.stats.student import student_t
 
 WINDOW = 20  # steps that the steadiness test looks at
 FASTER, SLOWER = 0.5, 0.1  # the first half's mean may lie so far below or above the second's

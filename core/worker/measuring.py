@@ -18,15 +18,17 @@ from llmprof.core.worker.trainer import Stepper
 
 def measure(job: Job, stepper: Stepper, observer: Observer) -> None:
     """Measure the job's case and send what was seen. Raises what a step raises."""
-    observer.compile_ms = compile_step(job, stepper)
+    observer.compile_ms, observer.compile_loss = compile_step(job, stepper)
     clock = phase_clock(job.device, job.case.phases)
     steps = StepWriter(job)
     try:
         with quiet_gc(), job.phase_of(clock):
+            observer.read_pace()
             observer.warmup_stop = run_steps(job, stepper, clock, steps, warmup=True)
             observer.begin()
             observer.measure_stop = _measured_steps(job, stepper, clock, steps)
             observer.end()
+            observer.read_pace()
     finally:
         steps.flush()
     look(job, "memory of a step", lambda: memory_step(job, stepper))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
+from llmprof.core.worker.host_pace import host_pace_us, steal_ticks
 from llmprof.core.worker.model import SelfAttention
 from llmprof.core.worker.trainer import AUTOCAST, Trainer
 
@@ -24,6 +25,7 @@ class Observer(ABC):
 
     def __init__(self, case: Case, device: torch.device) -> None:
         self._compiled = case.compile is not None
+        self.device = device
         self._device = device if device.type == "cuda" else None
         self._graphs = 0
         self._retries = 0
@@ -32,6 +34,10 @@ class Observer(ABC):
         self.cpu_wait_percent: float | None = None
         self._waited = (0, 0)
         self.compile_ms: float | None = None
+        self.compile_loss: float | None = None
+        self.steal_percent: float | None = None
+        self._steal: tuple[int, int] | None = None
+        self._pace: list[float] = []
         self.warmup_stop: str | None = None
         self.measure_stop: str | None = None
 
@@ -40,6 +46,7 @@ class Observer(ABC):
         self._graphs = _graphs()
         self._retries = self._count_retries()
         self._waited = waited_for_cpu()
+        self._steal = steal_ticks()
 
     def end(self) -> None:
         """The measured steps have ended."""
@@ -51,12 +58,21 @@ class Observer(ABC):
         ran, waited = (late - early for early, late in zip(before, after, strict=True))
         if ran + waited > 0:
             self.cpu_wait_percent = 100 * waited / (ran + waited)
+        ticks = steal_ticks()
+        if self._steal is not None and ticks is not None and ticks[1] > self._steal[1]:
+            stolen, passed = ticks[0] - self._steal[0], ticks[1] - self._steal[1]
+            self.steal_percent = 100 * stolen / passed
+
+    def read_pace(self) -> None:
+        """Measure how fast the host is now, outside all steps."""
+        self._pace.append(host_pace_us(self.device))
 
     def counted(self) -> dict[str, Any]:
         """What was counted, as fields of an Observed."""
-        names = ("recompilations", "compile_ms", "alloc_retries", "cpu_wait_percent",
-                 "warmup_stop", "measure_stop")  # fmt: skip
-        return {name: getattr(self, name) for name in names}
+        names = ("recompilations", "compile_ms", "compile_loss", "alloc_retries",
+                 "cpu_wait_percent", "steal_percent", "warmup_stop", "measure_stop")  # fmt: skip
+        counted = {name: getattr(self, name) for name in names}
+        return counted | {"host_pace_us": tuple(self._pace) or None}
 
     @abstractmethod
     def report(self, index: int) -> ev.Observed:
