@@ -9,7 +9,7 @@ from llmprof.core.catalog.models import load_models
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.setting import Setting
+from llmprof.tui.session.setting import Setting
 from tests.tui.journals import Writer
 
 SIZES = ((80, 24), (120, 30))

@@ -16,8 +16,8 @@ from llmprof.tui.bench.forecast import card_here
 from llmprof.tui.bench.live import LivePanels
 from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.help import HelpDialog, active, by_area
-from llmprof.tui.kit.keys import KeyBar
-from llmprof.tui.kit.table_cells import Cell
+from llmprof.tui.kit.key_bar import KeyBar
+from llmprof.tui.kit.table_cells import TableCell
 from llmprof.tui.session.choices import Choices
 from tests.tui import journals
 from tests.tui.apps import make_app
@@ -255,10 +255,10 @@ async def test_the_whole_command_stands_below_the_form(
 
 
 def test_a_cell_without_room_says_it_in_fewer_words() -> None:
-    cell = Cell("unstable: steps became 9 % longer", short="unstable")
+    cell = TableCell("unstable: steps became 9 % longer", short="unstable")
     assert cell.shown(40) == cell.text
     assert cell.shown(11) == "unstable"
-    assert Cell("a long word alone").shown(5) == "a long word alone"
+    assert TableCell("a long word alone").shown(5) == "a long word alone"
 
 
 async def test_the_verdict_of_the_row_under_the_cursor_is_whole(tmp_path: Path) -> None:

@@ -20,13 +20,13 @@ from llmprof.tui.bench.step_log import StepLog
 from llmprof.tui.bench.view import BenchView
 from llmprof.tui.help import HelpDialog
 from llmprof.tui.kit.ask import AskDialog
-from llmprof.tui.kit.ask_name import NameDialog
+from llmprof.tui.kit.checklist import Checklist
 from llmprof.tui.kit.chips import Chips
 from llmprof.tui.kit.look import ASCII
-from llmprof.tui.kit.table import Table
-from llmprof.tui.kit.ticks import Ticks
+from llmprof.tui.kit.table import RowTable
 from llmprof.tui.kit.too_small import TooSmall
 from llmprof.tui.runs.export import ExportDialog
+from llmprof.tui.runs.name_dialog import NameDialog
 from llmprof.tui.runs.view import RunsView
 from llmprof.tui.session.remembered import recall
 from llmprof.tui.views import VIEWS
@@ -61,9 +61,9 @@ def shows(app: LlmprofApp, name: str) -> bool:
     return app.current_mode == name
 
 
-def table(app: LlmprofApp) -> Table:
+def table(app: LlmprofApp) -> RowTable:
     assert app.base_view is not None
-    return app.base_view.query_one(Table)
+    return app.base_view.query_one(RowTable)
 
 
 async def open_runs(pilot: Pilot[Any]) -> RunsView:
@@ -71,7 +71,7 @@ async def open_runs(pilot: Pilot[Any]) -> RunsView:
     await settle(pilot)
     view = cast(LlmprofApp, pilot.app).base_view
     assert isinstance(view, RunsView)
-    await settle(pilot, lambda: bool(view.query_one(Table).rows))
+    await settle(pilot, lambda: bool(view.query_one(RowTable).rows))
     return view
 
 
@@ -165,7 +165,7 @@ async def test_an_invalid_form_does_not_run_and_says_why(
         await pilot.press("r")
         await pilot.press("c")
         assert not starter.started
-        assert isinstance(app.focused, Ticks)
+        assert isinstance(app.focused, Checklist)
 
 
 async def test_f5_runs_from_a_field_and_c_copies(tmp_path: Path) -> None:
@@ -414,9 +414,9 @@ async def test_keys_that_work_everywhere(tmp_path: Path, size: tuple[int, int]) 
     app, starter = make_app(tmp_path)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
-        for view in VIEWS:
-            await pilot.press(view.KEY)
-            await settle(pilot, partial(shows, app, view.VIEW))
+        for tab in VIEWS:
+            await pilot.press(tab.key)
+            await settle(pilot, partial(shows, app, tab.view))
             await pilot.press("question_mark")
             assert isinstance(app.screen, HelpDialog)
             await settle(pilot)
@@ -521,18 +521,18 @@ async def test_the_palette_names_everything_that_can_be_done(tmp_path: Path) -> 
 
 
 def test_tabs_and_views_agree() -> None:
-    for entry in VIEWS:
-        view = entry.load()
-        assert (view.VIEW, view.LABEL, view.KEY) == (entry.VIEW, entry.LABEL, entry.KEY)
+    for tab in VIEWS:
+        assert tab.view == tab.load().VIEW
 
 
 def test_every_binding_has_an_id_and_a_tooltip() -> None:
-    from llmprof.tui.kit import ask, ask_name, field, ticks
-    from llmprof.tui.runs import export
+    from llmprof.tui.kit import ask, field
+    from llmprof.tui.runs import export, name_dialog
 
     views = [view.load() for view in VIEWS]
     nodes = (LlmprofApp, *views, ask.AskDialog, export.ExportDialog, export.Preview,
-             ask_name.NameDialog, field.FormInput, ticks.Ticks, Chips, Table, StepLog)  # fmt: skip
+             name_dialog.NameDialog, field.FormInput, Checklist, Chips, RowTable,
+             StepLog)  # fmt: skip
     seen: set[str] = set()
     for node in nodes:
         for binding in vars(node).get("BINDINGS", []):

@@ -22,7 +22,7 @@ from llmprof.tui.kit.look import ASCII, UNICODE, choose_look
 from llmprof.tui.session.choices import (
     NUMBERS,
     Choices,
-    check,
+    check_choices,
     command,
     command_line,
     parse_numbers,
@@ -47,17 +47,22 @@ def test_intervals_show_two_digits_of_the_uncertainty() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, None])
 def test_unknown_numbers_are_dashes(bad: float | None) -> None:
-    assert {fmt.number(bad), fmt.memory(bad), fmt.milliseconds(bad), fmt.clock(bad)} == {"–"}
-    assert fmt.percent(None) == "–"
-    assert fmt.count(None) == "–"
+    assert {
+        fmt.number_text(bad),
+        fmt.memory_text(bad),
+        fmt.milliseconds_text(bad),
+        fmt.clock_text(bad),
+    } == {"–"}
+    assert fmt.percent_text(None) == "–"
+    assert fmt.count_text(None) == "–"
 
 
 def test_numbers_read_well() -> None:
-    assert fmt.memory(5 * 2**30) == "5.00 GiB"
-    assert fmt.memory(3 * 2**20) == "3 MiB"
-    assert fmt.count(128_625_408) == "129 M"
-    assert fmt.count(22_696_448) == "22.7 M"
-    assert [fmt.clock(s) for s in (7.6, 125, 3725)] == ["8 s", "2:05", "1:02:05"]
+    assert fmt.memory_text(5 * 2**30) == "5.00 GiB"
+    assert fmt.memory_text(3 * 2**20) == "3 MiB"
+    assert fmt.count_text(128_625_408) == "129 M"
+    assert fmt.count_text(22_696_448) == "22.7 M"
+    assert [fmt.clock_text(s) for s in (7.6, 125, 3725)] == ["8 s", "2:05", "1:02:05"]
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=30), st.integers(1, 12))
@@ -129,7 +134,7 @@ def test_headings_fit(width: int) -> None:
 
 
 def checked_experiment(choices: Choices):  # type: ignore[no-untyped-def]
-    checked = check(choices, MODELS)
+    checked = check_choices(choices, MODELS)
     assert checked.experiment is not None, checked.errors
     return checked.experiment
 
@@ -159,7 +164,7 @@ def test_the_command_asks_for_the_same_experiment(choices: Choices) -> None:
      ("0", "between"), ("99999999999999999999", "between"), ("\x1b[31m", "whole"), ("٣", "whole")],
 )  # fmt: skip
 def test_bad_numbers_are_said_in_one_line(text: str, problem: str) -> None:
-    checked = check(Choices(context=text), MODELS)
+    checked = check_choices(Choices(context=text), MODELS)
     assert checked.experiment is None
     assert problem in checked.message
     assert checked.message.isprintable()
@@ -173,10 +178,10 @@ def test_number_lists() -> None:
 
 
 def test_nothing_ticked_and_too_many_cases() -> None:
-    assert "tick" in check(Choices(models=()), MODELS).message
+    assert "tick" in check_choices(Choices(models=()), MODELS).message
     many = ",".join(str(n) for n in range(1, 12))
     wide = Choices(models=tuple(MODELS), context=many, batch=many, warmup=many)
-    assert "too many" in check(wide, MODELS).message
+    assert "too many" in check_choices(wide, MODELS).message
 
 
 def test_choices_are_remembered(tmp_path: Path) -> None:

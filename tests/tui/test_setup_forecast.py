@@ -16,11 +16,17 @@ from llmprof.core.predict.closed_form import predict
 from llmprof.core.predict.fits import CONTEXT_LOW
 from llmprof.core.spec.case import Case
 from llmprof.tui.bench.fits import context_label
-from llmprof.tui.bench.forecast import Forecast, card_of, every_model, named_card
+from llmprof.tui.bench.forecast import Forecast, card_of_machine, every_model, named_card
 from llmprof.tui.bench.setup import OWN_SIZES
+from llmprof.tui.kit.checklist import Checklist
 from llmprof.tui.kit.chips import Chips
-from llmprof.tui.kit.ticks import Ticks
-from llmprof.tui.session.choices import Choices, check, choose_experiment, command, experiments
+from llmprof.tui.session.choices import (
+    Choices,
+    check_choices,
+    choose_experiment,
+    command,
+    experiments,
+)
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle
 
@@ -39,7 +45,7 @@ def test_every_experiment_and_its_command_measure_the_same(name: str, smoke: boo
         pytest.skip("no smoke sizes")
     form = choose_experiment(Choices(), name, MODELS, smoke=smoke)
     for choices in (form, msgspec.structs.replace(form, precisions=("bf16",), context="64,96")):
-        checked = check(choices, MODELS)
+        checked = check_choices(choices, MODELS)
         assert checked.experiment is not None, checked.message
         parser = argparse.ArgumentParser()
         add_arguments(parser)
@@ -51,7 +57,7 @@ def test_every_experiment_and_its_command_measure_the_same(name: str, smoke: boo
 
 def forecast_of(card: str, **changes: object) -> Forecast:
     choices = msgspec.structs.replace(Choices(), **changes)
-    experiment = check(choices, MODELS).experiment
+    experiment = check_choices(choices, MODELS).experiment
     room = named_card(card)
     assert experiment is not None
     assert room is not None
@@ -83,19 +89,19 @@ def test_what_the_closed_form_does_not_know_is_counted() -> None:
 def test_the_card_of_a_run() -> None:
     here = Environment(device="cuda:0", device_name="NVIDIA H100 80GB HBM3", capability=(9, 0),
                        memory_total_bytes=80 << 30, memory_free_bytes=70 << 30)  # fmt: skip
-    card = card_of(here)
+    card = card_of_machine(here)
     assert card is not None
     # What was free was read beside the probe's own context, here one of an assumed size.
     assert (card.here, card.room.free_bytes) == (True, (70 << 30) + CONTEXT_LOW)
     assert card.room.context_bytes is None
-    measured = card_of(msgspec.structs.replace(here, context_bytes=528 << 20))
+    measured = card_of_machine(msgspec.structs.replace(here, context_bytes=528 << 20))
     assert measured is not None
     assert (measured.room.free_bytes, measured.room.context_bytes) == (
         (70 << 30) + (528 << 20),
         528 << 20,
     )
-    assert card_of(msgspec.structs.replace(here, device="cpu")) is None
-    assert card_of(None) is None
+    assert card_of_machine(msgspec.structs.replace(here, device="cpu")) is None
+    assert card_of_machine(None) is None
 
 
 def test_the_bar_tells_a_context_that_was_measured() -> None:
@@ -103,7 +109,7 @@ def test_the_bar_tells_a_context_that_was_measured() -> None:
                        memory_total_bytes=80 << 30, memory_free_bytes=70 << 30)  # fmt: skip
     shown = []
     for context in (None, 528 << 20):
-        card = card_of(msgspec.structs.replace(here, context_bytes=context))
+        card = card_of_machine(msgspec.structs.replace(here, context_bytes=context))
         assert card is not None
         forecast = Forecast(card, [Case(model=MODELS["small"])], ())
         forecast.work(60.0)
@@ -142,7 +148,7 @@ async def test_smoke_says_that_the_form_is_not_measured_until_it_is_changed(tmp_
     app, _ = make_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: contains(app, "no card"))
-        parts = [*app.screen.query(Ticks), *app.screen.query(Chips)]
+        parts = [*app.screen.query(Checklist), *app.screen.query(Chips)]
         app.screen.query_one("#pick-experiment").focus()
         await pilot.press("space")
         await settle(pilot, lambda: contains(app, OWN_SIZES))
@@ -152,7 +158,7 @@ async def test_smoke_says_that_the_form_is_not_measured_until_it_is_changed(tmp_
         await pilot.press("left")  # the card of the forecast is none of the form's sizes
         await settle(pilot)
         assert contains(app, "llmprof run --smoke")
-        app.screen.query_one(Ticks).focus()
+        app.screen.query_one(Checklist).focus()
         await pilot.press("down", "space")
         await settle(pilot, lambda: not contains(app, "--smoke"))
         assert contains(app, "--model-size small,medium")
@@ -165,7 +171,7 @@ async def test_remembered_smoke_sizes_are_told_at_once(tmp_path: Path) -> None:
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "no card"))
         assert contains(app, OWN_SIZES)
-        assert app.screen.query_one(Ticks).idle
+        assert app.screen.query_one(Checklist).idle
         app.screen.query_one("#context").focus()
         await pilot.press("1")
         await settle(pilot, lambda: not contains(app, "--smoke"))

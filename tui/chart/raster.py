@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from llmprof.tui.chart.envelope import Column
+from llmprof.tui.chart.envelope import LowHigh
 
 BRAILLE = 0x2800
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
@@ -50,9 +50,9 @@ def to_row(value: float, low: float, high: float, dots: int) -> int:
     return min(dots - 1, max(0, round((1 - share) * (dots - 1))))
 
 
-def draw(
+def draw_line(
     raster: Raster,
-    columns: Sequence[Column],
+    columns: Sequence[LowHigh],
     limits: tuple[float, float],
     owner: int,
     *,

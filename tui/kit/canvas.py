@@ -17,7 +17,7 @@ from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.look import Look
 
 if TYPE_CHECKING:
-    from llmprof.tui.app import LlmprofApp
+    from llmprof.tui.kit.host import KitHost
 
 
 class Canvas(Widget):
@@ -42,7 +42,7 @@ class Canvas(Widget):
     @property
     def look(self) -> Look:
         """The glyphs in use."""
-        return cast("LlmprofApp", self.app).look
+        return cast("KitHost", self.app).look
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Rows for a content area of this size."""
@@ -101,7 +101,7 @@ class Canvas(Widget):
             if self._ground is None:  # dear: found once a style
                 self._ground = self.rich_style, self.background_colors[1]
             base, background = self._ground
-            style = cast("LlmprofApp", self.app).palette.style
+            style = cast("KitHost", self.app).palette.style
             segments = [Segment(text, style(role, base, background)) for text, role in row if text]
             strip = Strip(segments).adjust_cell_length(self.size.width, base).apply_style(base)
             self._strips[y] = strip

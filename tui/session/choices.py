@@ -78,7 +78,7 @@ NUMBERS = (
 )  # field, label, least, whether a list is allowed
 
 
-def check(choices: Choices, models: dict[str, ModelShape]) -> Checked:
+def check_choices(choices: Choices, models: dict[str, ModelShape]) -> Checked:
     """The experiment that the form describes, or its errors by field."""
     if choices.smoke:
         return _build(choices, {})

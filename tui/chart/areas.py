@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from llmprof.tui.chart.cells import Glyphs, Row, join_runs
-from llmprof.tui.chart.scale import Scale, ticks
+from llmprof.tui.chart.scale import Scale
+from llmprof.tui.chart.ticks import round_ticks
 
 PARTS = 8  # steps in the height of a cell
 _BLOCKS = " ▁▂▃▄▅▆▇█"
-EMPTY = -1
+NO_LAYER = -1
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Stack:
+class StackedAreas:
     """All that is shown: a value a layer in each column, the lowest layer first."""
 
     layers: tuple[Layer, ...]
@@ -50,14 +51,14 @@ class Stack:
     letters: bool = False  # letters in place of blocks and colours
 
 
-def render(stack: Stack, height: int, glyphs: Glyphs) -> list[Row]:
+def render_areas(stack: StackedAreas, height: int, glyphs: Glyphs) -> list[Row]:
     """Rows: names of the bands, the areas beside their axis, ticks of time."""
     body = height - 2
     if body < 1 or not stack.columns:
         return []
     cells = [_column(stack, at, body) for at in range(len(stack.columns))]
     _mark(stack, cells, body, glyphs)
-    y_ticks = _y_ticks(stack, body)
+    y_ticks = _area_ticks(stack, body)
     rows = [_names(stack)]
     for y in range(body):
         axis = glyphs.tick if y in y_ticks else glyphs.axis
@@ -81,10 +82,10 @@ def fill(values: Sequence[float], limit: float, height: int) -> list[tuple[int, 
     if total > 0 and bounds[-1] == 0:
         top = max(range(len(values)), key=values.__getitem__)
         bounds[top + 1 :] = [1] * (len(values) - top)
-    return [_cell(bounds, row * PARTS) for row in range(height - 1, -1, -1)]
+    return [_filled(bounds, row * PARTS) for row in range(height - 1, -1, -1)]
 
 
-def _cell(bounds: Sequence[int], low: int) -> tuple[int, int, int]:
+def _filled(bounds: Sequence[int], low: int) -> tuple[int, int, int]:
     high = low + PARTS
     shares = []
     for layer, (bottom, top) in enumerate(pairwise(bounds)):
@@ -93,7 +94,7 @@ def _cell(bounds: Sequence[int], low: int) -> tuple[int, int, int]:
             shares.append((size, layer))
     free = high - max(low, min(high, bounds[-1]))
     if free:
-        shares.append((free, EMPTY))
+        shares.append((free, NO_LAYER))
     if len(shares) > 2:
         kept = sorted(shares, key=lambda share: -share[0])[:2]
         shares = [share for share in shares if share in kept]
@@ -103,22 +104,22 @@ def _cell(bounds: Sequence[int], low: int) -> tuple[int, int, int]:
     return lower, upper, min(PARTS - 1, max(1, round(PARTS * one / (one + other))))
 
 
-def _column(stack: Stack, at: int, height: int) -> list[tuple[str, str]]:
+def _column(stack: StackedAreas, at: int, height: int) -> list[tuple[str, str]]:
     """Character and role of every cell of a column, the top one first."""
     shade = next((n % 2 for n, b in enumerate(stack.bands) if b.start <= at < b.end), 0)
     out = []
     for lower, upper, parts in fill(stack.columns[at], stack.limit, height):
-        if lower == EMPTY:
+        if lower == NO_LAYER:
             out.append((" ", "shade" if shade else ""))
         elif stack.letters:
             most = lower if parts * 2 >= PARTS else upper
-            letter = " " if most == EMPTY else stack.layers[most].letter
-            out.append((letter, "" if most == EMPTY else stack.layers[most].role))
+            letter = " " if most == NO_LAYER else stack.layers[most].letter
+            out.append((letter, "" if most == NO_LAYER else stack.layers[most].role))
         elif lower == upper:  # a background has no seams between lines
             out.append((" ", f"+{stack.layers[lower].under}"))
         else:
             role = stack.layers[lower].role
-            if upper != EMPTY:
+            if upper != NO_LAYER:
                 role += f"+{stack.layers[upper].under}"
             elif shade:
                 role += "+shade"
@@ -126,13 +127,15 @@ def _column(stack: Stack, at: int, height: int) -> list[tuple[str, str]]:
     return out
 
 
-def _mark(stack: Stack, cells: list[list[tuple[str, str]]], height: int, glyphs: Glyphs) -> None:
+def _mark(
+    stack: StackedAreas, cells: list[list[tuple[str, str]]], height: int, glyphs: Glyphs
+) -> None:
     """The cursor as a line over its column, and a mark on the peak."""
     if stack.cursor is not None and 0 <= stack.cursor < len(cells):
         at = stack.cursor
         for y, (lower, upper, _) in enumerate(fill(stack.columns[at], stack.limit, height)):
             if lower == upper or stack.letters:  # cells that two areas share stay as they are
-                plain = lower == EMPTY or stack.letters
+                plain = lower == NO_LAYER or stack.letters
                 under = "" if plain else f"+{stack.layers[lower].under}"
                 cells[at][y] = (glyphs.axis, f"crosshair{under}")
     if stack.peak is not None and 0 <= stack.peak < len(cells):
@@ -147,7 +150,7 @@ def _top(values: Sequence[float], limit: float, height: int) -> int:
     return height - min(height, max(1, full))
 
 
-def _names(stack: Stack) -> Row:
+def _names(stack: StackedAreas) -> Row:
     """Names of the bands where there is room for them, else their beginning."""
     width = len(stack.columns)
     text, roles = [" "] * width, [""] * width
@@ -166,17 +169,17 @@ def _shortened(label: str, room: int) -> str:
     return label[: room - 1] if room > 4 else ""
 
 
-def _y_ticks(stack: Stack, height: int) -> dict[int, str]:
+def _area_ticks(stack: StackedAreas, height: int) -> dict[int, str]:
     out: dict[int, str] = {}
     divisor = stack.scale.divisor
-    for tick in ticks(0.0, stack.limit / divisor, max(2, min(6, height // 2 + 1))):
+    for tick in round_ticks(0.0, stack.limit / divisor, max(2, min(6, height // 2 + 1))):
         value = tick * divisor
         row = height - 1 - min(height - 1, int(value / stack.limit * height - 1e-9))
         out[row] = stack.scale.tick(value) + " "
     return out
 
 
-def _below(stack: Stack, glyphs: Glyphs) -> Row:
+def _below(stack: StackedAreas, glyphs: Glyphs) -> Row:
     width = len(stack.columns)
     text, roles = [glyphs.floor] * width, ["axis"] * width
     free = 0
