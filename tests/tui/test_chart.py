@@ -2,12 +2,22 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmprof.tui.chart.cells import ASCII_GLYPHS, Glyphs, Row
+from llmprof.tui.chart.areas import (
+    NO_LAYER,
+    PARTS,
+    Band,
+    Layer,
+    StackedAreas,
+    fill,
+    render_areas,
+)
+from llmprof.tui.chart.cells import ASCII_GLYPHS, UNICODE_GLYPHS, Glyphs, Row
 from llmprof.tui.chart.envelope import Envelope, as_columns, bucket
 from llmprof.tui.chart.plot import Line, MarkedPoint, Plot, render_plot
 from llmprof.tui.chart.raster import BRAILLE, Raster, draw_line, to_row
@@ -285,3 +295,41 @@ def test_an_axis_always_has_two_numbers(most: int) -> None:
             assert found == sorted(set(found))
             assert low - 1e-9 <= found[0]
             assert found[-1] <= (low + span) * (1 + 1e-9)
+
+
+# Areas
+
+
+def test_cells_are_filled_in_eighths_by_the_two_largest_layers() -> None:
+    assert fill([0.0, 0.0], 8.0, 2) == [(NO_LAYER, NO_LAYER, PARTS)] * 2
+    assert fill([8.0, 0.0], 8.0, 2) == [(0, 0, PARTS)] * 2
+    assert fill([2.0, 2.0], 8.0, 2) == [(NO_LAYER, NO_LAYER, PARTS), (0, 1, PARTS // 2)]
+    assert fill([3.0], 8.0, 2) == [(NO_LAYER, NO_LAYER, PARTS), (0, NO_LAYER, 6)]
+    assert fill([0.001, 0.0], 8.0, 1) == [(0, NO_LAYER, 1)]
+    assert fill([3.0, 0.1, 4.0], 8.0, 1)[0][:2] == (0, 2)
+
+
+def test_the_stack_is_drawn_to_size() -> None:
+    layers = (Layer("text", "cursor", "A"), Layer("muted", "cursor", "B"))
+    stack = StackedAreas(
+        layers=layers,
+        columns=[[1.0, 1.0]] * 20,
+        limit=4.0,
+        scale=Scale("B", 1.0),
+        bands=(Band(0, 12, "forward", "forward"), Band(12, 20, "loss", "loss")),
+        labels=((0, "0 ms"), (15, "9 ms")),
+        cursor=3,
+        peak=3,
+    )
+    rows = render_areas(stack, 10, UNICODE_GLYPHS)
+    assert len(rows) == 10
+    assert all(sum(len(text) for text, _ in row) == 28 for row in rows)
+    lines = ["".join(text for text, _ in row) for row in rows]
+    assert "forward" in lines[0]
+    assert lines[0].endswith("  loss  ")
+    assert "0 ms" in lines[-1]
+    assert sum(UNICODE_GLYPHS.mark in line for line in lines) == 1
+    letters = render_areas(replace(stack, letters=True), 10, UNICODE_GLYPHS)
+    body = ["".join(text for text, _ in row)[-1] for row in letters[1:-1]]
+    assert body == [" "] * 4 + ["B"] * 2 + ["A"] * 2
+    assert render_areas(stack, 2, UNICODE_GLYPHS) == []

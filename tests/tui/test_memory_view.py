@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,6 @@ from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.chart.areas import NO_LAYER as NOTHING
-from llmprof.tui.chart.areas import PARTS, Band, Layer, StackedAreas, fill, render_areas
-from llmprof.tui.chart.cells import UNICODE_GLYPHS
 from llmprof.tui.chart.scale import Scale
 from llmprof.tui.kit.look import ASCII, UNICODE
 from llmprof.tui.kit.table import RowTable
@@ -405,41 +401,6 @@ def test_a_damaged_recording_is_refused(tmp_path: Path, timeline: Timeline) -> N
         save(bad, path)
         with pytest.raises(ValueError, match="memory-0"):
             read_track(tmp_path, path.name)
-
-
-def test_cells_are_filled_in_eighths_by_the_two_largest_layers() -> None:
-    assert fill([0.0, 0.0], 8.0, 2) == [(NOTHING, NOTHING, PARTS)] * 2
-    assert fill([8.0, 0.0], 8.0, 2) == [(0, 0, PARTS)] * 2
-    assert fill([2.0, 2.0], 8.0, 2) == [(NOTHING, NOTHING, PARTS), (0, 1, PARTS // 2)]
-    assert fill([3.0], 8.0, 2) == [(NOTHING, NOTHING, PARTS), (0, NOTHING, 6)]
-    assert fill([0.001, 0.0], 8.0, 1) == [(0, NOTHING, 1)]
-    assert fill([3.0, 0.1, 4.0], 8.0, 1)[0][:2] == (0, 2)
-
-
-def test_the_stack_is_drawn_to_size() -> None:
-    layers = (Layer("text", "cursor", "A"), Layer("muted", "cursor", "B"))
-    stack = StackedAreas(
-        layers=layers,
-        columns=[[1.0, 1.0]] * 20,
-        limit=4.0,
-        scale=Scale("B", 1.0),
-        bands=(Band(0, 12, "forward", "forward"), Band(12, 20, "loss", "loss")),
-        labels=((0, "0 ms"), (15, "9 ms")),
-        cursor=3,
-        peak=3,
-    )
-    rows = render_areas(stack, 10, UNICODE_GLYPHS)
-    assert len(rows) == 10
-    assert all(sum(len(text) for text, _ in row) == 28 for row in rows)
-    lines = ["".join(text for text, _ in row) for row in rows]
-    assert "forward" in lines[0]
-    assert lines[0].endswith("  loss  ")
-    assert "0 ms" in lines[-1]
-    assert sum(UNICODE_GLYPHS.mark in line for line in lines) == 1
-    letters = render_areas(replace(stack, letters=True), 10, UNICODE_GLYPHS)
-    body = ["".join(text for text, _ in row)[-1] for row in letters[1:-1]]
-    assert body == [" "] * 4 + ["B"] * 2 + ["A"] * 2
-    assert render_areas(stack, 2, UNICODE_GLYPHS) == []
 
 
 def test_every_category_is_drawn_once() -> None:

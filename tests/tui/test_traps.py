@@ -220,7 +220,7 @@ async def test_stalled_terminal_gets_no_further_frames(
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: contains(app, "finished"))
         shown: list[int] = []
-        monkeypatch.setattr(app, "show_newest", lambda: shown.append(1))
+        monkeypatch.setattr(app.base_view, "catch_up", lambda: shown.append(1))
         app.session._snapshot = None
         app._driver.backlog = 30  # type: ignore[union-attr]
         app.ticker.tick()

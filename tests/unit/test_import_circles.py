@@ -83,7 +83,7 @@ def circles(edges: Graph) -> list[list[str]]:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    files = {}
+    files: dict[str, Path] = {}
     for package, folder in ROOMS.items():
         files |= modules(ROOT / folder, package)
     assert len(files) > 250
