@@ -46,7 +46,7 @@ def sample(*cards: ev.CardSample, t: int = 0, reason: str | None = None) -> ev.D
 
 
 class Machine:
-    """Stands for core.devices.watch.Watch; more() hands on further samples."""
+    """Stands for core.monitor.watch.Watch; more() hands on further samples."""
 
     def __init__(self, samples: Sequence[ev.DeviceSample]) -> None:
         self._reducer = Reducer()

@@ -10,7 +10,7 @@ from llmprof.tui.chart.ticks import nice_ceiling
 
 ScaleUnit = Literal["ms", "B", "%", "W", "°C", "MHz", "s", ""]
 
-LIMITS = (1.0, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+AXIS_LIMITS = (1.0, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SHRINK = 0.45  # a limit is lowered only when the data uses less of it than this
 
@@ -29,7 +29,7 @@ class StickyLimit:
         if highest is None or not math.isfinite(highest) or highest <= 0:
             return self._limit or 1.0
         if highest > self._limit or highest < _SHRINK * self._limit:
-            self._limit = nice_ceiling(highest * 1.05, LIMITS)
+            self._limit = nice_ceiling(highest * 1.05, AXIS_LIMITS)
         return self._limit
 
 

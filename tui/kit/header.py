@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual import events
 
@@ -11,7 +11,6 @@ from llmprof.tui.kit.canvas import Canvas, row_length
 
 if TYPE_CHECKING:
     from llmprof.tui.chart.cells import Row
-    from llmprof.tui.kit.host import KitHost
 
 
 class Header(Canvas):
@@ -30,7 +29,7 @@ class Header(Canvas):
         """One row; the status is cut before the tabs are."""
         row: Row = [("llmprof", "accent"), ("  ", "")]
         self._tabs = []
-        for tab in cast("KitHost", self.app).tabs:
+        for tab in self.host.tabs:
             start = row_length(row)
             here = self.screen.id == tab.view
             row += [(f"{tab.key} ", "muted"), (tab.label, "title" if here else "muted")]

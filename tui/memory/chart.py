@@ -10,7 +10,7 @@ from textual.message import Message
 from llmprof.core.predict.byte_levels import CATEGORIES
 from llmprof.tui.chart.areas import Band, Layer, StackedAreas, render_areas
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.chart.scale import LIMITS, scale_for
+from llmprof.tui.chart.scale import AXIS_LIMITS, scale_for
 from llmprof.tui.chart.ticks import nice_ceiling
 from llmprof.tui.kit.canvas import Canvas, heading
 from llmprof.tui.kit.roles import PHASE_ROLES
@@ -77,7 +77,7 @@ class MemoryChart(Canvas):
             self._look_up()
         highest = max(1, *track.totals)
         scale = scale_for("B", highest)
-        limit = nice_ceiling(highest * 1.02 / scale.divisor, LIMITS) * scale.divisor
+        limit = nice_ceiling(highest * 1.02 / scale.divisor, AXIS_LIMITS) * scale.divisor
         peak = self._column(track.peak_x) if self.begin <= track.peak_x <= self.end else None
         stack = StackedAreas(
             layers=LAYERS,

@@ -18,7 +18,7 @@ MOST_POINTS = 200_000  # a recording is thinned to a fiftieth of it
 
 
 @dataclass(frozen=True)
-class PhaseSpan:
+class PhaseStretch:
     """A phase of a recorded step, along the axis."""
 
     step: int
@@ -34,7 +34,7 @@ class TrackMoment:
     x: float
     t_us: float
     levels: tuple[int, ...]
-    span: PhaseSpan | None
+    span: PhaseStretch | None
 
     @property
     def total(self) -> int:
@@ -64,10 +64,10 @@ class Track:
         return [sum(column) for column in zip(*self.points.levels, strict=True)]
 
     @cached_property
-    def spans(self) -> tuple[PhaseSpan, ...]:
+    def spans(self) -> tuple[PhaseStretch, ...]:
         """Phases in order."""
         return tuple(
-            PhaseSpan(step, clean(phase, 20), self._x(start), self._x(end))
+            PhaseStretch(step, clean(phase, 20), self._x(start), self._x(end))
             for step, phase, start, end in self.points.phases
         )
 
@@ -106,7 +106,7 @@ class Track:
         """The level at a position."""
         return self._moment(max(0, bisect_right(self.xs, x) - 1), x)
 
-    def highest(self, span: PhaseSpan) -> float:
+    def highest(self, span: PhaseStretch) -> float:
         """Where a phase reaches its highest level."""
         first = max(0, bisect_right(self.xs, span.start) - 1)
         last = max(first + 1, bisect_right(self.xs, span.end))

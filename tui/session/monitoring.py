@@ -11,7 +11,7 @@ from llmprof.core.state.view import RunView
 
 
 class Watched(Protocol):
-    """What gives views of the machine; core.devices.watch.Watch, or a stand-in."""
+    """What gives views of the machine; core.monitor.watch.Watch, or a stand-in."""
 
     def poll(self, timeout_s: float = 0.0) -> bool:
         """Take what has come."""
