@@ -309,9 +309,9 @@ def test_cells_are_filled_in_eighths_by_the_two_largest_layers() -> None:
     assert fill([3.0, 0.1, 4.0], 8.0, 1)[0][:2] == (0, 2)
 
 
-def test_the_stack_is_drawn_to_size() -> None:
+def test_areas_are_drawn_to_size() -> None:
     layers = (Layer("text", "cursor", "A"), Layer("muted", "cursor", "B"))
-    stack = StackedAreas(
+    areas = StackedAreas(
         layers=layers,
         columns=[[1.0, 1.0]] * 20,
         limit=4.0,
@@ -321,7 +321,7 @@ def test_the_stack_is_drawn_to_size() -> None:
         cursor=3,
         peak=3,
     )
-    rows = render_areas(stack, 10, UNICODE_GLYPHS)
+    rows = render_areas(areas, 10, UNICODE_GLYPHS)
     assert len(rows) == 10
     assert all(sum(len(text) for text, _ in row) == 28 for row in rows)
     lines = ["".join(text for text, _ in row) for row in rows]
@@ -329,7 +329,7 @@ def test_the_stack_is_drawn_to_size() -> None:
     assert lines[0].endswith("  loss  ")
     assert "0 ms" in lines[-1]
     assert sum(UNICODE_GLYPHS.mark in line for line in lines) == 1
-    letters = render_areas(replace(stack, letters=True), 10, UNICODE_GLYPHS)
+    letters = render_areas(replace(areas, letters=True), 10, UNICODE_GLYPHS)
     body = ["".join(text for text, _ in row)[-1] for row in letters[1:-1]]
     assert body == [" "] * 4 + ["B"] * 2 + ["A"] * 2
-    assert render_areas(stack, 2, UNICODE_GLYPHS) == []
+    assert render_areas(areas, 2, UNICODE_GLYPHS) == []

@@ -79,7 +79,7 @@ class MemoryChart(Canvas):
         scale = scale_for("B", highest)
         limit = nice_ceiling(highest * 1.02 / scale.divisor, AXIS_LIMITS) * scale.divisor
         peak = self._column(track.peak_x) if self.begin <= track.peak_x <= self.end else None
-        stack = StackedAreas(
+        areas = StackedAreas(
             layers=LAYERS,
             columns=[[moment.levels[at] for at in _PLACES] for moment in self._moments],
             limit=limit,
@@ -92,7 +92,7 @@ class MemoryChart(Canvas):
             letters=look.ascii or self.app.no_color,
         )
         title = heading(look, width, "Timeline", f"{scale.unit} requested, {self.note}")
-        return [title, *render_areas(stack, height - 1, look.chart)]
+        return [title, *render_areas(areas, height - 1, look.chart)]
 
     def move(self, by: int) -> None:
         """Move the cursor by columns; at an edge the stretch moves along."""
