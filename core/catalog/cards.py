@@ -9,16 +9,16 @@ from functools import cache
 import msgspec
 
 from llmprof.core.catalog.models import builtin, user_folder
-from llmprof.core.spec.case import Precision
+from llmprof.core.spec.axes import Precision
 from llmprof.core.spec.shape import SpecError
 from llmprof.core.system.text import clean
+from llmprof.core.system.units import GIB
 
-GIB = 1 << 30
 _SIZE = re.compile(r"(\d{1,4}(?:\.\d+)?)\s*(gib|gb)?", re.IGNORECASE)
 _UNNAMED_CAPABILITY = (8, 0)
 
 
-class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CardSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A card: memory in GiB as the driver reports it, bandwidth in GB/s, peaks in TFLOP/s.
 
     Peaks are dense; one that is None is not published or not there.
@@ -48,7 +48,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 @cache
-def load_cards() -> dict[str, Card]:
+def load_cards() -> dict[str, CardSpec]:
     """Every card by name, the user's cards.toml over the package's. Raises SpecError."""
     cards = _parse(builtin("cards.toml"), "cards.toml")
     own = user_folder() / "cards.toml"
@@ -60,7 +60,7 @@ def load_cards() -> dict[str, Card]:
     return cards
 
 
-def find_card(name: str) -> Card:
+def find_card(name: str) -> CardSpec:
     """A card by name, alias or memory ("24GiB"). Raises SpecError that says what else to give."""
     cards = load_cards()
     wanted = _plain(name)
@@ -76,7 +76,7 @@ def find_card(name: str) -> Card:
     )
 
 
-def match_device(device_name: str) -> Card | None:
+def match_device(device_name: str) -> CardSpec | None:
     """The card that a driver's device name belongs to, None if it is not known.
 
     Only whole names count: an "RTX 3090 Ti" or a MIG slice has other figures.
@@ -87,9 +87,9 @@ def match_device(device_name: str) -> Card | None:
     )
 
 
-def _of_memory(size: float, decimal: bool) -> Card:
+def _of_memory(size: float, decimal: bool) -> CardSpec:
     gib = size * 1e9 / GIB if decimal else size
-    return Card(
+    return CardSpec(
         name=f"{size:g}{'GB' if decimal else 'GiB'}",
         capability=_UNNAMED_CAPABILITY,
         memory_gib=gib,
@@ -102,7 +102,7 @@ def _plain(name: str) -> str:
     return " ".join(word for word in lower.split() if word not in ("nvidia", "geforce", "tesla"))
 
 
-def _parse(text: str, source: str) -> dict[str, Card]:
+def _parse(text: str, source: str) -> dict[str, CardSpec]:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -113,7 +113,7 @@ def _parse(text: str, source: str) -> dict[str, Card]:
         if not isinstance(table, dict):
             raise SpecError(f"cards file {source}: {name!r} is not a table")
         try:
-            cards[name] = msgspec.convert({**table, "name": name}, Card)
+            cards[name] = msgspec.convert({**table, "name": name}, CardSpec)
         except msgspec.ValidationError as error:
             raise SpecError(f"cards file {source}: {name}: {error}") from error
     return cards

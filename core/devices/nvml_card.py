@@ -22,7 +22,7 @@ POLL_BUDGET_S = 0.1  # a poll over it leaves what is not due every time to the n
 Identify = Callable[[int, int | None], Identity]
 
 
-class Card:
+class NvmlCard:
     """Reads one card. No method raises; what fails is a Metric with a reason."""
 
     def __init__(
@@ -150,8 +150,8 @@ class Card:
         for reader in READERS:
             slot = self._slots[reader.metrics]
             now = self._clock()
-            dear = now - start > POLL_BUDGET_S * 1e9 and reader.period_s > 0
-            if reader.deferred is not deferred or dear or not slot.is_due(now / 1e9):
+            costly = now - start > POLL_BUDGET_S * 1e9 and reader.period_s > 0
+            if reader.deferred is not deferred or costly or not slot.is_due(now / 1e9):
                 continue
             outcome = self._read_one(reader, slot)
             if outcome is None:

@@ -14,6 +14,7 @@ from typing import IO
 import msgspec
 
 from llmprof.core.spec.experiment import Experiment
+from llmprof.core.system.modules_by_name import ENGINE
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +52,7 @@ class Engine:
         """Start it; what it prints before it has a run goes to `log`."""
         with open(log or os.devnull, "ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "llmprof.core.engine"],
+                [sys.executable, "-P", "-m", ENGINE],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,

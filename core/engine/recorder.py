@@ -16,7 +16,7 @@ from llmprof.core.engine.signals import KILL, Signals
 from llmprof.core.engine.workers import Worker
 from llmprof.core.store.journal import JournalWriter
 
-POLL_S = 0.5
+RECORDER_POLL_S = 0.5
 STOP_GRACE_S = 2.0
 Stopping = Literal["no", "stop", "kill"]
 
@@ -111,7 +111,7 @@ class Recorder:
         if good:
             self._journal.append_lines(b"".join(good))
 
-    def wait(self, seconds: float = POLL_S) -> None:
+    def wait(self, seconds: float = RECORDER_POLL_S) -> None:
         """Sleep until something arrives; journal samples, note signals and a lost owner."""
         ready = {fd for fd, _ in self._poll.poll(seconds * 1000)}
         if self._signals.fd in ready:

@@ -48,6 +48,9 @@ class Observed(Event, frozen=True, kw_only=True):
     compile_ms: float | None = None  # first step of a cold compile cache, its run included
     cpu_wait_percent: float | None = None  # of its threads' time, waiting for a core
     alloc_retries: int | None = None  # in the measured steps: the allocator had to free and retry
+    steal_percent: float | None = None  # of the machine's time in the steps, run for other guests
+    host_pace_us: tuple[float, ...] | None = None  # before and after: a launch, or a product
+    compile_loss: float | None = None  # of the step that compiled
     warmup_stop: str | None = None  # why an automatic warm-up ended
     measure_stop: str | None = None  # why automatic measuring ended; names an unmet target
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from llmprof.core.events.base import SCHEMA, Event, Ns
+from llmprof.core.events.base import JOURNAL_SCHEMA, Event, Ns
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
 
@@ -20,7 +20,7 @@ class Segment(Event, frozen=True, kw_only=True):
     wall_ns: Ns  # time.time_ns() at t
     pid: int
     version: str
-    schema: int = SCHEMA
+    schema: int = JOURNAL_SCHEMA
 
 
 class RunStarted(Event, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ _FIELDS = {
 }
 
 
-def differences(one: Environment, other: Environment) -> list[str]:
+def machine_differences(one: Environment, other: Environment) -> list[str]:
     """What differs between two environments of the things that times depend on."""
     return [
         f"{label} {getattr(one, field) or 'unknown'} against {getattr(other, field) or 'unknown'}"

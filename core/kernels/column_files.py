@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from llmprof.core.system.text import clean
 
 NAME_LENGTH = 4_000
-LONGEST = 2**61  # nanoseconds: the sum of two such times is still an int64
-DAMAGE = (
+LONGEST_NS = 2**61  # nanoseconds: the sum of two such times is still an int64
+FILE_DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
     KeyError,
@@ -62,7 +62,7 @@ def load_arrays(
                 name: _column(archive, name, dtype, limits.rows) for name, dtype in dtypes.items()
             }
             text = _column(archive, "names", np.uint8, limits.names * 200).tobytes()
-    except DAMAGE as error:
+    except FILE_DAMAGE as error:
         raise ValueError(f"{path.name}: not such a file ({error})") from error
     if len({len(column) for column in columns.values()}) > 1:
         raise ValueError(f"{path.name}: columns differ in length")
@@ -81,7 +81,7 @@ def check_times(path: Path, start: NDArray[np.int64], duration: NDArray[np.int64
         return
     if int(duration.min()) < 0:
         raise ValueError(f"{path.name}: a duration is below 0")
-    if max(-int(start.min()), int(start.max()), int(duration.max())) > LONGEST:
+    if max(-int(start.min()), int(start.max()), int(duration.max())) > LONGEST_NS:
         raise ValueError(f"{path.name}: a time is beyond all bounds")
 
 

@@ -19,11 +19,11 @@ _LOGITS = {"bf16": "bfloat16", "fp16": "float16"}
 
 def requested(state: CaseState, context: Context) -> Verdict | None:
     """Differences between what was asked for and what ran."""
-    wrong = differences(state)
+    wrong = unlike_request(state)
     return Verdict("requested-observed", "error", "; ".join(wrong)) if wrong else None
 
 
-def differences(state: CaseState) -> list[str]:
+def unlike_request(state: CaseState) -> list[str]:
     """Each way in which the observed run is not the requested one."""
     return [*_built(state), *_steps(state), *_seen(state)]
 

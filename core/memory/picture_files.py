@@ -5,8 +5,8 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from llmprof.core.memory.kept_timeline import MAX_BYTES, Points, decode
-from llmprof.core.memory.picture import draw
+from llmprof.core.memory.kept_timeline import MAX_BYTES, Points, decode_points
+from llmprof.core.memory.picture import draw_picture
 from llmprof.core.state.view import RunView
 
 
@@ -26,7 +26,7 @@ def write_pictures(view: RunView, run: Path, report: Path) -> list[tuple[str, Pa
         except (OSError, ValueError, KeyError, zipfile.BadZipFile):
             continue
         path = report.with_name(f"{report.stem}-memory-{state.index + 1}.svg")
-        path.write_text(draw(points, state.case.label), encoding="utf-8")
+        path.write_text(draw_picture(points, state.case.label), encoding="utf-8")
         written.append((state.case.label, path))
     return written
 
@@ -45,7 +45,7 @@ def read_points(run: Path, artifact: str) -> Points:
         folder = run if run.is_dir() else run.parent
         with (folder / "artifacts" / artifact).open("rb") as file:
             packed = file.read(MAX_BYTES + 1)
-    return decode(packed, artifact)
+    return decode_points(packed, artifact)
 
 
 def links(pictures: list[tuple[str, Path]]) -> str:

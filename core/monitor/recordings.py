@@ -24,7 +24,7 @@ from llmprof.core.system.text import clean, moment
 
 LONGEST_LINE = 1 << 20
 LOOKED_AT = 200  # samples in which the cards must turn up to be named beforehand
-MOST_CARDS = 256
+MOST_CARDS_READ = 256
 SILENCE_NS = 120_000_000_000  # a longer pause of the recording ...
 PAUSE_NS = 3_000_000_000  # ... is cut to this
 
@@ -42,7 +42,7 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.bad_lines = 0  # of those read so far
-        self.wall_ns: int | None = None  # of the first sample, where the file tells
+        self.wall_ns: int | None = None  # of the first sample, where the file says
         self.first = self._first()
 
     def samples(self) -> Iterator[ev.DeviceSample]:
@@ -159,7 +159,7 @@ def _cleaned(sample: ev.DeviceSample) -> ev.DeviceSample:
     """The sample with every text printable, and nothing that this program has no name for."""
     return msgspec.structs.replace(
         sample,
-        cards=tuple(_clean_card(card) for card in sample.cards[:MOST_CARDS]),
+        cards=tuple(_clean_card(card) for card in sample.cards[:MOST_CARDS_READ]),
         cards_reason=_clean(sample.cards_reason),
     )
 

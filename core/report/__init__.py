@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from llmprof.core.report import exports, markdown
-from llmprof.core.report.case_groups import settled
 from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.registry import KERNEL_TABLES, tables
+from llmprof.core.report.subject import subject_of
 from llmprof.core.state.view import RunView
 
 Format = Literal["md", "csv", "json"]
@@ -23,7 +23,7 @@ class ExportError(ValueError):
 
 def render(view: RunView, fmt: Format) -> str:
     """The run in a format."""
-    view = settled(view)
+    view = subject_of(view)
     if fmt == "md":
         return markdown.render(view)
     return exports.to_csv(view) if fmt == "csv" else exports.to_json(view)
@@ -37,7 +37,7 @@ def beside(view: RunView, path: Path, fmt: Format) -> dict[Path, str]:
     """
     if fmt != "csv":
         return {}
-    found = tables(settled(view), KERNEL_TABLES)
+    found = tables(subject_of(view), KERNEL_TABLES)
     if not found:
         return {}
     return {path.with_name(f"{path.stem}-kernels.csv"): to_cells(found)}

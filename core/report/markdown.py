@@ -18,7 +18,7 @@ from llmprof.version import __version__
 # An underscore between letters or digits means nothing to Markdown and stays readable.
 _SPECIAL = re.compile(r"([\\|*\[\]<>~#]|(?<![^\W_])_|_(?![^\W_]))")
 
-STEPS: dict[Probe, tuple[str, str]] = {  # what a case is, and what is done with its steps
+STEPS_OF_PROBE: dict[Probe, tuple[str, str]] = {  # what a case is, and what is done with its steps
     "timing": ("plain timing", "measured"),
     "kernels": ("kernel profile", "profiled"),
     "memory": ("memory recording", "recorded"),
@@ -83,7 +83,7 @@ def steps_of(cases: Sequence[CaseState]) -> str:
     """How many steps the cases have, said of what where they are not of one kind."""
     kinds: dict[Probe, dict[str, None]] = {}
     for case in (state.case for state in cases):
-        verb = STEPS.get(case.probe, ("", "measured"))[1]
+        verb = STEPS_OF_PROBE.get(case.probe, ("", "measured"))[1]
         warm = "warm-up until steady" if case.warmup_auto else f"{case.warmup_steps} warm-up"
         target = case.target_percent
         until = f"{case.measure_steps} {verb}" if target is None else f"{verb} until ±{target:g} %"
@@ -92,7 +92,7 @@ def steps_of(cases: Sequence[CaseState]) -> str:
     if len(kinds) == 1:
         return "; ".join(text for texts in kinds.values() for text in texts)
     return "; ".join(
-        f"{STEPS.get(probe, (probe, ''))[0]}: {' or '.join(texts)}"
+        f"{STEPS_OF_PROBE.get(probe, (probe, ''))[0]}: {' or '.join(texts)}"
         for probe, texts in kinds.items()
     )
 

@@ -13,12 +13,12 @@ from llmprof.core.events import Ceilings, Environment
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.store.run import default_home
 
-NAME = "calibrations.json"
+CALIBRATE = "calibrations.json"
 
 
 def calibration_file() -> Path:
     """Where calibrations are kept: beside the runs."""
-    return default_home() / NAME
+    return default_home() / CALIBRATE
 
 
 def device_key(environment: Environment) -> str:
@@ -36,7 +36,7 @@ def save_ceilings(environment: Environment, ceilings: Ceilings, path: Path | Non
     target = path or calibration_file()
     known = _read(target) | {device_key(environment): ceilings}
     target.parent.mkdir(parents=True, exist_ok=True)
-    fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{NAME}.")
+    fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{CALIBRATE}.")
     temporary = Path(name)
     try:
         with os.fdopen(fd, "wb") as file:
@@ -61,7 +61,7 @@ def calibration_experiment(device: str = "auto") -> Experiment:
         warmup_steps=(0,),
         measure_steps=1,
         device=device,
-        tables=("ceilings", "M06"),
+        tables=("ceilings", "failures"),
     )
 
 

@@ -11,8 +11,10 @@ import msgspec
 from llmprof.core import events as ev
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
+from llmprof.core.store.earlier_versions import translated
 
-CHUNK = 64 << 10  # decoded at once: what comes of it still lies in the processor's cache
+_RUN_STARTED = f'"{ev.RunStarted.__struct_config__.tag}"'.encode()
+READ_BYTES = 64 << 10  # decoded at once: what comes of it still lies in the processor's cache
 
 
 class JournalWriter:
@@ -52,7 +54,7 @@ class JournalReader:
         self._fd: int | None = None
         self._offset = 0  # the end of the last whole line
 
-    def read(self, limit: int = CHUNK) -> bytes:
+    def read(self, limit: int = READ_BYTES) -> bytes:
         """Whole lines of the next `limit` bytes, or one longer line; empty when none has come.
 
         A file that does not exist yet has no lines. Raises OSError for one that can't be read.
@@ -102,6 +104,8 @@ def apply_lines(reducer: Reducer, lines: bytes) -> None:
     """Decode whole lines into a reducer: at once where all are events, else one by one."""
     events = ev.decode_lines(lines)
     if events is not None:
+        if _RUN_STARTED in lines:
+            events = [translated(event) for event in events]
         reducer.extend(events)
         return
     for line in lines.split(b"\n"):
@@ -119,7 +123,7 @@ def apply_line(reducer: Reducer, line: bytes) -> None:
     except (msgspec.DecodeError, ValueError, OverflowError):
         reducer.skip(unknown=False)
     else:
-        reducer.apply(event)
+        reducer.apply(translated(event))
 
 
 def replay(path: Path) -> RunView:

@@ -14,8 +14,8 @@ from llmprof.core.store.run import JOURNAL, Run
 SUFFIX = ".llmprof"
 MAX_JOURNAL_BYTES = 2 << 30
 MAX_ARTIFACT_BYTES = 2 << 30  # of all artifacts
-CHUNK = 1 << 20
-DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error)
+COPY_BYTES = 1 << 20
+PACK_DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error)
 
 
 class PackError(ValueError):
@@ -49,7 +49,7 @@ def unpack(path: Path, run: Run, *, journal: bool = True) -> None:
                     left -= _copy(archive, member, run.artifacts / name, left)
     except KeyError as error:
         raise PackError(f"{path} is no packed run: it has no {JOURNAL}") from error
-    except DAMAGE as error:
+    except PACK_DAMAGE as error:
         raise PackError(f"{path} is damaged: {error}") from error
 
 
@@ -57,7 +57,7 @@ def _copy(archive: zipfile.ZipFile, member: str, target: Path, limit: int) -> in
     """A member's bytes as a file; how many there were."""
     taken = 0
     with archive.open(member) as source, target.open("wb") as out:
-        while block := source.read(CHUNK):
+        while block := source.read(COPY_BYTES):
             taken += len(block)
             if taken > limit:
                 raise PackError(f"{archive.filename}: {member} is over {limit:,} bytes")
@@ -94,7 +94,7 @@ def _from_zip(path: Path) -> RunView:
             return replay(copy)
     except KeyError as error:
         raise PackError(f"{path} is no packed run: it has no {JOURNAL}") from error
-    except DAMAGE as error:
+    except PACK_DAMAGE as error:
         raise PackError(f"{path} is damaged: {error}") from error
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def whole_file(path: Path) -> Iterator[Path]:
     """A draft beside a path, in a folder that is made; it takes the path's place at the end.
 
     What was written of it goes when anything fails, so that a full disk has its room again.

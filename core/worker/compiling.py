@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -25,16 +26,18 @@ def use_empty_cache(scratch: str | None) -> None:
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
 
 
-def compile_step(job: Job, stepper: Stepper) -> float | None:
-    """Wall milliseconds of the first step of a compiled case, which compiles; else None.
+def compile_step(job: Job, stepper: Stepper) -> tuple[float | None, float | None]:
+    """Wall milliseconds and loss of the first step of a compiled case, which compiles; else None.
 
     The figure holds one run of the step besides the compilation of all its graphs.
     """
     if job.case.compile is None:
-        return None
+        return None, None
     job.phase = "compile"
     start = time.monotonic_ns()
-    stepper.step(lambda index: None)
+    loss = stepper.step(lambda index: None)
     if job.device.type == "cuda":
         torch.cuda.synchronize(job.device)
-    return (time.monotonic_ns() - start) / 1e6
+    took = (time.monotonic_ns() - start) / 1e6
+    value = None if loss is None else loss.item()
+    return took, value if value is not None and math.isfinite(value) else None

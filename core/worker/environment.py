@@ -23,7 +23,7 @@ from llmprof.core.worker.failures import Unsupported
 MATMUL_S = 0.3
 
 
-def read(device_name: str) -> ev.Environment:
+def read_environment(device_name: str) -> ev.Environment:
     """The environment of a device name ("auto" prefers CUDA).
 
     Raises Unsupported for a device that isn't there.
@@ -39,7 +39,7 @@ def read(device_name: str) -> ev.Environment:
         "threads": torch.get_num_threads(),
     }
     own = _cuda(device) if device.type == "cuda" else _cpu()
-    rate = matmul_tflops(device)
+    rate = quick_matmul_tflops(device)
     found = ev.Environment(device=str(device), matmul_tflops=rate, **common, **own)
     return msgspec.structs.replace(found, ceilings=load_ceilings(found))
 
@@ -70,7 +70,7 @@ def create_context(device: torch.device) -> None:
     torch.cuda.synchronize(device)
 
 
-def matmul_tflops(device: torch.device, seconds: float = MATMUL_S) -> float:
+def quick_matmul_tflops(device: torch.device, seconds: float = MATMUL_S) -> float:
     """Rate of fp32 matrix products, TFLOP/s: the best of bursts that take about `seconds` in all.
 
     The best, since what else runs on the machine can only slow a burst.

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from llmprof.core import events as ev
-from llmprof.core.spec.case import Case, Mode
+from llmprof.core.spec.axes import Mode
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.reducer import Reducer

@@ -9,7 +9,7 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.catalog.experiments import build_experiment
-from llmprof.core.figures.outcomes import Cell
+from llmprof.core.figures.outcomes import CaseOutcome
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
@@ -146,7 +146,7 @@ async def test_plain_ascii_and_a_strangers_names(tmp_path: Path) -> None:
 
 
 def test_every_word_of_a_cell_has_a_role_and_a_sign_of_its_own() -> None:
-    words = get_args(Cell)
+    words = get_args(CaseOutcome)
     assert set(words) <= set(_OUTCOME_ROLES)
     signs = [_OUTCOME_SIGNS[word] for word in words if word in _OUTCOME_SIGNS]
     assert len(set(signs)) == len(signs) == len(words) - 1  # done has the tick

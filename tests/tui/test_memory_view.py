@@ -16,8 +16,8 @@ from textual.pilot import Pilot
 from llmprof.core import events as ev
 from llmprof.core.memory.allocator_entries import own_frame, read_snapshot
 from llmprof.core.memory.kept_timeline import Points, load, save, thin
-from llmprof.core.memory.live_blocks import largest
-from llmprof.core.memory.timeline import Held, Known, Timeline, base_of, build
+from llmprof.core.memory.live_blocks import largest_live
+from llmprof.core.memory.timeline import Held, Known, Timeline, base_of, build_timeline
 from llmprof.core.predict.as_event import predicted
 from llmprof.core.predict.byte_levels import CATEGORIES, OPTIMIZER, PARAMETERS
 from llmprof.core.spec.experiment import Experiment
@@ -62,7 +62,7 @@ def timeline() -> Timeline:
     size = 4 * SHAPE.parameters
     held = (Held("w", size, PARAMETERS), Held("exp_avg", 2 * size, OPTIMIZER))
     trace = read_snapshot(data["snapshot"], 0, 200_000)
-    return build(trace, base_of(held, data["base"]), held, Known())
+    return build_timeline(trace, base_of(held, data["base"]), held, Known())
 
 
 def recorded_run(root: Path, timeline: Timeline, plan: Experiment = PLAN, **fields: object) -> Run:
@@ -90,7 +90,7 @@ def recorded_run(root: Path, timeline: Timeline, plan: Experiment = PLAN, **fiel
             "largest": [
                 {"size": a.size, "count": a.count, "category": a.category, "phase": a.phase,
                  "what": a.what, "stack": a.stack}
-                for a in largest(timeline, 20)
+                for a in largest_live(timeline, 20)
             ],
         }  # fmt: skip
         writer.put(msgspec.convert({**known, **fields}, ev.MemoryTimeline))
@@ -238,7 +238,7 @@ async def test_an_allocation_shows_its_whole_stack(
     tmp_path: Path, timeline: Timeline, size: tuple[int, int]
 ) -> None:
     app = opened(tmp_path, recorded_run(tmp_path, timeline))
-    found = largest(timeline, 20)
+    found = largest_live(timeline, 20)
     at, live = next((n, each) for n, each in enumerate(found) if len(each.stack) > 3)
     own = own_frame(live.stack)
     assert own is not None

@@ -13,7 +13,7 @@ from llmprof.cli.options import add_case_options, experiment_from
 from llmprof.cli.run import add_arguments
 from llmprof.core.catalog.models import load_models
 from llmprof.tui.session.choices import (
-    NUMBERS,
+    NUMBER_FIELDS,
     Choices,
     check_choices,
     choose_experiment,
@@ -120,4 +120,4 @@ def test_remembered_names_are_cleaned_and_known(tmp_path: Path) -> None:
 
 
 def test_every_number_field_exists() -> None:
-    assert {name for name, *_ in NUMBERS} <= set(Choices.__struct_fields__)
+    assert {name for name, *_ in NUMBER_FIELDS} <= set(Choices.__struct_fields__)

@@ -14,7 +14,7 @@ from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.stopping import steps_for
-from llmprof.core.stats.summary import student_t
+from llmprof.core.stats.student import student_t
 from tests.unit.planted import (
     CPU,
     GPU,
@@ -322,7 +322,7 @@ def test_a_host_that_waits_for_room_in_the_queue_sets_no_pace(ahead: float) -> N
 
 def test_every_rule_is_explained() -> None:
     rules = set(EXPLAINED)
-    assert len(RULES) == 14
+    assert len(RULES) == 15
     assert {"flops", "mfu", "bytes", "cliff", "scaling", "elsewhere", "device", "drift"} <= rules
     assert all(text.endswith(".") for text in EXPLAINED.values())
 

@@ -157,7 +157,7 @@ def test_a_command_with_backticks_is_one_code_span() -> None:
         (0.04, 0.0012, "0.0400"),
         (212.4, None, "212.4"),
         (0.0, None, "0"),
-        (0.0000000004, 0.5, "4.0e-10"),
+        (0.0000000004, 0.5, "0.0000000004"),
         (None, None, "n/a"),
         (float("nan"), None, "n/a"),
         (float("inf"), None, "n/a"),

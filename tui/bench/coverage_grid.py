@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from llmprof.core.figures.outcomes import cell
+from llmprof.core.figures.outcomes import outcome_of
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
 
 if TYPE_CHECKING:
-    from llmprof.core.report.coverage import Grid
+    from llmprof.core.report.coverage import OutcomeGrid
 
 COLUMN_GAP = 2
 _OUTCOME_ROLES = {
@@ -38,7 +38,7 @@ class CoverageGrid(Canvas):
     def __init__(self) -> None:
         super().__init__(id="coverage-grid")
         self._cases: tuple[CaseState, ...] = ()
-        self._grid: Grid | None = None
+        self._grid: OutcomeGrid | None = None
         self._alive = False
         self._sight: int | None = None
         self._known: tuple[object, ...] = ()
@@ -91,7 +91,7 @@ class CoverageGrid(Canvas):
             *legend,
         ]
 
-    def _column(self, grid: Grid, words: Sequence[str], room: int) -> int:
+    def _column(self, grid: OutcomeGrid, words: Sequence[str], room: int) -> int:
         """Width of a cell: with words where all columns have room for them, else signs alone."""
         count = len(grid.heads)
         head = max(len(clean(head, 20)) for head in grid.heads)
@@ -135,7 +135,7 @@ class CoverageGrid(Canvas):
             rows[-1] += [("   ", ""), *part] if rows[-1] else part
         return rows
 
-    def _row_in_sight(self, grid: Grid) -> int:
+    def _row_in_sight(self, grid: OutcomeGrid) -> int:
         return next(
             (
                 at
@@ -148,7 +148,7 @@ class CoverageGrid(Canvas):
     def _word(self, state: CaseState) -> str:
         if self._alive and state.status == "running":
             return "running"
-        return "to come" if self._alive and state.status == "pending" else cell(state)
+        return "to come" if self._alive and state.status == "pending" else outcome_of(state)
 
     def _sign(self, word: str) -> str:
         look = self.look

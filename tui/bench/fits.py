@@ -6,30 +6,30 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from llmprof.core.system.text import clean
+from llmprof.core.system.units import GIB
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
 from llmprof.tui.kit.chips import LABEL_WIDTH
 
 if TYPE_CHECKING:
-    from llmprof.core.predict.fits import Verdict
+    from llmprof.core.predict.fits import FitVerdict
     from llmprof.tui.bench.forecast import Forecast, Need
 
-VERDICT_ROLES: dict[Verdict, str] = {
+VERDICT_ROLES: dict[FitVerdict, str] = {
     "fits": "good",
     "too close to say": "warn",
     "does not fit": "bad",
 }
-VERDICT_WORDS: dict[Verdict, tuple[str, ...]] = {  # as long as there is room for
+VERDICT_WORDS: dict[FitVerdict, tuple[str, ...]] = {  # as long as there is room for
     "fits": ("fits", "+"),
     "too close to say": ("too close to say", "close", "?"),
     "does not fit": ("does not fit", "too large", "OOM"),
 }
-_COUNTED_WORDS: tuple[tuple[Verdict, str], ...] = (
+_COUNTED_WORDS: tuple[tuple[FitVerdict, str], ...] = (
     ("does not fit", "do not fit"),
     ("too close to say", "too close to say"),
     ("fits", "fit"),
 )
-_GIB = 1 << 30
 
 
 class FitsBar(Canvas):
@@ -59,7 +59,7 @@ class FitsBar(Canvas):
             reason = self._reason or ("…" if forecast is not None and not forecast.done else "")
             return [[*blank, (self.look.text(reason), "muted")]]
         total = forecast.card.room.total_bytes
-        text = f" {_span(need)} of {total / _GIB:.1f} GiB"
+        text = f" {_span(need)} of {total / GIB:.1f} GiB"
         if height == 1:
             said: Row = [(f"  {_short(forecast)}", VERDICT_ROLES[need.verdict])]
             bar = self._bar(forecast, need, max(4, width - len(text) - row_length(said)))
@@ -108,7 +108,7 @@ def context_label(forecast: Forecast) -> str:
 
 
 def _span(need: Need) -> str:
-    low, high = need.low / _GIB, need.high / _GIB
+    low, high = need.low / GIB, need.high / GIB
     return f"{low:.1f}–{high:.1f}" if high < 100 else f"{low:.0f}–{high:.0f}"
 
 

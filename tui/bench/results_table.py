@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from llmprof.core.report.case_groups import final
+from llmprof.core.report.subject import final
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import stability
 from llmprof.core.system.text import clean

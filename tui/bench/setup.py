@@ -11,7 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input
 
-from llmprof.core.spec.case import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS
+from llmprof.core.spec.axes import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS
 from llmprof.core.spec.shape import ModelShape
 from llmprof.tui.bench.equivalent import Equivalent
 from llmprof.tui.chart.cells import Row

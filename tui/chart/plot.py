@@ -12,7 +12,7 @@ from llmprof.tui.chart.cells import (
     join_runs,
 )
 from llmprof.tui.chart.envelope import LowHigh, bucket, gaps
-from llmprof.tui.chart.raster import ACROSS, BRAILLE, DOWN, Raster, draw_line, to_row
+from llmprof.tui.chart.raster import BRAILLE, DOTS_ACROSS, DOTS_DOWN, Raster, draw_line, to_row
 from llmprof.tui.chart.scale import Scale
 from llmprof.tui.chart.ticks import round_ticks, time_label, time_step
 
@@ -90,7 +90,7 @@ def render_plot(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row
 def _body(plot: Plot, width: int, height: int, glyphs: Glyphs) -> _Cells:
     raster = Raster(width, height)
     for owner, line in enumerate(plot.lines):
-        across = width * ACROSS
+        across = width * DOTS_ACROSS
         columns = bucket(line.xs, line.columns, *plot.x, across)
         unknown = frozenset(gaps(line.xs, line.columns, *plot.x, across))
         draw_line(raster, columns, plot.y, owner, fill=line.fill, reach=line.reach, unknown=unknown)
@@ -146,7 +146,7 @@ def _write_marks(plot: Plot, text: list[list[str]], roles: list[list[str]], glyp
         if not start <= mark.x < end:
             continue
         x = int((mark.x - start) / (end - start) * width)
-        y = to_row(mark.y, *plot.y, height * DOWN) // DOWN
+        y = to_row(mark.y, *plot.y, height * DOTS_DOWN) // DOTS_DOWN
         text[y][x] = glyphs.mark
         roles[y][x] = mark.role
 
@@ -155,7 +155,7 @@ def _plot_ticks(plot: Plot, height: int) -> dict[int, str]:
     low, high = plot.y
     out: dict[int, str] = {}
     for value in round_ticks(low, high, max(2, min(6, height // 2 + 1))):
-        row = to_row(value, low, high, height * DOWN) // DOWN
+        row = to_row(value, low, high, height * DOTS_DOWN) // DOTS_DOWN
         out[row] = plot.scale.tick(value) + " "
     return out
 
@@ -165,7 +165,7 @@ def _labels(plot: Plot, height: int) -> dict[int, StyledRun]:
     for line in plot.lines:
         last = next((c for c in reversed(line.columns) if c is not None), None)
         if last is not None and line.label:
-            row = to_row(last[1], *plot.y, height * DOWN) // DOWN
+            row = to_row(last[1], *plot.y, height * DOTS_DOWN) // DOTS_DOWN
             wanted.append((row, line.label, line.role))
     wanted.sort(key=lambda item: item[0])
     return _spread(wanted, height)

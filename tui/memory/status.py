@@ -15,7 +15,7 @@ from llmprof.tui.kit.format import bytes_text
 NOTABLE_PERCENT = 1.0  # predictions are expected to be nearer than this
 
 
-def prediction_for(state: CaseState) -> Predicted | None:
+def shown_prediction(state: CaseState) -> Predicted | None:
     """What was predicted before the run, or what the closed form says of a card now."""
     if state.predicted is not None:
         return state.predicted

@@ -25,7 +25,7 @@ from llmprof.tui.memory.phases import MemoryPhases
 from llmprof.tui.memory.plan import memory_plan
 from llmprof.tui.memory.rows import live_columns, live_rows
 from llmprof.tui.memory.stack import MemoryStack
-from llmprof.tui.memory.status import MemoryStatus, prediction_for
+from llmprof.tui.memory.status import MemoryStatus, shown_prediction
 from llmprof.tui.memory.track import Track, read_track
 
 WantedTrack = tuple[Path, str, int]
@@ -91,7 +91,7 @@ class MemoryView(CaseView):
         self._shown = state
         if state is None or event is None:
             return
-        said = prediction_for(state)
+        said = shown_prediction(state)
         at = self._cases.index(state) + 1
         place = f"recorded case {at} of {len(self._cases)}" if len(self._cases) > 1 else ""
         before = EARLIER if self.is_sample else ""

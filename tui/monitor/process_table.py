@@ -27,7 +27,7 @@ CARD_COLUMNS = (
     TableColumn("SM clock", 15, "right", priority=3),
     TableColumn("Throttle", 18, priority=2),
 )
-PERCENT_UNIT = amounts.Unit("%")
+PERCENT_UNIT = amounts.AmountUnit("%")
 
 
 def process_rows(cards: Sequence[CardSample]) -> list[TableRow]:

@@ -12,7 +12,7 @@ from llmprof.core.catalog.experiments import DEFAULT
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.store.run import default_home
 from llmprof.core.system.text import clean
-from llmprof.tui.session.choices import NUMBERS, Choices, experiments
+from llmprof.tui.session.choices import NUMBER_FIELDS, Choices, experiments
 
 
 def choices_file() -> Path:
@@ -27,7 +27,7 @@ def recall(models: dict[str, ModelShape], path: Path | None = None) -> Choices:
     except (OSError, msgspec.MsgspecError):
         return Choices()
     known = tuple(name for name in choices.models if name in models)
-    texts = {field: clean(getattr(choices, field), 40) for field, *_ in NUMBERS}
+    texts = {field: clean(getattr(choices, field), 40) for field, *_ in NUMBER_FIELDS}
     there = choices.experiment in experiments()
     return msgspec.structs.replace(
         choices,

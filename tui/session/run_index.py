@@ -10,7 +10,7 @@ from llmprof.core.state.histories import SeriesView
 from llmprof.core.state.step_columns import StepsView
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import Follower
-from llmprof.core.store.listing import RunSummary, summarize
+from llmprof.core.store.listing import RunSummary, summarize_run
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.text import clean
 from llmprof.tui.session.curves import total_of
@@ -89,7 +89,7 @@ class RunIndex:
                 return
             with contextlib.suppress(OSError):  # deleted meanwhile
                 view, figures = self._read(run)
-                listed.append(ListedRun(run, summarize(run, view), *figures))
+                listed.append(ListedRun(run, summarize_run(run, view), *figures))
             if self.latest is None and len(listed) % 20 == 0:
                 self.latest = tuple(listed)
         self.latest = tuple(listed)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Dialog[str], Callable[[str | None], None]], None]  # opens a dialog
 
-STOP_PATIENCE_S = 20.0  # a stopping engine gets this long before it is killed
-STOP_POLL_S = 0.1
+LEAVE_PATIENCE_S = 20.0  # a stopping engine gets this long before it is killed
+LEAVE_POLL_S = 0.1
 
 
 class Ends:
@@ -105,12 +105,12 @@ class Ends:
         """Stop the run and leave when its engine is gone; kill it when it takes too long."""
         app = self._app
         run = self._session.going()
-        app.notify("stopping the run; what is measured is kept", timeout=STOP_PATIENCE_S)
+        app.notify("stopping the run; what is measured is kept", timeout=LEAVE_PATIENCE_S)
         waited = 0.0
-        while run is not None and self._session.going() is not None and waited < STOP_PATIENCE_S:
-            if round(waited / STOP_POLL_S) % 10 == 0:
+        while run is not None and self._session.going() is not None and waited < LEAVE_PATIENCE_S:
+            if round(waited / LEAVE_POLL_S) % 10 == 0:
                 with contextlib.suppress(OSError):  # somebody else's run
-                    run.stop(force=waited >= STOP_PATIENCE_S / 2)
-            await asyncio.sleep(STOP_POLL_S)
-            waited += STOP_POLL_S
+                    run.stop(force=waited >= LEAVE_PATIENCE_S / 2)
+            await asyncio.sleep(LEAVE_POLL_S)
+            waited += LEAVE_POLL_S
         app.exit(return_code=code)

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from llmprof.cli.exits import UserError
-from llmprof.cli.follow import Follow, verdict
+from llmprof.cli.follow import Follow, exit_code_of
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import deliver
 from llmprof.cli.screen import add_look_options, open_screen, require_terminal
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"\nlet go of {found.id}, which goes on", file=sys.stderr)
         return 128 + signal
     deliver(view, args.export, found.path)
-    return verdict(view)
+    return exit_code_of(view)
 
 
 def _terminal() -> bool:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from llmprof.core.devices.gpm import METRIC_IDS
 from llmprof.core.events import CardProcess, CardSample
-from llmprof.core.figures.case_device import describe
+from llmprof.core.figures.case_device import describe_process
 from llmprof.core.monitor import amounts, words
 from llmprof.core.state.view import RunView
 
@@ -85,4 +85,4 @@ def _details(card: CardSample) -> Iterable[Text]:
 
 def _process(process: CardProcess) -> str:
     share = "" if process.sm_percent is None else f", SM {amounts.text(process.sm_percent, '%')}"
-    return f"{describe(process)}: {words.size(process.memory_bytes)}{share}"
+    return f"{describe_process(process)}: {words.size(process.memory_bytes)}{share}"

@@ -18,13 +18,13 @@ from llmprof.core.devices.sampler import INTERVAL_S, MAX_INTERVAL_S, MIN_INTERVA
 from llmprof.core.devices.sampler_process import SamplerProcess
 from llmprof.core.events.matching import Selection
 from llmprof.core.monitor import words
-from llmprof.core.monitor.playback import Playback, whole
+from llmprof.core.monitor.playback import Playback, whole_recording
 from llmprof.core.monitor.recordings import Recording, RecordingError
 from llmprof.core.monitor.watch import Watch
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import duration
 
-START_S = 30.0  # NVML takes up to 24 s to start with persistence mode off
+SAMPLER_START_S = 30.0  # NVML takes up to 24 s to start with persistence mode off
 SETTLE_S = 3.0  # for metrics that need two readings
 
 
@@ -79,7 +79,7 @@ def _replay(args: argparse.Namespace, *, live: bool) -> int:
             require_terminal()
             playback = Playback(recording, args.speed or 1.0)
             return _screen(args, {"recorded": recording.origin, "open": lambda *_: playback})
-        view = whole(recording)
+        view = whole_recording(recording)
     except RecordingError as error:
         raise UserError(str(error)) from error
     except OSError as error:
@@ -150,7 +150,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _await_cards(watch: Watch, asked: str | None) -> None:
     """Wait for NVML to start or fail. Raises UserError where a card asked for is not there."""
-    end = time.monotonic() + START_S
+    end = time.monotonic() + SAMPLER_START_S
     while not _started(view := watch.view()) and time.monotonic() < end:
         watch.poll(0.25)
     sample = view.last_sample

@@ -34,7 +34,7 @@ from llmprof.core.spec.shape import SpecError
 Capability = tuple[int, int]
 Traced = dict[tuple[str, Capability], TracedCase]
 
-START_S = 30.0  # NVML may take so long to start with persistence mode off
+TRACER_START_S = 30.0  # NVML may take so long to start with persistence mode off
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def _rooms(args: argparse.Namespace) -> list[Room]:
 def cards_here() -> list[Room]:
     """The cards of this machine with what is taken of them; none without a driver."""
     watch = Watch(SamplerProcess(1.0, None))
-    end = time.monotonic() + START_S
+    end = time.monotonic() + TRACER_START_S
     try:
         while time.monotonic() < end:
             watch.poll(0.25)

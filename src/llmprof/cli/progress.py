@@ -13,7 +13,7 @@ from llmprof.core.figures.eta import Eta, remaining
 from llmprof.core.state.view import CaseState, RunView
 
 
-class Progress:
+class ProgressLine:
     """Two bars: cases of the run, steps of the case; a line for each case that ends."""
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -33,7 +33,7 @@ class Progress:
         self._cases: TaskID | None = None
         self._steps: TaskID | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         self._bars.start()
         return self
 

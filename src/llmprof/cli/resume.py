@@ -10,7 +10,7 @@ from pathlib import Path
 from llmprof.cli.exits import OK, USAGE, UserError
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import check_exports, deliver
-from llmprof.cli.run import detach, finish, measure, require_torch
+from llmprof.cli.run import detach, finish, measure_run, require_torch
 from llmprof.core.engine.client import Plan
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.store.adopt import adopt
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if args.detach:
         return detach(the_run, plan)
     before, start = len(view.segments), time.monotonic_ns()
-    view, signal = measure(the_run, plan)
+    view, signal = measure_run(the_run, plan)
     errors = (log.message for log in view.log if log.level == "error" and log.t >= start)
     refused = next(errors, None)
     if refused is not None and to_resume(view, failed=args.failed) == wanted and signal is None:

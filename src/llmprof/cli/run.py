@@ -12,7 +12,7 @@ from pathlib import Path
 from signal import Signals
 
 from llmprof.cli.exits import CRASHED, NOTHING, OK, USAGE, UserError
-from llmprof.cli.follow import CRASHES, Follow, verdict
+from llmprof.cli.follow import CRASHES, Follow, exit_code_of
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
 from llmprof.cli.output import check_exports, deliver, dry_run_table
 from llmprof.core.catalog.experiments import DEFAULT
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     the_run = new_run(experiment.name)
     if args.detach:
         return detach(the_run, plan_of(the_run, experiment))
-    view, signal = measure(the_run, plan_of(the_run, experiment, lifeline=True))
+    view, signal = measure_run(the_run, plan_of(the_run, experiment, lifeline=True))
     return finish(view, signal, args.export, the_run)
 
 
@@ -77,7 +77,7 @@ def require_torch() -> None:
         )
 
 
-def measure(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunView, int | None]:
+def measure_run(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunView, int | None]:
     """Run a plan to its end; the final view, and the signal that stopped it.
 
     Raises UserError for an engine that ended before it knew what it would measure on.
@@ -138,7 +138,7 @@ def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run)
         done = f"{view.cases_done} of {len(view.cases)} cases are done"
         reason = errors[-1] if errors else "it was killed"
         raise UserError(f"the engine ended early, {done}: {reason}", CRASHED)
-    code = verdict(view)
+    code = exit_code_of(view)
     if code == NOTHING:
         why = next((s.failure.message for s in view.cases if s.failure is not None), "no cases")
         print(f"llmprof: nothing was measured: {why}", file=sys.stderr)
@@ -176,7 +176,7 @@ def _dry_run(experiment: Experiment) -> int:
     with tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
         the_run = RunStore(Path(folder)).create(experiment.name)
         plan = plan_of(the_run, experiment, lifeline=True, only_plan=True)
-        view, signal = measure(the_run, plan, quiet=True)
+        view, signal = measure_run(the_run, plan, quiet=True)
         if view.environment is None and signal is None:
             return finish(view, signal, [], the_run)
     dry_run_table(view)

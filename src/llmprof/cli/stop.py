@@ -8,7 +8,7 @@ import time
 from llmprof.cli.exits import OK, UserError
 from llmprof.core.store.run import RunNotFound, RunStore
 
-PATIENCE_S = 10.0
+STOP_PATIENCE_S = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,10 +25,12 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(str(error)) from error
     if not found.stop(force=args.kill):
         raise UserError(f"run {found.id} is not running")
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + STOP_PATIENCE_S
     while found.alive():
         if time.monotonic() > deadline:
-            raise UserError(f"run {found.id} did not stop within {PATIENCE_S:.0f} s; try --kill")
+            raise UserError(
+                f"run {found.id} did not stop within {STOP_PATIENCE_S:.0f} s; try --kill"
+            )
         time.sleep(0.05)
     print(f"stopped {found.id}")
     return OK

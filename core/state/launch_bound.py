@@ -1,7 +1,7 @@
 """Which phases of a step the host sets the pace of, by how far the card falls behind it.
 
 A host that is ahead waits in its launches as soon as the card's queue is full, so that it then
-needs as long as the card without setting the pace. What tells is the card's lag at a phase's end:
+needs as long as the card without setting the pace. What decides is the card's lag at a phase's end:
 a card that waits for its next kernel has none.
 """
 
@@ -13,26 +13,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from llmprof.core.spec.case import PHASES, Phase
-from llmprof.core.state.view import CaseState
+from llmprof.core.state.step_columns import StepsView
 
 CAUGHT_UP = 0.1  # of a phase's device time: a smaller lag at its end is none
-SMALLEST = 0.02  # of the step: a phase below it decides nothing
-MOST = 0.5  # of the step in such phases: then the host sets the step's pace
+NEGLIGIBLE = 0.02  # of the step: a phase below it decides nothing
+MOST_OF_STEP = 0.5  # of the step in such phases: then the host sets the step's pace
 NEARLY_ALL = 0.95  # from here on there is no need to name the phases
 
 
 @dataclass(frozen=True)
-class Bound:
+class LaunchBound:
     """Phases at whose end the card has caught up with the host, and their share."""
 
     phases: tuple[Phase, ...]
     share: float  # of the device time of a step, 0 to 1
 
 
-def bound(state: CaseState) -> Bound | None:
-    """Medians over the measured steps; None where host or device times are not known."""
-    device = {phase: state.measured.device_ms(phase) for phase in PHASES}
-    host = {phase: state.measured.host_ms(phase) for phase in PHASES}
+def launch_bound(measured: StepsView) -> LaunchBound | None:
+    """Medians over measured steps; None where host or device times are not known."""
+    device = {phase: measured.device_ms(phase) for phase in PHASES}
+    host = {phase: measured.host_ms(phase) for phase in PHASES}
     known = [phase for phase in PHASES if host[phase] and len(host[phase]) == len(device[phase])]
     times = {phase: statistics.median(device[phase]) for phase in known}
     total = math.fsum(times.values())
@@ -42,9 +42,9 @@ def bound(state: CaseState) -> Bound | None:
     phases = tuple(
         phase
         for phase, lag in zip(known, lags, strict=True)
-        if times[phase] >= SMALLEST * total and lag <= CAUGHT_UP * times[phase]
+        if times[phase] >= NEGLIGIBLE * total and lag <= CAUGHT_UP * times[phase]
     )
-    return Bound(phases, math.fsum(times[phase] for phase in phases) / total)
+    return LaunchBound(phases, math.fsum(times[phase] for phase in phases) / total)
 
 
 def _lags(phases: list[tuple[list[float], list[float]]]) -> Iterator[float]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from llmprof.core.kernels.classes import classify
 from llmprof.core.kernels.columns import Kind
 from llmprof.core.kernels.narrow_names import narrow
-from llmprof.core.kernels.short_names import LONGEST, short_name, short_names
+from llmprof.core.kernels.short_names import LONGEST_NAME, short_name, short_names
 from llmprof.core.store.pack import open_view
 from tests.unit.kernel_events import FIXTURES
 
@@ -45,7 +45,7 @@ def test_real_names_stay_apart_and_short() -> None:
     short = short_names(names)
     assert len(names) > 100
     assert len(set(short)) == len(names)
-    assert max(map(len, short)) <= LONGEST
+    assert max(map(len, short)) <= LONGEST_NAME
 
 
 @settings(deadline=None)
@@ -53,7 +53,7 @@ def test_real_names_stay_apart_and_short() -> None:
 def test_any_names_stay_apart(names: list[str]) -> None:
     short = short_names(names)
     assert len(set(short)) == len(names)
-    assert all(len(text) <= LONGEST for text in short)
+    assert all(len(text) <= LONGEST_NAME for text in short)
 
 
 @settings(deadline=None)

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from llmprof.core.events import StepDone
-from llmprof.core.state.step_columns import BLOCK, StepColumns
+from llmprof.core.state.step_columns import BLOCK_STEPS, StepColumns
 
-STEPS = 2 * BLOCK + 3
+STEPS = 2 * BLOCK_STEPS + 3
 
 
 def step(at: int) -> StepDone:
@@ -27,7 +27,9 @@ def columns() -> StepColumns:
     return columns
 
 
-@pytest.mark.parametrize("start", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, STEPS - 1, STEPS])
+@pytest.mark.parametrize(
+    "start", [0, 1, BLOCK_STEPS - 1, BLOCK_STEPS, BLOCK_STEPS + 1, STEPS - 1, STEPS]
+)
 def test_what_is_read_from_a_row_on_crosses_blocks(columns: StepColumns, start: int) -> None:
     view = columns.view()
     assert view.total_ms(start) == [float(at) for at in range(start, STEPS)]
@@ -36,7 +38,7 @@ def test_what_is_read_from_a_row_on_crosses_blocks(columns: StepColumns, start: 
     assert view.device_ms("backward", start) == []
 
 
-@pytest.mark.parametrize("at", [0, BLOCK - 1, BLOCK, STEPS - 1, -1, -BLOCK])
+@pytest.mark.parametrize("at", [0, BLOCK_STEPS - 1, BLOCK_STEPS, STEPS - 1, -1, -BLOCK_STEPS])
 def test_a_row_is_the_step_that_was_taken(columns: StepColumns, at: int) -> None:
     index = at % STEPS
     row = columns.view().row(at)
@@ -48,18 +50,20 @@ def test_a_row_is_the_step_that_was_taken(columns: StepColumns, at: int) -> None
 
 def test_a_view_keeps_its_length_while_columns_grow_over_a_border() -> None:
     columns = StepColumns()
-    for at in range(BLOCK - 1):
+    for at in range(BLOCK_STEPS - 1):
         columns.append(step(at))
     view = columns.view()
-    for at in range(BLOCK - 1, BLOCK + 2):
+    for at in range(BLOCK_STEPS - 1, BLOCK_STEPS + 2):
         columns.append(step(at))
-    assert len(view) == len(view.total_ms()) == BLOCK - 1
-    assert len(columns.view().wall_ms()) == BLOCK + 2
+    assert len(view) == len(view.total_ms()) == BLOCK_STEPS - 1
+    assert len(columns.view().wall_ms()) == BLOCK_STEPS + 2
     with pytest.raises(IndexError):
-        view.row(BLOCK - 1)
+        view.row(BLOCK_STEPS - 1)
 
 
-@pytest.mark.parametrize("sizes", [(1,), (BLOCK,), (3, BLOCK + 1, 700), (2 * BLOCK + 1,)])
+@pytest.mark.parametrize(
+    "sizes", [(1,), (BLOCK_STEPS,), (3, BLOCK_STEPS + 1, 700), (2 * BLOCK_STEPS + 1,)]
+)
 def test_steps_taken_in_parts_are_the_steps_taken_singly(
     columns: StepColumns, sizes: tuple[int, ...]
 ) -> None:

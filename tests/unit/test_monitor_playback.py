@@ -11,7 +11,7 @@ import pytest
 from llmprof.core import events as ev
 from llmprof.core.devices.scripted import read_recording
 from llmprof.core.monitor import words
-from llmprof.core.monitor.playback import Playback, whole
+from llmprof.core.monitor.playback import Playback, whole_recording
 from llmprof.core.monitor.recordings import PAUSE_NS, Recording, RecordingError
 from llmprof.core.state.reducer import Reducer
 
@@ -42,7 +42,7 @@ def written(path: Path, *lines: bytes | ev.Event) -> Path:
 
 def test_what_the_monitor_prints_can_be_played(tmp_path: Path) -> None:
     recording = Recording(as_printed(tmp_path / "load.jsonl"))
-    played, direct = whole(recording), Reducer()
+    played, direct = whole_recording(recording), Reducer()
     for sample in read_recording(FIXTURE)[:60]:
         direct.apply(sample)
     assert words.as_object(played, 0) == words.as_object(direct.view(), 0)

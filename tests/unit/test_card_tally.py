@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.figures.card_memory import card_memory
-from llmprof.core.figures.case_device import CaseDevice, join_case, verdicts
+from llmprof.core.figures.card_memory import memory_while_measured
+from llmprof.core.figures.case_device import CaseDevice, disturbances, join_case
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape
-from llmprof.core.state.histories import CHUNK, OLD, RECENT
+from llmprof.core.state.histories import NEWEST_READINGS, OLD, READINGS_AT_ONCE
 from llmprof.core.state.position_ranges import Stretches
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
@@ -112,10 +112,10 @@ def test_a_case_of_eight_hours_ago_has_the_figures_it_had_alone() -> None:
     assert now.power_limit == 700
     assert now.others == (STRANGER,)
     assert 0 < now.shared_steps < 600
-    assert "pid 77, eve, mine.py" in verdicts(late, now)[-1]
+    assert "pid 77, eve, mine.py" in disturbances(late, now)[-1]
     assert join_case(late, late.cases[1]).power_limit == 500
     for series in late.cards[0].series.values():
-        assert len(series) <= RECENT + CHUNK + OLD
+        assert len(series) <= NEWEST_READINGS + READINGS_AT_ONCE + OLD
     assert len(late.cards[0].others) <= 256
 
 
@@ -190,7 +190,7 @@ def test_the_highest_memory_of_a_case_is_kept() -> None:
     edge = ev.MemoryEdge(phase="forward", allocated_bytes=1, peak_bytes=2**30, reserved_bytes=2**31)
     memory = ev.MemoryStep(t=25 * S, case=0, edges=(edge,), source="cuda allocator")
     view = reduced(plan(1), case(0, 20.0, 40.0, 20), day(2.0, at), iter([memory]))
-    found = card_memory(view, view.cases[0])
+    found = memory_while_measured(view, view.cases[0])
     assert found is not None
     assert (found.used, found.others) == (10 * 2**30, 2**30)
 

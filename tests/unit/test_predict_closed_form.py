@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 from llmprof.core.catalog.models import load_models
-from llmprof.core.predict.allocator_replay import replay
+from llmprof.core.predict.allocator_replay import replay_allocator
 from llmprof.core.predict.closed_form import Unpredictable, predict
 from llmprof.core.predict.fits import Room, decide
-from llmprof.core.spec.case import MODES, OPTIMIZERS, Case
+from llmprof.core.spec.axes import MODES, OPTIMIZERS
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "predict-h100.json"
@@ -73,7 +74,7 @@ def test_verdicts_for_the_card_are_right() -> None:
 
 def test_replayed_allocator_meets_allocated_and_reserved() -> None:
     for case, peaks, _ in fitting()[::23]:
-        again = replay(case)
+        again = replay_allocator(case)
         assert abs(again.allocated_bytes / peaks[1] - 1) <= 0.01, case.label
         assert abs(again.reserved_bytes / peaks[2] - 1) <= 0.05, case.label
 

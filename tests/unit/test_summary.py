@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmprof.core.stats.summary import MIN_OUTLIER_SAMPLES, stability, student_t, summarize
+from llmprof.core.stats.student import student_t
+from llmprof.core.stats.summary import MIN_OUTLIER_SAMPLES, stability, summarize
 
 DATA = Path(__file__).parents[1] / "data"
 Key = tuple[int, str, str]

@@ -10,12 +10,12 @@ import pytest
 from llmprof.core import events as ev
 from llmprof.core.figures.case_device import (
     CaseDevice,
-    describe,
+    describe_process,
+    disturbances,
     join_case,
     join_run,
     other_processes,
     run_card,
-    verdicts,
 )
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
@@ -232,7 +232,7 @@ def test_steps_beside_the_work_of_others_are_marked_and_the_others_named() -> No
     assert got.shared_steps == 11  # from the reading before the first that saw it
     assert {mark.position for mark in got.marks} == set(range(47, 58))
     assert other_processes(view) == (STRANGER,)
-    (said,) = verdicts(view, got)
+    (said,) = disturbances(view, got)
     assert said == (
         "another process was on the card (pid 77, eve, mine.py): "
         "11 of 100 steps ran while it worked or may have"
@@ -248,7 +248,7 @@ def test_others_that_only_hold_memory_are_named_and_no_step_is_marked() -> None:
     got = join_case(view, view.cases[0])
     assert got.shared_steps == 0
     assert got.others == (STRANGER,)
-    assert "only held memory" in verdicts(view, got)[0]
+    assert "only held memory" in disturbances(view, got)[0]
 
 
 def test_a_nameless_pid_of_one_reading_is_a_process_that_ended_and_no_tenant() -> None:
@@ -265,7 +265,7 @@ def test_a_nameless_pid_of_one_reading_is_a_process_that_ended_and_no_tenant() -
 
 def test_a_quiet_card_is_no_verdict() -> None:
     view = run(lambda t: card({"throttle": 0, "other_processes": 0}, processes=()))
-    assert verdicts(view, join_case(view, view.cases[0])) == ()
+    assert disturbances(view, join_case(view, view.cases[0])) == ()
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_quiet_card_is_no_verdict() -> None:
     ],
 )
 def test_processes_in_words(process: ev.CardProcess, words: str) -> None:
-    assert describe(process) == words
+    assert describe_process(process) == words
 
 
 def test_the_card_is_the_one_that_torch_used() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from llmprof.core.devices.scripted import ReplaySource
 from llmprof.core.events.merge import merge
-from llmprof.core.figures.case_device import CaseDevice, join_case, other_processes, verdicts
+from llmprof.core.figures.case_device import CaseDevice, disturbances, join_case, other_processes
 from llmprof.core.monitor.words import as_object
 from llmprof.core.report.card_activity import devices
 from llmprof.core.report.step_log import step_logs
@@ -93,7 +93,7 @@ def test_another_tenant_is_tied_to_the_steps_beside_it() -> None:
     shared = [mark.position for mark in got.marks if mark.shared]
     assert shared[-1] == 73
     assert 30 <= shared[0] <= 57  # the reading 2 s before did not see it yet
-    assert "python other.py" in verdicts(view, got)[1]
+    assert "python other.py" in disturbances(view, got)[1]
     assert other_processes(view) == got.others
 
 
