@@ -12,10 +12,10 @@ from llmprof.core.catalog.experiments import DEFAULT
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.store.run import default_home
 from llmprof.core.system.text import clean
-from llmprof.tui.session.choices import NUMBERS, Choices, experiments
+from llmprof.tui.session.choices import NUMBER_FIELDS, Choices, experiments
 
 
-def memory_file() -> Path:
+def choices_file() -> Path:
     """Where the last choices are kept."""
     return default_home() / "screen.json"
 
@@ -23,11 +23,11 @@ def memory_file() -> Path:
 def recall(models: dict[str, ModelShape], path: Path | None = None) -> Choices:
     """The last choices, the defaults where they can't be read or no longer make sense."""
     try:
-        choices = msgspec.json.decode((path or memory_file()).read_bytes(), type=Choices)
+        choices = msgspec.json.decode((path or choices_file()).read_bytes(), type=Choices)
     except (OSError, msgspec.MsgspecError):
         return Choices()
     known = tuple(name for name in choices.models if name in models)
-    texts = {field: clean(getattr(choices, field), 40) for field, *_ in NUMBERS}
+    texts = {field: clean(getattr(choices, field), 40) for field, *_ in NUMBER_FIELDS}
     there = choices.experiment in experiments()
     return msgspec.structs.replace(
         choices,
@@ -41,7 +41,7 @@ def recall(models: dict[str, ModelShape], path: Path | None = None) -> Choices:
 
 def remember(choices: Choices, path: Path | None = None) -> None:
     """Keep the choices; a folder that can't be written is no reason to stop."""
-    target = path or memory_file()
+    target = path or choices_file()
     with contextlib.suppress(OSError):
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f"{target.name}.{os.getpid()}")

@@ -112,7 +112,7 @@ def _watch(args: argparse.Namespace) -> int:
 
 
 def _screen(args: argparse.Namespace, monitoring: dict[str, Any]) -> int:
-    from llmprof.tui.monitor.watch import Monitoring
+    from llmprof.tui.session.monitoring import Monitoring
     from llmprof.tui.session.starter import EngineStarter
 
     class Cold(EngineStarter):

@@ -15,7 +15,7 @@ from llmprof.core.spec.shape import SpecError
 from llmprof.core.store.run import Run, RunNotFound, RunStore
 
 if TYPE_CHECKING:
-    from llmprof.tui.monitor.watch import Monitoring
+    from llmprof.tui.session.monitoring import Monitoring
     from llmprof.tui.session.starter import Starter
 
 MOST_HZ = 20.0
@@ -84,8 +84,8 @@ def open_screen(
     from llmprof.tui.app import LlmprofApp
     from llmprof.tui.kit.look import choose_look, is_utf8
     from llmprof.tui.session.remembered import recall
+    from llmprof.tui.session.setting import Setting
     from llmprof.tui.session.starter import EngineStarter
-    from llmprof.tui.setting import Setting
 
     app = LlmprofApp(
         Setting(

@@ -1,23 +1,22 @@
-"""What the disk, the folder or another user refuse is told; the screen goes on."""
+"""The export dialog."""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
-from textual.pilot import Pilot
 from textual.widgets import Input
 
-from llmprof.core.store.run import Run, RunStore
-from llmprof.tui.app import LlmprofApp
+from llmprof.core.report import render
+from llmprof.core.store.journal import replay
+from llmprof.core.store.run import RunStore
 from llmprof.tui.runs.export import ExportDialog
 from tests.tui import journals
-from tests.tui.apps import make_app
+from tests.tui.apps import make_app, sizes
 from tests.tui.frames import contains, settle
 
 
@@ -27,55 +26,56 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def refuse(number: int) -> Callable[..., Any]:
-    def refused(*_: object, **__: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    return refused
-
-
-async def on_runs(pilot: Pilot[Any]) -> None:
-    await pilot.press("2")
-    await settle(pilot, lambda: contains(cast(LlmprofApp, pilot.app), "complete"))
-
-
-@pytest.mark.parametrize(
-    ("keys", "method"),
-    [(("n", "a", "enter"), "write_text"), (("d", "d"), "rmtree"), (("x",), "kill")],
-    ids=["rename", "delete", "stop"],
-)
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS])
-async def test_what_is_refused_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], method: str, number: int
-) -> None:
+@sizes
+async def test_export_previews_and_writes(tmp_path: Path, size: tuple[int, int]) -> None:
     run = journals.finished(RunStore(tmp_path))
-    run.rename("before")
-    app, _ = make_app(tmp_path)
-    async with app.run_test(size=(120, 30), notifications=True) as pilot:
-        await on_runs(pilot)
-        monkeypatch.setattr(Run, "engine_pid", lambda _: 1)
-        owner = {"write_text": Path, "rmtree": shutil, "kill": os}[method]
-        monkeypatch.setattr(owner, method, refuse(number))
-        await pilot.press(*keys)
-        await settle(pilot, lambda: contains(app, os.strerror(number)))
-        monkeypatch.undo()
-        assert app.return_code is None  # it goes on
-    assert run.label == "before"
-
-
-@pytest.mark.parametrize("keys", [("n", "a", "enter"), ("d", "d"), ("e",), ("w",), ("x",)])
-async def test_a_run_that_was_deleted_elsewhere(tmp_path: Path, keys: tuple[str, ...]) -> None:
-    run = journals.finished(RunStore(tmp_path))
-    app, _ = make_app(tmp_path)
-    async with app.run_test(size=(120, 30), notifications=True) as pilot:
-        await on_runs(pilot)
-        app.ticker.index.follow(False)  # it is still listed
-        shutil.rmtree(run.path)
-        await pilot.press(*keys)
+    app, _ = make_app(tmp_path, watch=run)
+    target = tmp_path / "out.md"
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("e")
+        dialog = app.screen
+        assert isinstance(dialog, ExportDialog)
+        await settle(pilot, lambda: bool(dialog.text))
+        assert contains(app, "# llmprof")
+        dialog.query_one("#path", Input).value = str(target)
+        await pilot.press("shift+tab", "right", "space")
+        await settle(pilot, lambda: dialog.format == "csv" and bool(dialog.text))
+        target = target.with_suffix(".csv")
+        assert dialog.query_one("#path", Input).value == str(target)
+        await pilot.press("tab", "tab", "down", "j", "up", "k", "right", "left", "h", "l")
+        await pilot.press("ctrl+s")
+        await settle(pilot, lambda: app.screen is not dialog)
+        assert target.read_text("utf-8") == render(replay(run.journal), "csv")
+        await pilot.press("e")
+        again = app.screen
+        assert isinstance(again, ExportDialog)
+        await settle(pilot, lambda: bool(again.text))
+        again.query_one("#path", Input).value = str(target)
+        target.write_text("mine")
+        again.query_one("#path", Input).focus()
+        await pilot.press("enter")
         await settle(pilot)
-        assert not contains(app, "Errno")
-        assert app.return_code is None  # it goes on
-    assert not run.path.exists()
+        assert target.read_text("utf-8") == "mine"  # asked first
+        await pilot.press("enter")
+        await settle(pilot, lambda: app.screen is not again)
+        assert target.read_text("utf-8") == render(replay(run.journal), "md")
+
+
+async def test_export_to_nowhere_says_so_and_escape_leaves(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path))
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("e")
+        dialog = cast(ExportDialog, app.screen)
+        await settle(pilot, lambda: bool(dialog.text))
+        dialog.query_one("#path", Input).value = "/proc/none/x.md"
+        await pilot.press("ctrl+s")
+        await settle(pilot)
+        assert contains(app, "No such file")
+        await pilot.press("escape")
+        assert app.screen is not dialog
 
 
 async def test_an_export_of_a_deleted_run_says_why_there_is_none(tmp_path: Path) -> None:

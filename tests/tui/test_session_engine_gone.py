@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 
 from llmprof.core.store.run import RunStore
-from llmprof.tui.session.session import ALIVE_S, Session
+from llmprof.tui.session.screen_session import ALIVE_S, ScreenSession
 from tests.tui import journals
 from tests.tui.apps import FakeStarter
 from tests.tui.test_session import make, wait_for
 
 
-def began(session: Session) -> bool:
+def began(session: ScreenSession) -> bool:
     session.poll()
     return session.snapshot.view.environment is not None
 
@@ -37,7 +37,7 @@ def test_a_run_that_ends_while_paused_is_not_called_interrupted(tmp_path: Path) 
 def test_an_engine_counts_as_gone_once_its_last_words_are_read(tmp_path: Path) -> None:
     now = [0.0]
     starter = FakeStarter()
-    session = Session(RunStore(tmp_path), starter, clock=lambda: now[0], period_s=0.3)
+    session = ScreenSession(RunStore(tmp_path), starter, clock=lambda: now[0], period_s=0.3)
     run = session.start(journals.experiment(("small",)), ())
     with run.lock():
         wait_for(lambda: began(session))

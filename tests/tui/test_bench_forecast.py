@@ -1,26 +1,24 @@
-"""The set-up pane's experiments, their commands, and what memory they would need."""
+"""What the form's cases would need, and of which card."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from llmprof.cli.options import experiment_from
-from llmprof.cli.run import add_arguments
 from llmprof.core.catalog.models import load_models
 from llmprof.core.events import Environment
 from llmprof.core.predict.closed_form import predict
 from llmprof.core.predict.fits import CONTEXT_LOW
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import SpecError
 from llmprof.tui.bench.fits import context_label
-from llmprof.tui.bench.forecast import Forecast, card_of, every_model, named_card
-from llmprof.tui.bench.setup import OWN_SIZES
-from llmprof.tui.kit.chips import Chips
-from llmprof.tui.kit.ticks import Ticks
-from llmprof.tui.session.choices import Choices, check, choose_experiment, command, experiments
+from llmprof.tui.bench.forecast import Forecast, card_here, card_of_machine, every_model, named_card
+from llmprof.tui.session.choices import (
+    Choices,
+    check_choices,
+)
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle
 
@@ -32,26 +30,9 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLMPROF_HOME", str(tmp_path / "home"))
 
 
-@pytest.mark.parametrize("smoke", [False, True])
-@pytest.mark.parametrize("name", list(experiments()))
-def test_every_experiment_and_its_command_measure_the_same(name: str, smoke: bool) -> None:
-    if smoke and not experiments()[name][1]:
-        pytest.skip("no smoke sizes")
-    form = choose_experiment(Choices(), name, MODELS, smoke=smoke)
-    for choices in (form, msgspec.structs.replace(form, precisions=("bf16",), context="64,96")):
-        checked = check(choices, MODELS)
-        assert checked.experiment is not None, checked.message
-        parser = argparse.ArgumentParser()
-        add_arguments(parser)
-        words = command(checked.experiment, smoke=checked.smoke)
-        args = parser.parse_args(words[2:])
-        assert experiment_from(args, args.experiment) == checked.experiment
-        assert checked.experiment.name == name
-
-
 def forecast_of(card: str, **changes: object) -> Forecast:
     choices = msgspec.structs.replace(Choices(), **changes)
-    experiment = check(choices, MODELS).experiment
+    experiment = check_choices(choices, MODELS).experiment
     room = named_card(card)
     assert experiment is not None
     assert room is not None
@@ -83,19 +64,19 @@ def test_what_the_closed_form_does_not_know_is_counted() -> None:
 def test_the_card_of_a_run() -> None:
     here = Environment(device="cuda:0", device_name="NVIDIA H100 80GB HBM3", capability=(9, 0),
                        memory_total_bytes=80 << 30, memory_free_bytes=70 << 30)  # fmt: skip
-    card = card_of(here)
+    card = card_of_machine(here)
     assert card is not None
     # What was free was read beside the probe's own context, here one of an assumed size.
     assert (card.here, card.room.free_bytes) == (True, (70 << 30) + CONTEXT_LOW)
     assert card.room.context_bytes is None
-    measured = card_of(msgspec.structs.replace(here, context_bytes=528 << 20))
+    measured = card_of_machine(msgspec.structs.replace(here, context_bytes=528 << 20))
     assert measured is not None
     assert (measured.room.free_bytes, measured.room.context_bytes) == (
         (70 << 30) + (528 << 20),
         528 << 20,
     )
-    assert card_of(msgspec.structs.replace(here, device="cpu")) is None
-    assert card_of(None) is None
+    assert card_of_machine(msgspec.structs.replace(here, device="cpu")) is None
+    assert card_of_machine(None) is None
 
 
 def test_the_bar_tells_a_context_that_was_measured() -> None:
@@ -103,7 +84,7 @@ def test_the_bar_tells_a_context_that_was_measured() -> None:
                        memory_total_bytes=80 << 30, memory_free_bytes=70 << 30)  # fmt: skip
     shown = []
     for context in (None, 528 << 20):
-        card = card_of(msgspec.structs.replace(here, context_bytes=context))
+        card = card_of_machine(msgspec.structs.replace(here, context_bytes=context))
         assert card is not None
         forecast = Forecast(card, [Case(model=MODELS["small"])], ())
         forecast.work(60.0)
@@ -138,34 +119,63 @@ async def test_the_bar_follows_every_change(tmp_path: Path, size: tuple[int, int
     assert [model.name for model in starter.started[0][1].models] == ["smoke"]
 
 
-async def test_smoke_says_that_the_form_is_not_measured_until_it_is_changed(tmp_path: Path) -> None:
+# The card that is assumed
+
+
+def driver_folder(folder: Path, *models: str) -> Path:
+    for at, model in enumerate(models):
+        place = folder / f"0000:0{at}:00.0"
+        place.mkdir(parents=True)
+        (place / "information").write_text(f"Model: \t\t {model}\nIRQ:   \t\t 16\n", "utf-8")
+    return folder
+
+
+def test_the_driver_names_the_card_before_anything_runs(tmp_path: Path) -> None:
+    name = "NVIDIA H100 80GB HBM3"
+    card = card_here(driver_folder(tmp_path / "two", name, name))
+    assert card is not None
+    assert card.here
+    assert 79 < card.room.total_bytes / 2**30 < 81
+
+
+@pytest.mark.parametrize(
+    "models", [(), ("Unheard-of 9000",), ("NVIDIA H100 80GB HBM3", "Tesla T4")]
+)
+def test_no_card_is_guessed(tmp_path: Path, models: tuple[str, ...]) -> None:
+    assert card_here(driver_folder(tmp_path / "gpus", *models)) is None
+
+
+def test_a_hidden_card_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = driver_folder(tmp_path / "gpus", "Tesla T4")
+    assert card_here(folder) is not None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert card_here(folder) is None
+
+
+async def test_without_a_card_the_form_says_which_it_assumes_and_how_to_pick(
+    tmp_path: Path,
+) -> None:
     app, _ = make_app(tmp_path)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot, lambda: contains(app, "no card"))
-        parts = [*app.screen.query(Ticks), *app.screen.query(Chips)]
-        app.screen.query_one("#pick-experiment").focus()
-        await pilot.press("space")
-        await settle(pilot, lambda: contains(app, OWN_SIZES))
-        assert contains(app, "llmprof run --smoke")
-        assert all(part.idle for part in parts)
-        app.screen.query_one("#pick-card").focus()
-        await pilot.press("left")  # the card of the forecast is none of the form's sizes
-        await settle(pilot)
-        assert contains(app, "llmprof run --smoke")
-        app.screen.query_one(Ticks).focus()
-        await pilot.press("down", "space")
-        await settle(pilot, lambda: not contains(app, "--smoke"))
-        assert contains(app, "--model-size small,medium")
-        assert not any(part.idle for part in parts)
-        assert not contains(app, OWN_SIZES)
-
-
-async def test_remembered_smoke_sizes_are_told_at_once(tmp_path: Path) -> None:
-    app, _ = make_app(tmp_path, choices=Choices(smoke=True, models=("tiny",)))
     async with app.run_test(size=(120, 30)) as pilot:
-        await settle(pilot, lambda: contains(app, "no card"))
-        assert contains(app, OWN_SIZES)
-        assert app.screen.query_one(Ticks).idle
-        app.screen.query_one("#context").focus()
-        await pilot.press("1")
-        await settle(pilot, lambda: not contains(app, "--smoke"))
+        await settle(pilot, lambda: contains(app, "no card, as H100-80GB"))
+        assert contains(app, "←→ picks another")
+        app.screen.query_one("#pick-card").focus()
+        await pilot.press("right", "right")
+        await settle(pilot, lambda: app.choices.card not in ("", "H100-80GB"))
+        assert not contains(app, "picks another")
+        assert contains(app, app.choices.card)
+
+
+async def test_a_broken_cards_file_costs_the_forecast_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise SpecError("cards file: not TOML")
+
+    monkeypatch.setattr("llmprof.tui.bench.forecast.load_cards", broken)
+    app, starter = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "no card, as"))
+        assert not contains(app, "GiB")
+        await pilot.press("r")
+        await settle(pilot, lambda: len(starter.started) == 1)

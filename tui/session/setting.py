@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from llmprof.core.spec.shape import ModelShape
-from llmprof.tui.kit import themes
+from llmprof.tui.kit.colors import DARK_THEME
 from llmprof.tui.kit.look import UNICODE, Look
 from llmprof.tui.session.choices import Choices
 
 if TYPE_CHECKING:
     from llmprof.core.store.run import Run, RunStore
-    from llmprof.tui.monitor.watch import Monitoring
+    from llmprof.tui.session.monitoring import Monitoring
     from llmprof.tui.session.starter import Starter
 
 
@@ -28,7 +28,7 @@ class Setting:
     look: Look = UNICODE
     encoding: str = "utf-8"
     refresh_hz: float = 4.0
-    theme: str = themes.DARK.name
+    theme: str = DARK_THEME.name
     watch: Run | None = None
     view: str = "bench"
     demo: bool = False  # a replay: it ends with the screen, without asking

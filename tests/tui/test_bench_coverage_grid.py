@@ -13,7 +13,7 @@ from llmprof.core.figures.outcomes import CaseOutcome
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.bench.coverage_grid import _ROLES, _SIGNS, CoverageGrid
+from llmprof.tui.bench.coverage_grid import _OUTCOME_ROLES, _OUTCOME_SIGNS, CoverageGrid
 from llmprof.tui.kit.look import ASCII
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
@@ -147,8 +147,8 @@ async def test_plain_ascii_and_a_strangers_names(tmp_path: Path) -> None:
 
 def test_every_word_of_a_cell_has_a_role_and_a_sign_of_its_own() -> None:
     words = get_args(CaseOutcome)
-    assert set(words) <= set(_ROLES)
-    signs = [_SIGNS[word] for word in words if word in _SIGNS]
+    assert set(words) <= set(_OUTCOME_ROLES)
+    signs = [_OUTCOME_SIGNS[word] for word in words if word in _OUTCOME_SIGNS]
     assert len(set(signs)) == len(signs) == len(words) - 1  # done has the tick
 
 

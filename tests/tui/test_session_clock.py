@@ -11,7 +11,7 @@ from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.boot import boot_id, this_boot
 from llmprof.tui.bench.progress import progress
-from llmprof.tui.session.session import Session
+from llmprof.tui.session.screen_session import ScreenSession
 from tests.tui import journals
 from tests.tui.apps import FakeStarter, make_app
 from tests.tui.frames import contains, settle, text_of
@@ -55,7 +55,7 @@ def test_whose_clock_tells_the_elapsed_time(
     tmp_path: Path, boot: str, outcome: ev.Outcome | None, locked: bool, expected: float
 ) -> None:
     run = starting(RunStore(tmp_path), boot, outcome)
-    session = Session(RunStore(tmp_path), FakeStarter(), clock=lambda: START_S + 12.0)
+    session = ScreenSession(RunStore(tmp_path), FakeStarter(), clock=lambda: START_S + 12.0)
     lock = run.lock()
     if locked:
         lock.__enter__()

@@ -13,12 +13,13 @@ from llmprof.tui.session.starter import CannotStart, Starter
 if TYPE_CHECKING:
     from llmprof.core.spec.experiment import Experiment
     from llmprof.core.store.run import Run, RunStore
-    from llmprof.tui.session.feed import Feed, Snapshot
+    from llmprof.tui.kit.snapshot import Snapshot
+    from llmprof.tui.session.feed import Feed
 
 ALIVE_S = 0.5  # how often the lock is looked at
 
 
-class Session:
+class ScreenSession:
     """Follows one run at a time. No Textual in here: poll() is called by whoever has a timer."""
 
     def __init__(
@@ -47,7 +48,7 @@ class Session:
     def snapshot(self) -> Snapshot:
         """The newest snapshot that was taken; an empty one while nothing is watched."""
         if self._snapshot is None:
-            from llmprof.tui.session.feed import Snapshot  # not needed for the first frame
+            from llmprof.tui.kit.snapshot import Snapshot  # not needed for the first frame
 
             self._snapshot = Snapshot()
         return self._snapshot

@@ -48,6 +48,7 @@ ROLES: dict[str, Role] = {
     "band": Role("foreground", 0.4),
     "crosshair": Role("foreground", bold=True),
 }
+PHASE_ROLES = frozenset({"forward", "loss", "backward", "optimizer", "zero_grad"})
 
 
 def role_of(name: str) -> Role:

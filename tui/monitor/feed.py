@@ -1,62 +1,15 @@
-"""What the Monitor view watches: a sampler of its own, followed in a thread."""
+"""Follows the sampler of the Monitor view in a thread of its own."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from llmprof.core.devices.sampler import INTERVAL_S
 from llmprof.core.state.view import RunView
+from llmprof.tui.session.feed import THREAD_JOIN_S
+from llmprof.tui.session.monitoring import Monitoring, Watched
 
-POLL_S = 0.25
-JOIN_S = 2.0
-
-
-class Watched(Protocol):
-    """What gives views of the machine; core.devices.watch.Watch, or a stand-in."""
-
-    def poll(self, timeout_s: float = 0.0) -> bool:
-        """Take what has come."""
-
-    def view(self) -> RunView:
-        """What is known now."""
-
-    @property
-    def recording(self) -> str:
-        """How far a recording has come; "" for what is live."""
-
-    def show_activity(self, on: bool) -> None:
-        """Have the activity counters read, or not."""
-
-    def close(self) -> None:
-        """End it."""
-
-
-def watch_machine(interval_s: float, gpus: str | None) -> Watched:
-    """A sampler process of this machine, followed."""
-    from llmprof.core.devices.sampler_process import (  # not needed for the first frame
-        SamplerProcess,
-    )
-    from llmprof.core.monitor.watch import Watch
-
-    return Watch(SamplerProcess(interval_s, gpus))
-
-
-@dataclass(frozen=True)
-class Monitoring:
-    """Which cards are watched and how often; open makes the watch.
-
-    recorded tells of a recording on which card and when it was made, as far as that is known;
-    None for this machine now. With of_run nothing is watched but the run in sight shown.
-    """
-
-    interval_s: float = INTERVAL_S
-    gpus: str | None = None
-    open: Callable[[float, str | None], Watched] = watch_machine
-    recorded: tuple[str, ...] | None = None
-    of_run: bool = False
+MACHINE_POLL_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -95,7 +48,7 @@ class MonitorFeed:
     def close(self) -> None:
         """End the thread and the sampler; waits at most two seconds."""
         self._stop.set()
-        self._thread.join(JOIN_S)
+        self._thread.join(THREAD_JOIN_S)
 
     def _run(self) -> None:
         try:
@@ -116,5 +69,5 @@ class MonitorFeed:
             if self._activity is not told:
                 told = self._activity
                 watch.show_activity(told)
-            if watch.poll(POLL_S):
+            if watch.poll(MACHINE_POLL_S):
                 self._latest = MonitorSnapshot(watch.view(), recording=watch.recording)

@@ -15,21 +15,23 @@ from llmprof.tui.kit.canvas import Canvas
 
 
 @dataclass(frozen=True)
-class Option:
+class ChecklistOption:
     """A value and what is said about it."""
 
     value: str
     note: str = ""
 
 
-Marks = dict[str, tuple[tuple[str, ...], str]]  # by value: words, the longest first, and a role
+ChecklistMarks = dict[
+    str, tuple[tuple[str, ...], str]
+]  # by value: words, the longest first, and a role
 
 
-class Ticks(Canvas, can_focus=True):
+class Checklist(Canvas, can_focus=True):
     """Options one a line; moving past an end leaves the list, as if it were part of the form."""
 
     DEFAULT_CSS = """
-    Ticks { height: auto; }
+    Checklist { height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="ticks.up", tooltip="previous option"),
@@ -43,20 +45,22 @@ class Ticks(Canvas, can_focus=True):
     class Changed(Message):
         """Other options are ticked."""
 
-        def __init__(self, ticks: Ticks) -> None:
+        def __init__(self, checklist: Checklist) -> None:
             super().__init__()
-            self.ticks = ticks
+            self.checklist = checklist
 
         @property
-        def control(self) -> Ticks:
+        def control(self) -> Checklist:
             """The list."""
-            return self.ticks
+            return self.checklist
 
-    def __init__(self, options: Sequence[Option], chosen: Sequence[str], *, id: str) -> None:
+    def __init__(
+        self, options: Sequence[ChecklistOption], chosen: Sequence[str], *, id: str
+    ) -> None:
         super().__init__(id=id)
         self.options = tuple(options)
         self.chosen = tuple(o.value for o in options if o.value in chosen)
-        self.marks: Marks = {}
+        self.marks: ChecklistMarks = {}
         self.idle = False  # whether something else than what is ticked is meant
         self._at = next((n for n, o in enumerate(options) if o.value in chosen), 0)
 
@@ -99,7 +103,7 @@ class Ticks(Canvas, can_focus=True):
             self.idle = idle
             self.repaint()
 
-    def mark(self, marks: Marks) -> None:
+    def mark(self, marks: ChecklistMarks) -> None:
         """Say something about options at the right end of their lines."""
         if marks != self.marks:
             self.marks = marks

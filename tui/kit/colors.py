@@ -45,7 +45,7 @@ _LIGHT_MEMORY = {
 }
 
 
-def variables(dark: bool) -> dict[str, str]:
+def theme_variables(dark: bool) -> dict[str, str]:
     """Our variables for a dark or a light theme."""
     if dark:
         return {**_DARK_PHASES, **_DARK_MEMORY, "rule": "#2b3340", "shade": "#1c232d",
@@ -54,7 +54,7 @@ def variables(dark: bool) -> dict[str, str]:
             "cursor": "#d3e3f3", "mark": "#c02d1f"}  # fmt: skip
 
 
-DARK = Theme(
+DARK_THEME = Theme(
     name="llmprof-dark",
     primary="#5ab4e8",
     secondary="#3b82a8",
@@ -68,7 +68,7 @@ DARK = Theme(
     error="#ff7b72",
     dark=True,
     variables={
-        **variables(True),
+        **theme_variables(True),
         "footer-background": "#10151b",
         "footer-key-foreground": "#5ab4e8",
         "footer-description-foreground": "#8c96a5",
@@ -76,7 +76,7 @@ DARK = Theme(
         "border": "#2b3340",
     },
 )
-LIGHT = Theme(
+LIGHT_THEME = Theme(
     name="llmprof-light",
     primary="#0068a8",
     secondary="#3b82a8",
@@ -90,7 +90,7 @@ LIGHT = Theme(
     error="#c02d1f",
     dark=False,
     variables={
-        **variables(False),
+        **theme_variables(False),
         "footer-background": "#fbfcfd",
         "footer-key-foreground": "#0068a8",
         "footer-description-foreground": "#67717f",

@@ -17,12 +17,12 @@ from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.kit.look import ASCII
-from llmprof.tui.kit.table import Table
+from llmprof.tui.kit.table import RowTable
 from llmprof.tui.monitor.card_figures import CardFigures, figures
 from llmprof.tui.monitor.card_panel import Window
 from llmprof.tui.monitor.host_panel import HostLine
 from llmprof.tui.monitor.view import MonitorView
-from llmprof.tui.monitor.watch import Monitoring
+from llmprof.tui.session.monitoring import Monitoring
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
 from tests.tui.machines import GIB, RECORDING, Machine, card, recorded, sample, shifted
@@ -106,7 +106,7 @@ async def test_several_cards_are_listed_and_one_is_large(tmp_path: Path) -> None
         view = view_of(app)
         figures_panel = view.query_one(CardFigures)
         await settle(pilot, lambda: figures_panel._state is not None)
-        assert [row.key for row in view.query_one("#cards", Table).rows] == ["0", "1"]
+        assert [row.key for row in view.query_one("#cards", RowTable).rows] == ["0", "1"]
         await pilot.press("right_square_bracket")
         assert view.index == 1
         assert figures_panel._state is not None
@@ -189,7 +189,7 @@ async def test_processes_are_sorted_and_filtered(tmp_path: Path) -> None:
         await shown(pilot, app, "[bold]mine")
         assert contains(app, "host 5")
         assert contains(app, "not in this container")
-        table = view_of(app).query_one("#processes", Table)
+        table = view_of(app).query_one("#processes", RowTable)
         for _ in range(5):
             await pilot.press("o")
         assert table.shown_keys == ["0/9", "0/unknown 3", "0/7", "0/5"]  # unknown size last

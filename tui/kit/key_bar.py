@@ -11,7 +11,7 @@ from textual.screen import Screen
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
 
-GAP = 2
+KEY_GAP = 2
 
 
 class KeyBar(Canvas):
@@ -35,7 +35,7 @@ class KeyBar(Canvas):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Whole keys only; where there is no room, the view's go before the app's."""
         kept = self._shown()
-        while kept and sum(self._width(each) for each in kept) - GAP > width:
+        while kept and sum(self._width(each) for each in kept) - KEY_GAP > width:
             of_view = [each for each in kept if each.node is not self.app]
             kept.remove((of_view or kept)[-1])
         row: Row = []
@@ -46,7 +46,7 @@ class KeyBar(Canvas):
             row.append((self.app.get_key_display(each.binding), roles[0]))
             row.append((f" {each.binding.description}", roles[1]))
             self._places.append((start, row_length(row), each))
-            row.append((" " * GAP, ""))
+            row.append((" " * KEY_GAP, ""))
         return [row[:-1]]
 
     def on_click(self, event: events.Click) -> None:
@@ -78,4 +78,4 @@ class KeyBar(Canvas):
 
     def _width(self, each: ActiveBinding) -> int:
         shown = f"{self.app.get_key_display(each.binding)} {each.binding.description}"
-        return row_length([(shown, "")]) + GAP
+        return row_length([(shown, "")]) + KEY_GAP
