@@ -18,6 +18,7 @@ from llmprof.core.store.journal import replay
 from llmprof.core.store.pack import open_view, pack
 from llmprof.core.store.replay import LONGEST_S, recorded, shifted
 from llmprof.core.store.run import Run, RunStore
+from llmprof.core.system.archive import PackError
 from llmprof.tui.kernels.rows import ALL, kernel_table_rows
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.session.starter import ReplayStarter
@@ -47,7 +48,7 @@ def test_packed_and_plain_recordings_read_alike(tmp_path: Path, packed: Path) ->
     assert list(recorded(journal)) == events
     with zipfile.ZipFile(tmp_path / "no.zip", "w"):
         pass
-    with pytest.raises(KeyError):
+    with pytest.raises(PackError, match="has no journal"):
         list(recorded(tmp_path / "no.zip"))
 
 

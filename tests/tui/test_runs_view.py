@@ -12,6 +12,8 @@ from typing import Any, cast
 import pytest
 from textual.pilot import Pilot
 
+from llmprof.core.store import lock
+from llmprof.core.store.lock import Holder
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.kit.ask import AskDialog
@@ -105,7 +107,7 @@ async def on_runs(pilot: Pilot[Any]) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "method"),
-    [(("n", "a", "enter"), "write_text"), (("d", "d"), "rmtree"), (("x",), "kill")],
+    [(("n", "a", "enter"), "write_bytes"), (("d", "d"), "rmtree"), (("x",), "kill")],
     ids=["rename", "delete", "stop"],
 )
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS])
@@ -117,8 +119,9 @@ async def test_what_is_refused_is_told(
     app, _ = make_app(tmp_path)
     async with app.run_test(size=(120, 30), notifications=True) as pilot:
         await on_runs(pilot)
-        monkeypatch.setattr(Run, "engine_pid", lambda _: 1)
-        owner = {"write_text": Path, "rmtree": shutil, "kill": os}[method]
+        monkeypatch.setattr(Run, "holder", lambda _: Holder(pid=1))
+        monkeypatch.setattr(lock, "has_open", lambda *_: True)
+        owner = {"write_bytes": Path, "rmtree": shutil, "kill": os}[method]
         monkeypatch.setattr(owner, method, refuse(number))
         await pilot.press(*keys)
         await settle(pilot, lambda: contains(app, os.strerror(number)))

@@ -545,6 +545,9 @@ HOSTILE = [
     "\x1b[31mred\x1b[0m",
     "<script>alert(1)</script>",
     "__init__ *bold* ~~gone~~ # head",
+    "$x$ and $`y`$",
+    "&lt;b&gt; AT&T",
+    "12. another list",
 ]
 
 

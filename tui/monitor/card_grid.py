@@ -58,7 +58,7 @@ class CardGrid(Canvas):
     def _cell(self, state: CardInSight, width: int, height: int) -> list[Row]:
         card, look = state.card, self.look
         harmful = [name for name in card.throttle if throttle.is_harmful(name)]
-        warning: Row = [(card.state.upper(), "bad")] if card.state != "ok" else []
+        warning: Row = [(words.state(card), "bad")] if card.state != "ok" else []
         warning = warning or ([(harmful[0], "warn")] if harmful else [])
         room = max(0, width - 9 - row_length(warning) - 2)
         title = heading(look, width, f"GPU {card.index}", clean(card.name, 60)[:room], warning)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmprof.core.events import CardSample, throttle
+from llmprof.core.monitor import words
 from llmprof.core.state.histories import CardHistoryView, SeriesView
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
@@ -193,6 +194,6 @@ class ActivityChart(Canvas):
 
 def _state_row(card: CardSample) -> Row:
     if card.state != "ok":
-        return [(card.state.upper(), "bad")]
+        return [(words.state(card), "bad")]
     harmful = [name for name in card.throttle if throttle.is_harmful(name)]
     return [(", ".join(harmful), "warn")] if harmful else []

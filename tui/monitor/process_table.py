@@ -64,7 +64,7 @@ def card_rows(cards: Sequence[CardSample]) -> list[TableRow]:
                 _metric_cell(card, "power", words.pair("power", "power_limit", card)),
                 _metric_cell(card, "temperature", words.amount("temperature", card)),
                 _metric_cell(card, "sm_clock", words.pair("sm_clock", "sm_clock_max", card)),
-                TableCell(card.state.upper(), "bad")
+                TableCell(words.state(card), "bad")
                 if card.state != "ok"
                 else TableCell(words.throttle_words(card)),
             ),

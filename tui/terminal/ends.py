@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from llmprof.core.store.run import RunElsewhere
 from llmprof.core.system.text import clean
 
 if TYPE_CHECKING:
@@ -109,8 +109,13 @@ class Ends:
         waited = 0.0
         while run is not None and self._session.going() is not None and waited < LEAVE_PATIENCE_S:
             if round(waited / LEAVE_POLL_S) % 10 == 0:
-                with contextlib.suppress(OSError):  # somebody else's run
+                try:
                     run.stop(force=waited >= LEAVE_PATIENCE_S / 2)
+                except RunElsewhere:
+                    self.left_running = run
+                    break
+                except OSError:
+                    pass  # somebody else's run
             await asyncio.sleep(LEAVE_POLL_S)
             waited += LEAVE_POLL_S
         app.exit(return_code=code)

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         the_run = store.create("demo")
         try:
             starter.start(the_run, plan.experiment, plan.command)
-            wait_started(the_run)
+            wait_started(the_run, starter.exit_code)
             return open_screen(
                 watch=the_run,
                 refresh=args.refresh,

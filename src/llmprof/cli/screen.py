@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from llmprof.cli.exits import USAGE, UserError, drop_output
+from llmprof.cli.streams import put
 from llmprof.core.catalog.models import load_models
 from llmprof.core.spec.shape import SpecError
 from llmprof.core.store.run import Run, RunNotFound, RunStore
@@ -113,12 +114,9 @@ def open_screen(
 def _say_what_goes_on(name: str) -> None:
     """A line on standard output, where that is still there: not after a lost connection."""
     try:
-        print(
-            f"run {name} goes on: `llmprof attach {name}` shows it, `llmprof stop {name}` ends it",
-            flush=True,
-        )
+        put(f"run {name} goes on: `llmprof attach {name}` shows it, `llmprof stop {name}` ends it")
     except OSError:
-        drop_output()  # what is left in its buffer would fail once more at exit
+        drop_output()
 
 
 def require_terminal() -> None:
