@@ -15,6 +15,7 @@ from llmprof.cli.exits import CRASHED, NOTHING, OK, USAGE, UserError
 from llmprof.cli.follow import CRASHES, Follow, exit_code_of
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
 from llmprof.cli.output import check_exports, deliver, dry_run_table
+from llmprof.cli.pack import add_pack_option, check_target
 from llmprof.cli.streams import put, tell
 from llmprof.core.catalog.experiments import DEFAULT
 from llmprof.core.devices.cuda_driver import absent
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_case_options(parser)
     add_export_option(parser)
+    add_pack_option(parser)
     how = parser.add_argument_group("how to run")
     how.add_argument("--detach", action="store_true", help="start it, print its name, leave it")
     how.add_argument("--dry-run", action="store_true", help="only list the cases and their times")
@@ -50,15 +52,18 @@ def run(args: argparse.Namespace) -> int:
     check_exports(args.export)
     if args.detach and args.export:
         raise UserError("--detach does not wait for tables; export later with `llmprof show`")
+    if args.dry_run and args.pack:
+        raise UserError("--pack has no effect with --dry-run: nothing is measured")
+    packed = check_target(args.pack)
     require_torch()
     require_device(experiment.device)
     if args.dry_run:
         return _dry_run(experiment)
     the_run = new_run(experiment.name)
     if args.detach:
-        return detach(the_run, plan_of(the_run, experiment))
-    view, signal = measure_run(the_run, plan_of(the_run, experiment, lifeline=True))
-    return finish(view, signal, args.export, the_run)
+        return detach(the_run, plan_of(the_run, experiment, pack=packed))
+    view, signal = measure_run(the_run, plan_of(the_run, experiment, lifeline=True, pack=packed))
+    return say_packed(view, packed, finish(view, signal, args.export, the_run))
 
 
 def new_run(name: str, store: RunStore | None = None) -> Run:
@@ -163,6 +168,18 @@ def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run)
     return code
 
 
+def say_packed(view: RunView, target: Path | None, code: int) -> int:
+    """Say where the packed run is, or that there is none, which is a crash; the exit code."""
+    if target is None:
+        return code
+    reason = ENGINE_ENDINGS[EngineExit.NOT_PACKED]
+    if any(log.message == reason for log in view.log):
+        tell(f"llmprof: {reason}")
+        return code or CRASHED
+    tell(f"packed {target}")
+    return code
+
+
 def crashes(view: RunView) -> str:
     """One line about the cases that crashed, were killed or fell silent: the first, how many."""
     crashed = [state for state in view.cases if state.status in CRASHES]
@@ -206,7 +223,12 @@ def _dry_run(experiment: Experiment) -> int:
 
 
 def plan_of(
-    the_run: Run, experiment: Experiment, *, lifeline: bool = False, only_plan: bool = False
+    the_run: Run,
+    experiment: Experiment,
+    *,
+    lifeline: bool = False,
+    only_plan: bool = False,
+    pack: Path | None = None,
 ) -> Plan:
     """What the engine is told about a new run."""
     return Plan(
@@ -215,4 +237,5 @@ def plan_of(
         command=("llmprof", *sys.argv[1:]),
         lifeline=lifeline,
         only_plan=only_plan,
+        pack=None if pack is None else str(pack),
     )
