@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "predict": ("predict", "say what cases need and whether they fit, without running them"),
     "experiments": ("experiments", "list what `llmprof run NAME` measures"),
     "calibrate": ("calibrate", "measure this device's matmul and copy ceilings, and keep them"),
+    "doctor": ("doctor", "say what is installed, what is missing and what that costs"),
     "presets": ("presets", "list the models with their counted parameters"),
 }
 
