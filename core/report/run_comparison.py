@@ -62,7 +62,7 @@ class RunComparison:
     @cached_property
     def sentences(self) -> tuple[str, ...]:
         """What may be said, from the same decisions as the rows."""
-        lines = [line for found in self.runs.comparisons for line in self._said_of(found)]
+        lines = [line for found in self.runs.comparisons for line in self.said_of(found)]
         lines += [f"{pair.base.case.label}: {_one_sided(pair)}." for pair in self.runs.one_sided]
         judged = [found for found in self.runs.comparisons if found.judged]
         if judged and not any(found.changed("faster", "slower") for found in judged):
@@ -227,7 +227,15 @@ class RunComparison:
         )
         return Table("unanswered", "Cases of one run alone", columns, rows) if rows else None
 
-    def _said_of(self, found: Comparison) -> list[str]:
+    @property
+    def rows_of_changes(self) -> list[Comparison]:
+        """The comparison behind each row of the table of changes."""
+        return [
+            found for found in self.runs.comparisons for part in found.parts if counts(part, found)
+        ]
+
+    def said_of(self, found: Comparison) -> list[str]:
+        """What may be said of one case; empty where nothing is told from equal."""
         name = found.base.case.label
         if found.not_judged or not found.changed("faster", "slower"):
             return []

@@ -60,7 +60,7 @@ async def test_two_marked_runs_are_compared(tmp_path: Path, size: tuple[int, int
         await settle(pilot, lambda: view.found is not None)
         assert contains(app, "A before   B after")
         assert contains(app, "nothing known is different")
-        assert contains(app, "Nothing is told from equal.")
+        assert contains(app, "ctx 512 · fp32: nothing is told from equal")
         assert contains(app, "backward")
         assert contains(app, "not distinguished")
         assert contains(app, "table 2 of 3")

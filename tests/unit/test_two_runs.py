@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.events.kernel_rows import Coverage, ShareRow
 from llmprof.core.figures.two_runs import TwoRuns
 from llmprof.core.report.class_changes import explanation
 from llmprof.core.report.run_comparison import RunComparison
@@ -238,6 +239,47 @@ def test_kernel_classes_explain_what_changed() -> None:
     )
     assert explanation("backward", before, after, faster=True) == ""  # it contradicts the times
     assert explanation("optimizer", before, after, faster=True) == ""
+
+
+def profiled(backward: float, gemm: float) -> RunView:
+    """Four timed processes and a kernel profile of the same steps; milliseconds."""
+    luck = random.Random(f"{backward}")
+    timed = [case(process=process) for process in range(4)]
+    cases = [*timed, case(probe="kernels")]
+    events: list[ev.Event] = []
+    for at, of in enumerate(timed):
+        rest = luck.gauss(1, 0.003)
+        times: Times = {
+            "forward": around(20 * rest),
+            "backward": around(backward * rest),
+            "optimizer": around(16 * rest),
+        }
+        events += run(at, of, times, observed(at, of))
+    shares = {"GEMM": gemm, "norm": 6.0}
+    classes = [
+        ShareRow(phase="backward", label=label, calls=2, total_ms=2 * ms)
+        for label, ms in shares.items()
+    ]
+    table = ev.KernelTable(
+        case=4, source="cuda", steps=2, rows=(), classes=tuple(classes), ops=(), modules=(),
+        gemms=(), launches=(),
+        coverage=Coverage(activities=1, launches=1, launches_without_kernel=0, to_phase=None,
+                          to_op=None, to_module=None, backward_to_module=None, outside_steps=0),
+    )  # fmt: skip
+    events += [ev.CaseStarted(case=4, pid=1), table, ev.CaseDone(case=4)]
+    return view(cases, events)
+
+
+def test_a_changed_phase_is_explained_by_profiles_of_the_same_steps() -> None:
+    found = RunComparison(TwoRuns(profiled(40.0, 26.0), profiled(44.0, 29.1)), "a", "b")
+    changed, why = found.sentences
+    assert "backward slower: 9." in changed or "backward slower: 10." in changed
+    assert why == (
+        "medium · train · ctx 128 · fp32 · warm-up 1: backward in the kernel profiles: GEMM +12 % "
+        "(+3.10 of +3.10 ms), the rest unchanged within 1 %."
+    )
+    (classes,) = (table for table in found.tables if table.key == "kernel-classes")
+    assert [row[:2] for row in classes.rows] == [("backward", "GEMM"), ("backward", "norm")]
 
 
 def test_profiles_and_recordings_stand_beside_the_times() -> None:

@@ -126,7 +126,6 @@ class CompareView(HostedView):
 
     def show_comparison(self) -> None:
         """Show what is known now."""
-        self.query_one(ComparisonSaid).show(self._said())
         listing = self.query_one(RowTable)
         listing.empty, listing.title, listing.note = self._empty(), "Compare", ""
         tables = () if self.found is None or self.refused else self.found.tables
@@ -137,7 +136,12 @@ class CompareView(HostedView):
             at = keys.index(self._key) if self._key in keys else 0
             listing.title, listing.note = tables[at].title, f"table {at + 1} of {len(tables)}"
             listing.show(columns_of(tables[at]), rows_of(tables[at]))
+        self.query_one(ComparisonSaid).show(self._said())
         self.refresh_bindings()
+
+    def on_row_table_moved(self, message: RowTable.Moved) -> None:
+        """Say what may be said of the case under the cursor."""
+        self.query_one(ComparisonSaid).show(self._said())
 
     def _empty(self) -> str:
         if self._problem:
@@ -162,8 +166,15 @@ class CompareView(HostedView):
         apart = [f"{each.what} {each.base} → {each.other}" for each in found.runs.differences]
         different = f"different: {'; '.join(apart)}" if apart else "nothing known is different"
         lines.append((different, "muted"))
-        lines += [(line, "text") for line in found.sentences]
-        if any(each.not_judged for each in found.runs.comparisons):
-            reasons = dict.fromkeys(e.not_judged for e in found.runs.comparisons if e.not_judged)
-            lines += [(why, "warn") for why in reasons]
-        return lines
+        return [*lines, *self._said_of_case(found)]
+
+    def _said_of_case(self, found: RunComparison) -> list[tuple[str, str]]:
+        """What may be said of the case under the cursor; of the runs, where there is none."""
+        key, rows = self.query_one(RowTable).current, found.rows_of_changes
+        if self._key != CHANGES or key is None or int(key) >= len(rows):
+            return [(line, "text") for line in found.sentences]
+        case = rows[int(key)]
+        if case.not_judged:
+            return [(case.not_judged, "warn")]
+        said = found.said_of(case) or [f"{case.base.case.label}: nothing is told from equal"]
+        return [(clean(line), "text") for line in said]
