@@ -34,6 +34,10 @@ def recorded(root: Path, name: str, label: str, device: str = "NVIDIA H200") -> 
     return run
 
 
+def marked_names(app: LlmprofApp) -> list[str]:
+    return [run.label for run in app.session.marked]
+
+
 async def marked(pilot: Pilot[None], *runs: Run) -> CompareView:
     """Mark runs with the keys and go to the view."""
     await open_runs(pilot)
@@ -85,9 +89,9 @@ async def test_marks_come_and_go(tmp_path: Path) -> None:
         for run in runs:
             table(app).put_cursor(run.id)
             await pilot.press("space")
-        assert app.session.marked == (runs[1], runs[2])
+        assert marked_names(app) == ["two", "three"]
         await pilot.press("space")
-        assert app.session.marked == (runs[1],)
+        assert marked_names(app) == ["two"]
         await pilot.press("5")
         await settle(pilot, lambda: contains(app, "with the space bar"))
 
@@ -126,3 +130,11 @@ async def test_a_run_that_goes_away_is_told(tmp_path: Path) -> None:
         await pilot.press("r")
         await settle(pilot, lambda: contains(app, "not compared: No such file"))
         assert app.return_code is None
+
+
+async def test_a_narrow_header_keeps_how_the_run_ended(tmp_path: Path) -> None:
+    run, writer = journals.live_run(tmp_path)
+    writer.journal.close()
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: text_of(app).split("\n")[0].rstrip().endswith("interrupted"))
