@@ -10,6 +10,7 @@ from functools import cache
 
 import msgspec
 
+from llmprof.core.catalog.files import preset_text
 from llmprof.core.catalog.models import builtin, user_folder
 from llmprof.core.spec.axes import Precision
 from llmprof.core.spec.shape import SpecError
@@ -58,10 +59,7 @@ def load_cards() -> dict[str, CardSpec]:
     cards = _parse(builtin("cards.toml"), "cards.toml")
     own = user_folder() / "cards.toml"
     if own.is_file():
-        try:
-            cards |= _parse(own.read_text("utf-8"), str(own))
-        except (OSError, UnicodeDecodeError) as error:
-            raise SpecError(f"cards file {own}: {error}") from error
+        cards |= _parse(preset_text(own, "cards"), str(own))
     return cards
 
 

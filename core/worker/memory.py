@@ -21,6 +21,7 @@ from llmprof.core.spec.experiment import RECORDED_STEPS, RECORDING_WARMUP
 from llmprof.core.worker import timing
 from llmprof.core.worker.allocation_recorders import CudaRecorder, TensorRecorder
 from llmprof.core.worker.card import card_of_device, cards_now, used_bytes
+from llmprof.core.worker.compiling import compile_step
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.optional_parts import tried
@@ -36,6 +37,7 @@ def run(job: Job) -> None:
     What was found is sent before a snapshot of it is written.
     """
     trainer = timing.build_trainer(job)
+    compile_step(job, trainer)
     job.phase = "warm-up"
     for _ in range(RECORDING_WARMUP):
         trainer.step(lambda index: None)

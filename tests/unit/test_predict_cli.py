@@ -170,7 +170,8 @@ def test_parts_and_tensors_are_in_markdown_csv_and_json(
             cell for cell in cells
             if (cell["table"], cell["column"]) == ("prediction-parts", name.capitalize())
         ]  # fmt: skip
-        assert (float(cell["value"]) * GIB, cell["unit"]) == (pytest.approx(size), "GiB")
+        assert cell["unit"] == "GiB"
+        assert float(cell["value"]) * GIB == pytest.approx(size)
     mib = [cell["value"] for cell in cells
            if (cell["table"], cell["column"]) == ("single-tensors", "Size")]  # fmt: skip
     assert float(mib[0]) == tokens * 512 * 4 / MIB == 1

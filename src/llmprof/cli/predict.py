@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import msgspec
@@ -12,12 +11,14 @@ import msgspec
 from llmprof.cli.cards import rooms
 from llmprof.cli.exits import CRASHED, OK, UserError
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
+from llmprof.cli.output import check_exports
+from llmprof.cli.streams import put, tell
 from llmprof.cli.types import listed
 from llmprof.core.catalog.experiments import DEFAULT
 from llmprof.core.predict.closed_form import Unpredictable, predict
 from llmprof.core.predict.fits import Room, decide
 from llmprof.core.predict.traced import TracedCase, trace_cases
-from llmprof.core.report import ExportError, check_writable, format_of, write
+from llmprof.core.report import ExportError, format_of, write
 from llmprof.core.report.advice import advice_table
 from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.markdown import section
@@ -70,19 +71,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Predict, print and export; exit code 0 whatever the verdicts. Raises UserError."""
+    check_exports(args.export)
     try:
-        for path in args.export:
-            check_writable(path)
         cases = _apart(experiment_from(args, args.experiment).cases())
         cards = rooms(args.card)
         rows = [row for case in cases for row in _rows(case, cards)]
-    except (ExportError, Unpredictable) as error:
+    except Unpredictable as error:
         raise UserError(str(error)) from error
     traced = _traced(rows) if args.trace else {}
     if args.json:
-        print(_json(rows, traced))
+        put(_json(rows, traced))
     else:
-        print(_markdown(rows, traced, _tables(rows, phases=args.phases, tensors=args.tensors)))
+        put(_markdown(rows, traced, _tables(rows, phases=args.phases, tensors=args.tensors)))
     _export(rows, traced, args.export)
     return OK
 
@@ -102,7 +102,7 @@ def _export(rows: list[PredictedRow], traced: Traced, paths: list[Path]) -> None
             write(path, text)
         except ExportError as error:
             raise UserError(str(error), CRASHED) from error
-        print(f"wrote {path}", file=sys.stderr)
+        tell(f"wrote {path}")
 
 
 def _apart(cases: tuple[Case, ...]) -> list[Case]:

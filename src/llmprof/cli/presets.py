@@ -8,6 +8,7 @@ import json
 import msgspec
 
 from llmprof.cli.exits import OK, UserError
+from llmprof.cli.streams import put
 from llmprof.core.catalog.cards import load_cards
 from llmprof.core.catalog.models import load_models, user_folder
 from llmprof.core.report.markdown import grid
@@ -44,7 +45,7 @@ def _models(*, as_json: bool) -> int:
             }
             for model in models.values()
         ]
-        print(json.dumps(data, indent=2, ensure_ascii=False))
+        put(json.dumps(data, indent=2, ensure_ascii=False))
         return OK
     columns = (
         Column("Size", numeric=False),
@@ -67,8 +68,8 @@ def _models(*, as_json: bool) -> int:
         )
         for model in models.values()
     )
-    print(grid(Table("presets", "Presets", columns, rows)))
-    print(f"\n`all` means tiny to 2.7B. Your own: TOML files in {user_folder()}.")
+    put(grid(Table("presets", "Presets", columns, rows)))
+    put(f"\n`all` means tiny to 2.7B. Your own: TOML files in {user_folder()}.")
     return OK
 
 
@@ -76,7 +77,7 @@ def _cards(*, as_json: bool) -> int:
     cards = load_cards()
     if as_json:
         data = [msgspec.to_builtins(card) for card in cards.values()]
-        print(json.dumps(data, indent=2, ensure_ascii=False))
+        put(json.dumps(data, indent=2, ensure_ascii=False))
         return OK
     columns = (
         Column("Card", numeric=False),
@@ -97,8 +98,8 @@ def _cards(*, as_json: bool) -> int:
         )
         for card in cards.values()
     )
-    print(grid(Table("cards", "Cards", columns, rows)))
-    print(
+    put(grid(Table("cards", "Cards", columns, rows)))
+    put(
         "\nPeaks are dense, of tensor cores where there are any, with sums in fp32. n/a: the card "
         "has none, or its maker publishes none; there is no MFU then. Your own: "
         f"{user_folder() / 'cards.toml'}."
