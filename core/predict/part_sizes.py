@@ -15,7 +15,8 @@ from llmprof.core.predict.closed_form import (
 )
 from llmprof.core.predict.flops import matmul_parameters
 from llmprof.core.predict.single_tensors import half_item, logits
-from llmprof.core.predict.taped_depth import highest_temporaries, step_levels
+from llmprof.core.predict.taped_depth import step_levels
+from llmprof.core.predict.taped_parts import highest_temporaries
 from llmprof.core.spec.axes import HALVES
 from llmprof.core.spec.case import Case
 

@@ -9,7 +9,7 @@ from itertools import count
 import msgspec
 
 from llmprof.core.predict.closed_form import FP32_BYTES, HOPPER
-from llmprof.core.predict.taped_depth import saved_by_a_block
+from llmprof.core.predict.taped_parts import saved_by_a_block
 from llmprof.core.spec.axes import HALVES
 from llmprof.core.spec.case import Case
 

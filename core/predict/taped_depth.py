@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from llmprof.core.predict.byte_levels import ACTIVATIONS, ZERO, ByteLevel
+from llmprof.core.predict.byte_levels import ZERO, ByteLevel
 from llmprof.core.predict.reference_step import Reference
-from llmprof.core.predict.tape import Lifetime, Tape, TapeSegment
+from llmprof.core.predict.tape import Tape, TapeSegment
 from llmprof.core.spec.case import Case, Phase
 
 TAPED_LAYERS = 3
@@ -29,59 +29,20 @@ class PhaseLevel:
 
 def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ...]:
     """Peak and final level of forward, loss and backward, as far as the case's mode goes."""
-    layers = min(case.model.num_layers, TAPED_LAYERS)
-    segments, dropped = _run(Tape(grad=case.mode != "forward"), case, layers, capability)
-    return _merge(_deepen(segments, case.model.num_layers - layers, dropped))
+    segments, dropped = tape_step(Tape(grad=case.mode != "forward"), case, capability)
+    return _merge(_deepen(segments, case.model.num_layers - taped_layers(case), dropped))
 
 
-def highest_temporaries(case: Case, capability: tuple[int, int]) -> tuple[int, Phase]:
-    """Most bytes of temporaries that forward, loss and backward hold at once, and in which phase.
-
-    A temporary is neither saved for backward nor a gradient that is kept, to its end. A layer's
-    temporaries are gone after it, so the depth does not matter.
-    """
-    ended: list[Lifetime] = []
-    tape = Tape(grad=case.mode != "forward", temporaries=ended)
-    segments, _ = _run(tape, case, min(case.model.num_layers, TAPED_LAYERS), capability)
-    changes = sorted(
-        [(life.born, life.size) for life in ended] + [(life.died, -life.size) for life in ended]
-    )
-    level, best, phase, at = 0, 0, segments[0].phase, 0
-    for clock, size in changes:
-        while at + 1 < len(segments) and segments[at + 1].began <= clock:
-            at += 1
-        level += size
-        if level > best:
-            best, phase = level, segments[at].phase
-    return best, cast(Phase, phase)
+def taped_layers(case: Case) -> int:
+    """How many layers of a case's model are taped."""
+    return min(case.model.num_layers, TAPED_LAYERS)
 
 
-def saved_by_a_block(case: Case, capability: tuple[int, int]) -> list[tuple[int, int]]:
-    """Elements and bytes an element of each tensor that a block saves for backward.
-
-    Each storage once; autocast's copies of weights are not among them. The input of the block is,
-    its output is the next block's.
-    """
-    tape = Tape()
-    model = Reference(case, TAPED_LAYERS, capability, tape)
-    logits = model.forward()
-    block = [index for index, each in enumerate(tape.segments) if each.layer == MIDDLE]
-    saved = {
-        id(tensor): (tensor.numel, tensor.item)
-        for node in tape.nodes
-        if node.segment in block
-        for tensor in node.saved
-        if tensor.category == ACTIVATIONS and tensor.size
-    }
-    del logits
-    tape.forget()
-    return list(saved.values())
-
-
-def _run(
-    tape: Tape, case: Case, layers: int, capability: tuple[int, int]
+def tape_step(
+    tape: Tape, case: Case, capability: tuple[int, int]
 ) -> tuple[list[TapeSegment], ByteLevel]:
-    """Segments of a step, and what a middle layer's autocast copies free when autocast ends."""
+    """Run a step: its segments, and what a middle layer's autocast copies free in the end."""
+    layers = taped_layers(case)
     model = Reference(case, layers, capability, tape)
     logits = model.forward()
     if "backward" in case.phases:
