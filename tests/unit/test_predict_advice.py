@@ -21,7 +21,7 @@ from llmprof.core.predict.as_event import (
     room_here,
 )
 from llmprof.core.predict.candidates import CANDIDATES, choices, switched
-from llmprof.core.predict.closed_form import predict
+from llmprof.core.predict.closed_form import least_bytes, predict
 from llmprof.core.predict.command import command_of
 from llmprof.core.predict.fits import (
     CONTEXT_HIGH,
@@ -33,6 +33,7 @@ from llmprof.core.predict.fits import (
     fit_verdict,
     needed_bytes,
 )
+from llmprof.core.spec.axes import MODES, OPTIMIZERS, Mode
 from llmprof.core.spec.case import Case, Probe
 from llmprof.core.spec.shape import ModelShape
 
@@ -99,14 +100,37 @@ def test_the_fused_optimizer_is_advised_where_its_temporaries_are_the_peak() -> 
 
 
 @pytest.mark.parametrize("gib", [4, 5, 6, 7, 8, 12, 16])
-def test_fewer_switches_come_first_and_none_does_more_than_another(gib: int) -> None:
+def test_what_costs_least_comes_first_and_none_does_more_than_another(gib: int) -> None:
     case = Case(model=load_models()["small"], batch_size=8, context_length=1024)
     whole = [each for each in advise(case, room(gib)) if each.case.tokens == case.tokens]
     switched = [each for each in whole if each.case.mode == case.mode]
-    order = [(len(each.axes), each.peak_bytes) for each in switched]
+    cost = list(CANDIDATES)
+    order = [(max(map(cost.index, fields(each))), len(each.axes)) for each in switched]
     assert order == sorted(order)
     for one, other in itertools.permutations(switched, 2):
         assert not fields(one) <= fields(other)
+
+
+def test_what_leaves_results_alone_comes_before_what_is_alone() -> None:
+    texts = [" and ".join(axis.field for axis, _ in choice)
+             for choice in choices(Case(model=load_models()["tiny"]), (9, 0))]  # fmt: skip
+    assert texts == [
+        "attention",
+        "optimizer", "attention and optimizer",
+        "precision", "attention and precision", "optimizer and precision",
+        "attention and optimizer and precision",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_no_step_needs_less_than_what_its_parameters_need(mode: Mode, optimizer: str) -> None:
+    case = Case(model=load_models()["tiny"], mode=mode, context_length=1, batch_size=1)
+    case = msgspec.structs.replace(case, optimizer=optimizer)
+    each = {"forward": 4, "forward-grad": 4, "forward-backward": 8, "train": 16}[mode]
+    steps = 4 * case.model.parameter_tensors if (mode, optimizer) == ("train", "fused") else 0
+    assert least_bytes(case) == each * case.model.parameters + steps
+    assert least_bytes(case) < predict(case).requested_bytes
 
 
 @pytest.mark.parametrize(
