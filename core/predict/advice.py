@@ -10,9 +10,10 @@ from functools import lru_cache
 import msgspec
 
 from llmprof.core.predict.candidates import choices, switched
-from llmprof.core.predict.closed_form import Unpredictable, least_bytes, predict
+from llmprof.core.predict.closed_form import Unpredictable, predict
 from llmprof.core.predict.command import command_of
 from llmprof.core.predict.fits import Room, certainly_fits, unsupported
+from llmprof.core.predict.flops import lower_bound_bytes
 from llmprof.core.spec.axes import MODES, Axis, apart
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import SpecError
@@ -100,7 +101,7 @@ class _Search:
             room = self.room
             self._known[case] = (
                 unsupported(case.precision, room.capability) is None
-                and least_bytes(case) < room.free_bytes
+                and lower_bound_bytes(case) < room.free_bytes
                 and certainly_fits(case, predict(case, room.capability), room)
             )
         return self._known[case]

@@ -114,17 +114,6 @@ def resident(case: Case, capability: tuple[int, int] = HOPPER) -> ByteLevel:
     return ByteLevel(tuple(sizes), rounded, large)
 
 
-def least_bytes(case: Case) -> int:
-    """What a step needs however small its work: parameters, gradients and optimizer state.
-
-    A bound that takes no tape to know.
-    """
-    least = FP32_BYTES * case.model.parameters
-    if "backward" in case.phases:
-        least *= 2
-    return least + optimizer_state(case) if case.mode == "train" else least
-
-
 def tensor_sizes(model: ModelShape) -> list[int]:
     """Bytes of every parameter tensor, in the order in which the model makes them."""
     d, kv, ff = model.d_model, model.kv_dim, model.d_ff

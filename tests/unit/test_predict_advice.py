@@ -21,7 +21,7 @@ from llmprof.core.predict.as_event import (
     room_here,
 )
 from llmprof.core.predict.candidates import CANDIDATES, choices, switched
-from llmprof.core.predict.closed_form import least_bytes, predict
+from llmprof.core.predict.closed_form import predict
 from llmprof.core.predict.command import command_of
 from llmprof.core.predict.fits import (
     CONTEXT_HIGH,
@@ -33,7 +33,8 @@ from llmprof.core.predict.fits import (
     fit_verdict,
     needed_bytes,
 )
-from llmprof.core.spec.axes import MODES, OPTIMIZERS, Mode
+from llmprof.core.predict.flops import lower_bound_bytes
+from llmprof.core.spec.axes import MODES, Mode
 from llmprof.core.spec.case import Case, Probe
 from llmprof.core.spec.shape import ModelShape
 
@@ -123,14 +124,21 @@ def test_what_leaves_results_alone_comes_before_what_is_alone() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_no_step_needs_less_than_what_its_parameters_need(mode: Mode, optimizer: str) -> None:
-    case = Case(model=load_models()["tiny"], mode=mode, context_length=1, batch_size=1)
-    case = msgspec.structs.replace(case, optimizer=optimizer)
-    each = {"forward": 4, "forward-grad": 4, "forward-backward": 8, "train": 16}[mode]
-    steps = 4 * case.model.parameter_tensors if (mode, optimizer) == ("train", "fused") else 0
-    assert least_bytes(case) == each * case.model.parameters + steps
-    assert least_bytes(case) < predict(case).requested_bytes
+def test_what_parameters_alone_rule_out_is_not_taped(
+    mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No step needs less than the bound that is looked at first."""
+    least = Case(model=load_models()["tiny"], mode=mode, context_length=1, batch_size=1)
+    fused = msgspec.structs.replace(least, optimizer="fused", attention="sdpa")
+    for case in (least, fused):
+        assert lower_bound_bytes(case) < predict(case).requested_bytes
+
+    def taped(case: Case, *others: object) -> bool:
+        assert lower_bound_bytes(case) < 15 * GIB, case.label
+        return False
+
+    monkeypatch.setattr("llmprof.core.predict.advice.certainly_fits", taped)
+    assert advise(Case(model=load_models()["10B"], mode=mode, seed=1), room(15)) == ()
 
 
 @pytest.mark.parametrize(
