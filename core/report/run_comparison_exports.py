@@ -63,8 +63,8 @@ def document(found: RunComparison) -> dict[str, Any]:
 
 def _case(found: Comparison, runs: TwoRuns) -> dict[str, Any]:
     return {
-        "a": config(found.base),
-        "b": config(found.other),
+        "a": config(found.base.case),
+        "b": config(found.other.case),
         "differs_on": [
             axis.field for pair in runs.pairs if pair.base is found.base for axis in pair.axes
         ],
