@@ -44,16 +44,16 @@ def document(found: RunComparison) -> dict[str, Any]:
     changes = ("changes", "differences")
     return {
         "schema": SCHEMA,
-        "a": {"name": found.base_name, "run": runs.base.run_id, "began": began(runs.base) or None},
-        "b": {
+        "A": {"name": found.base_name, "run": runs.base.run_id, "began": began(runs.base) or None},
+        "B": {
             "name": found.other_name,
             "run": runs.other.run_id,
             "began": began(runs.other) or None,
         },
         "differences": [
-            {"what": each.what, "a": each.base, "b": each.other} for each in runs.differences
+            {"what": each.what, "A": each.base, "B": each.other} for each in runs.differences
         ],
-        "host_pace": None if runs.paces is None else dict(zip("ab", runs.paces, strict=True)),
+        "host_pace": None if runs.paces is None else dict(zip("AB", runs.paces, strict=True)),
         "forced": list(runs.obstacles),
         "findings": list(found.sentences),
         "cases": [_case(each, runs) for each in runs.comparisons],
@@ -63,8 +63,8 @@ def document(found: RunComparison) -> dict[str, Any]:
 
 def _case(found: Comparison, runs: TwoRuns) -> dict[str, Any]:
     return {
-        "a": config(found.base.case),
-        "b": config(found.other.case),
+        "A": config(found.base.case),
+        "B": config(found.other.case),
         "differs_on": [
             axis.field for pair in runs.pairs if pair.base is found.base for axis in pair.axes
         ],
@@ -78,8 +78,8 @@ def _part(part: PartChange, found: Comparison) -> dict[str, Any]:
     time = part.time
     return {
         "part": part_name(part),
-        "a": summary_values(part.base),
-        "b": summary_values(part.other),
+        "A": summary_values(part.base),
+        "B": summary_values(part.other),
         "change_percent": percent(time.value),
         "low_percent": None if time.low is None or not time.judged else percent(time.low),
         "high_percent": None if time.high is None or not time.judged else percent(time.high),

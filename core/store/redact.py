@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.store.run import JOURNAL, Run
+from llmprof.core.store.run import Run
 from llmprof.core.system.atomic import whole_file
 from llmprof.core.system.redaction import Redactor
 
@@ -34,8 +34,11 @@ def pack_redacted(run: Run, target: Path) -> tuple[str, ...]:
     """
     redactor = Redactor()
     redactor.learn_machine()
-    for line in _lines(run.journal):
-        redactor.learn(line)
+    run.journal.stat()
+    journals = sorted(run.path.glob("*.jsonl"))
+    for journal in journals:
+        for line in _lines(journal):
+            redactor.learn(line)
     files = sorted(each for each in run.artifacts.glob("*") if each.is_file())
     for path in files:
         if _JSON.fullmatch(path.name):
@@ -45,9 +48,8 @@ def pack_redacted(run: Run, target: Path) -> tuple[str, ...]:
         whole_file(target) as draft,
         zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
     ):
-        with archive.open(zipfile.ZipInfo(JOURNAL, _DAY), "w", force_zip64=True) as out:
-            for line in _lines(run.journal):
-                out.write(_redacted_line(line, redactor))
+        for journal in journals:
+            _write_journal(archive, journal, redactor)
         for path in files:
             data = _redacted_file(path, redactor)
             if data is not None:
@@ -55,6 +57,12 @@ def pack_redacted(run: Run, target: Path) -> tuple[str, ...]:
             elif not path.name.startswith("."):
                 left_out.append(f"{path.name} is left out: it cannot be redacted")
     return tuple(left_out)
+
+
+def _write_journal(archive: zipfile.ZipFile, journal: Path, redactor: Redactor) -> None:
+    with archive.open(zipfile.ZipInfo(journal.name, _DAY), "w", force_zip64=True) as out:
+        for line in _lines(journal):
+            out.write(_redacted_line(line, redactor))
 
 
 def _lines(journal: Path) -> Iterator[Any]:

@@ -13,6 +13,8 @@ import re
 from typing import Any
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_CARD = re.compile(r"\b(GPU|MIG)-(?!0000)([0-9a-fA-F]{4,}(?:-[0-9a-fA-F]+)*)(?![\w-])")  # cut short
+_HOST_FIELDS = frozenset(("host", "hostname", "node"))
 _HOME = re.compile(r"/(?:home|Users)/+([^/\s\"'`,;:]+)")
 # A folder's name may hold blanks, so that what lies between two slashes goes, whatever it is: of
 # "/data/a b/c.log at 3 tokens/s" the s stays. Quotes and commas end a path; so does a colon.
@@ -74,18 +76,19 @@ class Redactor:
         if "/" in text:
             text = _without_folders(text)
         text = _UUID.sub(lambda found: self._of("uuid", found[0].lower()), text)
+        text = _CARD.sub(lambda found: f"{found[1]}-{self._of('card', found[2].lower())}", text)
         pattern = self._names() if by_name else None
         return text if pattern is None else pattern.sub(self._replaced, text)
 
     def _learn_field(self, name: str, value: Any) -> None:
-        if isinstance(value, str) and value and name in ("host", "user"):
-            self._of(name, value)
+        if isinstance(value, str) and value and (name == "user" or name in _HOST_FIELDS):
+            self._of("user" if name == "user" else "host", value)
 
     def _field(self, name: str, value: Any, *, by_name: bool) -> Any:
         """A field's value: the whole of it where its name says what it is."""
         if isinstance(value, str) and value:
-            if name in ("host", "user"):
-                return self._of(name, value)
+            if name == "user" or name in _HOST_FIELDS:
+                return self._of("user" if name == "user" else "host", value)
             if name == "boot_id" or name.endswith(("uuid", "serial")):
                 found = _UUID.sub(lambda each: self._of("uuid", each[0].lower()), value)
                 return found if found != value else self._of(name, value)

@@ -60,6 +60,21 @@ def test_an_engine_without_a_front_end_packs_itself(tmp_path: Path) -> None:
     assert open_view(target).outcome == "stopped"
 
 
+def test_what_a_killed_engine_left_is_packed_by_its_front_end(tmp_path: Path) -> None:
+    target = tmp_path / "home.llmprof"
+    with started(tmp_path, "run", *SMALL, *ENDLESS, "--pack", str(target)) as process:
+        wait_view(tmp_path, measuring)
+        pid = newest(tmp_path).engine_pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"packed {target}" in said
+    view = open_view(target)
+    assert view.outcome is None
+    assert len(view.cases[0].measured) > 0
+
+
 def test_what_cannot_be_packed_is_said_before_or_after(tmp_path: Path) -> None:
     done = llmprof(tmp_path, "run", *SMALL, "--pack", str(tmp_path / "nowhere" / "x.llmprof"))
     assert done.returncode == 2

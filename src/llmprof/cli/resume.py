@@ -10,7 +10,7 @@ from llmprof.cli.exits import OK, USAGE, UserError
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import check_exports, deliver
 from llmprof.cli.pack import add_pack_option, check_target
-from llmprof.cli.run import detach, finish, measure_run, require_device, require_torch, say_packed
+from llmprof.cli.run import detach, finish, measure_run, require_device, require_torch
 from llmprof.cli.streams import tell
 from llmprof.core.engine.client import Plan
 from llmprof.core.figures.outcomes import to_resume
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     if len(view.segments) == before:
         said = [log.message for log in view.log if log.level == "error" and not log.t]
         raise UserError(said[-1] if said else f"the engine did not start; see {the_run.log}", USAGE)
-    return say_packed(view, packed, finish(view, signal, args.export, the_run))
+    return finish(view, signal, args.export, the_run, packed)
 
 
 def find(name: str | None) -> Run:
