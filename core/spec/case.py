@@ -19,6 +19,7 @@ PHASES_OF: dict[Mode, tuple[Phase, ...]] = {
     "forward-backward": ("forward", "loss", "backward", "zero_grad"),
     "train": PHASES,
 }
+REPEATED_PHASES: tuple[Phase, ...] = ("forward", "loss", "backward")  # of each micro-batch
 MOST_PROCESSES = 100  # of one configuration
 ATTENTION_PHASES: tuple[Phase, ...] = ("forward", "backward")
 
@@ -46,6 +47,11 @@ class Case(CaseAxes, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.probe == "attention" and (self.checkpoint is not None or self.accumulate > 1):
+            raise SpecError(
+                "one attention alone has neither blocks to checkpoint nor a loss to accumulate: "
+                "--checkpoint and --accumulate are for whole models"
+            )
         if not 1 <= self.measure_steps <= LARGEST:
             raise SpecError(f"{option_name('measure_steps')} must be between 1 and {LARGEST:,}")
         if self.target_percent is not None and not 0.01 <= self.target_percent <= 100:
@@ -83,6 +89,26 @@ class Case(CaseAxes, frozen=True, kw_only=True):
         if self.probe == "attention":
             return ATTENTION_PHASES if self.mode != "forward" else ATTENTION_PHASES[:1]
         return PHASES_OF[self.mode]
+
+    @property
+    def sequence(self) -> tuple[Phase, ...]:
+        """The phases in the order in which a step goes through them, once a micro-batch."""
+        repeated = tuple(phase for phase in self.phases if phase in REPEATED_PHASES)
+        return repeated * self.accumulate + self.phases[len(repeated) :]
+
+    @property
+    def micro_batch(self) -> Case:
+        """The case that one micro-batch is on its own."""
+        size = self.batch_size // self.accumulate
+        return msgspec.structs.replace(self, batch_size=size, accumulate=1)
+
+    @property
+    def blocks_a_checkpoint(self) -> int | None:
+        """How many blocks one checkpoint covers; None where there are none or nothing is saved."""
+        if self.checkpoint is None or self.mode == "forward":
+            return None
+        layers = self.model.num_layers
+        return layers if self.checkpoint == "all" else min(self.checkpoint, layers)
 
     @property
     def key(self) -> str:

@@ -53,7 +53,7 @@ class Job:
         try:
             yield
         except BaseException:
-            phases = self.case.phases
+            phases = self.case.sequence
             self.phase = phases[min(clock.reached, len(phases) - 1)]
             raise
 

@@ -64,7 +64,7 @@ def run(job: Job) -> None:
     case = job.case
     observer = TrainerObserver(trainer)
     observer.compile_ms, observer.compile_loss = compile_step(job, trainer)
-    clock = phase_clock(job.device, case.phases)
+    clock = phase_clock(job.device, case.sequence)
     steps = StepWriter(job)
     layer = _mark(trainer, case)
     probe = Profiler(job, trainer, clock)
@@ -97,7 +97,7 @@ class Profiler:
     def __init__(self, job: Job, trainer: Trainer, clock: PhaseClock) -> None:
         self._trainer = trainer
         self._clock = clock
-        self._marks = PhaseMarks(clock, job.case.phases, nvtx=_nvtx(job))
+        self._marks = PhaseMarks(clock, job.case.sequence, nvtx=_nvtx(job))
         self._activities = [ProfilerActivity.CPU]
         if job.device.type == "cuda":
             self._activities.append(ProfilerActivity.CUDA)
@@ -133,7 +133,7 @@ def read_activities(session: ProfilerSession, case: Case, source: ActivitySource
     """The session's activities in its measured steps. Raises Unsupported."""
     columns = session.columns
     try:
-        windows = from_marks(columns, case.phases).last(len(session.times))
+        windows = from_marks(columns, case.sequence).last(len(session.times))
     except ValueError as error:
         raise Unsupported(f"the profile cannot be read: {error}", INSTEAD) from error
     activities = attribute(columns, windows, source)

@@ -117,11 +117,11 @@ class TrainerObserver(Observer):
             seen["loss"] = None if loss is None else str(loss.dtype).removeprefix("torch.")
 
         def edge(at: int) -> None:
-            if at == backward:
+            if at == done:
                 gradients.append(self._has_gradients())
 
         trainer = self._trainer
-        backward = trainer.after.get("backward")
+        done = last_backward(trainer.case)
         changed = None if trainer.optimizer is None else self._sample() != self._before
         trainer.observe = observe
         trainer.step(edge)
@@ -165,6 +165,12 @@ class TrainerObserver(Observer):
         shape = (case.batch_size, case.model.num_heads, case.context_length, case.model.head_dim)
         q = torch.empty(shape, dtype=dtype, device=self._trainer.device, requires_grad=True)
         return sdpa_backend(q, grad=case.mode != "forward")
+
+
+def last_backward(case: Case) -> int | None:
+    """The edge at which a step has all its gradients; None for a mode without a backward."""
+    edges = [at for at, phase in enumerate(case.sequence, 1) if phase == "backward"]
+    return edges[-1] if edges else None
 
 
 def sdpa_backend(q: Tensor, *, grad: bool) -> str | None:

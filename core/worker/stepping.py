@@ -55,7 +55,7 @@ class StepWriter:
 
     def write(self, index: int, times: StepTimes, loss: Tensor | None, *, warmup: bool) -> None:
         """Take a step that has ended; its loss is read here, after the clock has stopped."""
-        phases = self._job.case.phases
+        phases = self._job.case.sequence
         value = None if loss is None else loss.item()
         self.warmed += warmup
         self._waiting.append(

@@ -63,7 +63,7 @@ def _trace_at(
         case, model=msgspec.structs.replace(case.model, num_layers=depth), compile=None
     )
     tracker = StorageTracker(as_cuda=True)
-    names = (*case.phases, "end")
+    names = (*case.sequence, "end")
     try:
         with FakeTensorMode():
             trainer = _trainer(shallow, build)

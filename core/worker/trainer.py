@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -32,12 +33,17 @@ def autocast(precision: Precision, device: torch.device) -> contextlib.AbstractC
     return torch.autocast(device.type, dtype=dtype)
 
 
+Mark = Callable[[], None]
+
+
 class Trainer:
     """Model, data and optimizer of a case on a device.
 
     step(edge) calls edge(0) before the first phase and edge(i) after the i-th phase of the
-    case's mode; `after` has the i of each phase. `observe`, when set, is given logits and loss
-    inside the step: only probes that do not time set it.
+    case's sequence, which has those of each micro-batch. Each micro-batch's loss is divided by
+    their number, so that the summed gradients are those of the whole batch's mean loss.
+    `observe`, when set, is given logits and loss inside the step: only probes that do not time
+    set it.
     """
 
     def __init__(self, case: Case, device: torch.device) -> None:
@@ -45,7 +51,9 @@ class Trainer:
         self.device = device
         torch.manual_seed(case.seed)
         set_precision(case.precision)
-        self.model = build_model(case.model, case.attention, case.context_length, device)
+        self.model = build_model(
+            case.model, case.attention, case.context_length, device, case.blocks_a_checkpoint
+        )
         self.call: Callable[[Tensor], Tensor] = (
             self.model if case.compile is None else compiled(self.model, case.compile)
         )
@@ -67,7 +75,10 @@ class Trainer:
             if case.precision == "fp16" and case.mode in ("forward-backward", "train")
             else None
         )
-        self.after = {phase: at for at, phase in enumerate(case.phases, 1)}
+        size = case.batch_size // case.accumulate
+        self._micro_batches = tuple(
+            zip(self.tokens.split(size), self.targets.split(size), strict=True)
+        )
         self.updates = 0  # optimizer steps asked for; a GradScaler may skip some
         self.observe: Callable[[Tensor, Tensor | None], None] | None = None
         self._step = {
@@ -79,52 +90,65 @@ class Trainer:
 
     def step(self, edge: Edge) -> Tensor | None:
         """Run one step; the loss, detached, where the mode has one."""
-        return self._step(edge)
+        at = itertools.count()
+        return self._step(lambda: edge(next(at)))
 
     def _autocast(self) -> contextlib.AbstractContextManager[None]:
         return autocast(self.case.precision, self.device)
 
-    def _forward(self, edge: Edge) -> None:
+    def _forward(self, mark: Mark) -> None:
         with torch.no_grad():
-            self._forward_grad(edge)
+            self._forward_grad(mark)
 
-    def _forward_grad(self, edge: Edge) -> None:
-        edge(0)
-        with self._autocast():
-            logits = self.call(self.tokens)
-        edge(self.after["forward"])
-        if self.observe:
-            self.observe(logits, None)
+    def _forward_grad(self, mark: Mark) -> None:
+        mark()
+        for tokens, _ in self._micro_batches:
+            with self._autocast():
+                logits = self.call(tokens)
+            mark()
+            if self.observe:
+                self.observe(logits, None)
+            del logits
 
-    def _backward(self, edge: Edge) -> Tensor:
-        loss = self._loss_and_gradients(edge)
-        self._zero_grad(edge)
+    def _backward(self, mark: Mark) -> Tensor:
+        loss = self._loss_and_gradients(mark)
+        self._zero_grad(mark)
         return loss
 
-    def _train(self, edge: Edge) -> Tensor:
-        loss = self._loss_and_gradients(edge)
+    def _train(self, mark: Mark) -> Tensor:
+        loss = self._loss_and_gradients(mark)
         self._update()
-        edge(self.after["optimizer"])
-        self._zero_grad(edge)
+        mark()  # the optimizer's end
+        self._zero_grad(mark)
         return loss
 
-    def _zero_grad(self, edge: Edge) -> None:
+    def _zero_grad(self, mark: Mark) -> None:
         self.model.zero_grad(set_to_none=True)
-        edge(self.after["zero_grad"])
+        mark()
 
-    def _loss_and_gradients(self, edge: Edge) -> Tensor:
-        edge(0)
+    def _loss_and_gradients(self, mark: Mark) -> Tensor:
+        mark()
+        first, *others = self._micro_batches
+        total = self._gradients_of(*first, mark)
+        for tokens, targets in others:
+            total = total + self._gradients_of(tokens, targets, mark)
+        return total
+
+    def _gradients_of(self, tokens: Tensor, targets: Tensor, mark: Mark) -> Tensor:
+        """Add one micro-batch's gradients to the parameters'; its part of the loss, detached."""
         with self._autocast():
-            logits = self.call(self.tokens)
-            edge(self.after["forward"])
-            loss = F.cross_entropy(logits.flatten(0, 1), self.targets.flatten())
-        edge(self.after["loss"])
+            logits = self.call(tokens)
+            mark()
+            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+            if len(self._micro_batches) > 1:
+                loss = loss / len(self._micro_batches)
+        mark()
         if self.observe:
             self.observe(logits, loss)
         del logits  # its memory is the loss's to keep, not the step's
         scaled = loss if self.scaler is None else self.scaler.scale(loss)
         scaled.backward()  # type: ignore[no-untyped-call]
-        edge(self.after["backward"])
+        mark()
         return loss.detach()
 
     def _update(self) -> None:
