@@ -58,7 +58,7 @@ def advise(
 def command_of(case: Case) -> str:
     """The command line that measures a case with the probe that it has."""
     experiment = ["memory"] if case.probe == "memory" else []
-    words = ["llmprof", "run", *experiment, *_model_options(case.model)]
+    words = ["llmprof", "run", *experiment, *_model_options(case)]
     for axis in GRID:
         value = axis.of(case)
         if axis.changes == "steps" or (axis.field == "optimizer" and case.mode != "train"):
@@ -68,7 +68,11 @@ def command_of(case: Case) -> str:
     return shlex.join(words)
 
 
-def _model_options(model: ModelShape) -> list[str]:
+def _model_options(case: Case) -> list[str]:
+    if not isinstance(case.model, ModelShape):
+        given = [f"{name}={value}" for name, value in case.model.arguments]
+        return ["--model", case.model.source, *(w for each in given for w in ("--model-arg", each))]
+    model = case.model
     try:
         known = load_models()
     except SpecError:

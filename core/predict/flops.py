@@ -47,7 +47,7 @@ def forward_breakdown(case: Case, attention: AttentionConvention = "full") -> Fl
 
     The attention probe has one attention without heads or projections: 4·B·L²·d.
     """
-    model, tokens = case.model, case.tokens
+    model, tokens = case.reference, case.tokens
     scores = 4 * tokens * case.context_length * model.d_model
     if attention == "causal":
         scores = 4 * case.batch_size * model.d_model * _triangle(case.context_length)
@@ -123,7 +123,7 @@ def gemm_calls(case: Case) -> tuple[int, int]:
 
     Counted by the op that launches them; one op may launch two kernels (split-K).
     """
-    layers = case.model.num_layers
+    layers = case.reference.num_layers
     forward = (9 if case.attention == "naive" else 7) * layers + 1
     return forward, BACKWARD_FACTOR * forward
 
@@ -136,5 +136,5 @@ def lower_bound_bytes(case: Case) -> int:
     """
     if case.probe == "attention":
         tensors = 3 if case.mode in ("forward", "forward-grad") else 6
-        return tensors * FP32_BYTES * case.tokens * case.model.d_model
-    return BYTES_PER_PARAMETER[case.mode] * case.model.parameters
+        return tensors * FP32_BYTES * case.tokens * case.reference.d_model
+    return BYTES_PER_PARAMETER[case.mode] * case.reference.parameters

@@ -28,9 +28,9 @@ class PhaseLevel:
 
 def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ...]:
     """Peak and final level of forward, loss and backward, as far as the case's mode goes."""
-    layers = min(case.model.num_layers, TAPED_LAYERS)
+    layers = min(case.reference.num_layers, TAPED_LAYERS)
     segments, dropped = _tape(case, layers, capability)
-    return _merge(_deepen(segments, case.model.num_layers - layers, dropped))
+    return _merge(_deepen(segments, case.reference.num_layers - layers, dropped))
 
 
 def _tape(

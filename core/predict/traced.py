@@ -19,13 +19,14 @@ class TraceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Cases to trace for a card of a compute capability."""
 
     cases: tuple[Case, ...]
-    capability: tuple[int, int] = HOPPER
+    capability: tuple[int, int] | None = HOPPER  # None: on the CPU
 
 
 class TracedCase(msgspec.Struct, frozen=True, kw_only=True):
     """A traced prediction: requested bytes at the peak and by phase, or why there is none."""
 
     key: str
+    parameters: int | None = None
     requested_bytes: int | None = None
     phases: dict[str, int] = {}
     seconds: float | None = None  # the trace alone, torch's import not counted
@@ -33,7 +34,7 @@ class TracedCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trace_cases(
-    cases: list[Case], capability: tuple[int, int] = HOPPER, timeout_s: float = TIMEOUT_S
+    cases: list[Case], capability: tuple[int, int] | None = HOPPER, timeout_s: float = TIMEOUT_S
 ) -> dict[str, TracedCase]:
     """Trace cases in a worker process; the answers by the cases' keys."""
     request = msgspec.json.encode(TraceRequest(cases=tuple(cases), capability=capability))

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import msgspec
 
 from llmprof.core.spec.axes import AXES, Axis, CaseAxes, Mode, option_name
+from llmprof.core.spec.own_model import Model
 from llmprof.core.spec.shape import LARGEST, MOST_SEED, ModelShape, SpecError
 
 Probe = Literal["timing", "memory", "kernels", "attention", "calibrate"]
@@ -32,7 +33,7 @@ class Case(CaseAxes, frozen=True, kw_only=True):
     target, measure_steps is. Raises SpecError for numbers that cannot be measured.
     """
 
-    model: ModelShape
+    model: Model
     probe: Probe = "timing"
     measure_steps: int = 10
     device: str = "auto"
@@ -79,6 +80,18 @@ class Case(CaseAxes, frozen=True, kw_only=True):
         )
 
     @property
+    def shape(self) -> ModelShape | None:
+        """The dimensions of the reference model; None for a model of the user's own."""
+        return self.model if isinstance(self.model, ModelShape) else None
+
+    @property
+    def reference(self) -> ModelShape:
+        """The dimensions, for what is computed from them. Raises TypeError for an own model."""
+        if isinstance(self.model, ModelShape):
+            return self.model
+        raise TypeError(f"{self.model.name} is not the reference model: its dimensions are unknown")
+
+    @property
     def tokens(self) -> int:
         """Tokens of one step."""
         return self.batch_size * self.context_length
@@ -107,7 +120,7 @@ class Case(CaseAxes, frozen=True, kw_only=True):
         """How many blocks one checkpoint covers; None where there are none or nothing is saved."""
         if self.checkpoint is None or self.mode == "forward":
             return None
-        layers = self.model.num_layers
+        layers = self.reference.num_layers
         return layers if self.checkpoint == "all" else min(self.checkpoint, layers)
 
     @property
@@ -123,6 +136,8 @@ class Case(CaseAxes, frozen=True, kw_only=True):
             for name, value in msgspec.to_builtins(self).items()
             if name == "model" or value != _DEFAULTS[name]
         }
+        if self.shape is not None:
+            del given["model"]["kind"]  # one that has always been left out
         return hashlib.sha256(msgspec.json.encode(given, order="deterministic")).hexdigest()[:16]
 
     @property

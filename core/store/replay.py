@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from llmprof.core import events as ev
+from llmprof.core.store.earlier_versions import decode
 from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.pack import unpack
 from llmprof.core.store.run import JOURNAL, Run
@@ -107,7 +108,7 @@ def main(arguments: list[str]) -> int:
 def _decoded(lines: object) -> Iterator[ev.AnyEvent]:
     for line in lines:  # type: ignore[attr-defined]
         try:
-            yield ev.decode(line)
+            yield decode(line)
         except (ev.UnknownKind, msgspec.DecodeError, ValueError):
             continue
 

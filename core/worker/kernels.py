@@ -191,12 +191,14 @@ def _extras(
 
 
 def _mark(trainer: Trainer, case: Case) -> int | None:
-    """Mark modules and the middle layer's attention; the layer, None for a compiled model."""
+    """Mark modules and the middle layer's attention; the layer, None where it isn't marked."""
     if case.compile is not None:
         return None  # hooks would break the graph that is to be profiled
     nvtx = case.nvtx and trainer.device.type == "cuda"
-    layer = case.model.num_layers // 2
     mark_modules(trainer.model, nvtx=nvtx)
+    if case.shape is None:
+        return None
+    layer = case.shape.num_layers // 2
     mark_attention(trainer.model, layer, nvtx=nvtx)
     return layer
 

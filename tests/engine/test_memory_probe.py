@@ -93,12 +93,12 @@ def test_autocast_copies_and_activations_have_their_categories(tmp_path: Path) -
 
 def test_saved_bytes_of_a_block_are_autograds_saved_tensors(tmp_path: Path) -> None:
     trainer = Trainer(case_of(mode="forward-grad"), torch.device("cpu"))
-    found = saved_bytes(trainer.model, lambda: trainer.model(trainer.tokens))
+    found = saved_bytes(trainer.model, lambda: trainer.forward(trainer.task.batch))
     own = {t.untyped_storage()._cdata for t in trainer.model.parameters()}
     own |= {t.untyped_storage()._cdata for t in trainer.model.buffers()}
     storages = {
         storage._cdata: storage.nbytes()
-        for tensor in _saved_by(trainer.model(trainer.tokens))
+        for tensor in _saved_by(trainer.forward(trainer.task.batch))
         if tensor.dim()  # the divisor of the scores is a number, not memory of the step
         and (storage := tensor.untyped_storage())._cdata not in own
     }

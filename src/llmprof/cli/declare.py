@@ -48,6 +48,19 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="small,medium or all (tiny to 2.7B); `llmprof presets` lists them",
     )
+    add(
+        "--model",
+        action="append",
+        metavar="FILE.py:FACTORY",
+        help="a model of your own: path/to/file.py:factory, package.module:factory or "
+        "hf:path/to/config.json; may be repeated",
+    )
+    add(
+        "--model-arg",
+        action="append",
+        metavar="NAME=VALUE",
+        help="an argument of the factory of --model; may be repeated",
+    )
     for axis in GRID:
         if axis.changes != "steps":
             _add_axis(group, axis)
