@@ -20,7 +20,7 @@ class Block(nn.Module):
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
-        self.ffn = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform x of shape (batch, length, width)."""
@@ -31,7 +31,7 @@ class Block(nn.Module):
         )
         attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(attended.transpose(1, 2).reshape(batch, length, width))
-        out: Tensor = x + self.ffn(self.norm2(x))
+        out: Tensor = x + self.down(F.gelu(self.up(self.norm2(x))))
         return out
 
 
@@ -50,17 +50,18 @@ class GPT(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """Logits of the next token at every position."""
         places = torch.arange(ids.shape[1], device=ids.device)
-        logits: Tensor = self.head(self.norm(self.blocks(self.tokens(ids) + self.positions(places))))
+        x = self.blocks(self.tokens(ids) + self.positions(places))
+        logits: Tensor = self.head(self.norm(x))
         return logits
 
 
-def build(width: int = 128, layers: int = 2, heads: int = 4, context_length: int = 128) -> nn.Module:
-    """The model. llmprof fills in context_length; the others are set by --model-arg width=256."""
+def build(width: int = 128, layers: int = 2, heads: int = 4, context_length: int = 128) -> GPT:
+    """The model. context_length is filled in; the others are set as in --model-arg width=256."""
     return GPT(vocabulary=1000, length=context_length, width=width, layers=layers, heads=heads)
 
 
 def with_own_parts(width: int = 128) -> dict[str, object]:
-    """The same with a loss and an optimizer of one's own; batch(size, length, device) would go too."""
+    """The same with a loss and an optimizer of one's own."""
 
     def loss(logits: Tensor, batch: object) -> Tensor:
         targets: Tensor = batch.targets  # type: ignore[attr-defined]

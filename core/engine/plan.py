@@ -180,9 +180,9 @@ def least_device_bytes(case: Case, environment: Environment) -> int:
     Parameters, gradients and state by mode, and the logits; on a card the closed form's lower
     edge, but for compiled models, which save less than it says. Of an own model nothing is known.
     """
-    if case.shape is None:
-        return 0
-    logits = 2 * case.tokens * case.shape.vocab_size if case.probe != "attention" else 0
+    logits = 0
+    if case.probe != "attention" and case.shape is not None:
+        logits = 2 * case.tokens * case.shape.vocab_size
     least = lower_bound_bytes(case) + logits
     said = prediction(0, case, environment)
     return least if said is None or said.upper_bound else max(least, said.allocated_low)

@@ -132,9 +132,10 @@ def lower_bound_bytes(case: Case) -> int:
     """Bytes without which the case cannot even start: fp32 state of the parameters.
 
     4 bytes a parameter for the weights, 4 more for gradients, 8 more for AdamW's two moments;
-    the attention probe instead needs Q, K, V and, with a backward, their gradients.
+    the attention probe instead needs Q, K, V and, with a backward, their gradients. Of an own
+    model nothing is known: 0.
     """
     if case.probe == "attention":
         tensors = 3 if case.mode in ("forward", "forward-grad") else 6
         return tensors * FP32_BYTES * case.tokens * case.reference.d_model
-    return BYTES_PER_PARAMETER[case.mode] * case.reference.parameters
+    return 0 if case.shape is None else BYTES_PER_PARAMETER[case.mode] * case.shape.parameters

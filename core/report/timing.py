@@ -14,6 +14,7 @@ PHASE_NUMBERS: dict[Phase, str] = {"forward": "M02", "backward": "M03"}
 PARAMETERS_COLUMN = Column("Parameters")
 SHAPE_FIELDS = ("d_model", "d_ff", "num_layers", "num_heads")
 SHAPE = tuple(map(Column, SHAPE_FIELDS))
+CHANGED = "A + marks a preset whose dimensions were changed on the command line."
 SPREAD = "Mean and sample standard deviation (ddof 1) over the measured steps; digits follow the "
 SPREAD += "95 % confidence interval of the mean (Student's t)."
 
@@ -47,11 +48,20 @@ def model_sizes(view: RunView) -> Table | None:
         PARAMETERS_COLUMN,
         Column("Counted", numeric=False),
     )
-    changed = any("+" in name for name in shapes)
-    notes = ("A + marks a preset whose dimensions were changed on the command line.",)
+    notes = [CHANGED] if any("+" in name for name in shapes) else []
+    notes += map(_form_note, shapes.values())
     return Table(
-        "model-sizes", "Model sizes", columns, tuple(rows), notes if changed else (), number="M01"
+        "model-sizes", "Model sizes", columns, tuple(rows), tuple(filter(None, notes)), number="M01"
     )
+
+
+def _form_note(state: CaseState) -> str:
+    """How an own model is called, and whether its loss is a phase."""
+    built = state.model
+    if built is None or not built.form:
+        return ""
+    inside = "; its forward computes the loss, so there is no loss phase" * built.loss_inside
+    return f"{state.case.model.name} is called as {built.form}{inside}."
 
 
 def phase_times(view: RunView, phase: Phase) -> Table | None:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
+from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.worker.failures import OwnModelError, Unsupported
@@ -39,7 +40,16 @@ ATTENTION = {"naive": "eager", "sdpa": "sdpa"}  # as transformers names them
 
 
 def own_task(case: Case, model: OwnModel, device: torch.device) -> Task:
-    """The user's model on the device with a batch. Raises what their code raises."""
+    """The user's model on the device with a batch.
+
+    Raises Unsupported for what the case asks and nobody but the user could do, and what their
+    code raises.
+    """
+    if case.checkpoint is not None:
+        raise Unsupported(
+            "--checkpoint: which blocks an own model has is not known; wrap them in "
+            "torch.utils.checkpoint in the factory"
+        )
     parts = dict(_parts(_configured(case, model) if model.is_configuration
                         else _called(case, model, device)))  # fmt: skip
     module = parts["module"]
@@ -60,9 +70,23 @@ def _called(case: Case, model: OwnModel, device: torch.device) -> Any:
         arguments |= _wished(factory, case, device, arguments)
         with torch.device(device):
             built = factory(**arguments)
+        if case.attention != BY_FIELD["attention"].neutral and "attention" not in arguments:
+            _set_attention(case.attention, built, model)
     if os.getpid() != own:
         os._exit(0)  # a child that the factory forked and let go on
     return built
+
+
+def _set_attention(kind: str, built: Any, model: OwnModel) -> None:
+    """Let a model of transformers use an attention. Raises Unsupported where there is no way."""
+    module = built.get("module") if isinstance(built, Mapping) else built
+    choose = getattr(module, "set_attn_implementation", None)
+    if choose is None:
+        raise Unsupported(
+            f"--attention {kind}: {model.name} chooses its attention itself; a factory with an "
+            "argument called attention is given what was asked for"
+        )
+    choose(ATTENTION.get(kind, kind))
 
 
 def _wished(

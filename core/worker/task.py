@@ -43,7 +43,7 @@ class Task:
         leaves, _ = pytree.tree_flatten_with_path(self.batch)
         for path, leaf in leaves:
             if isinstance(leaf, Tensor):
-                yield pytree.keystr(path).strip("[].'") or "batch", leaf
+                yield f"batch{pytree.keystr(path)}", leaf
 
     def micro_batches(self, size: int, count: int) -> tuple[Any, ...]:
         """The batch of `size` samples in `count` equal parts: tensors are cut along samples."""

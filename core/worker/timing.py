@@ -26,6 +26,7 @@ def build_trainer(job: Job) -> Trainer:
     trainer = Trainer(job.case, job.device)
     if job.device.type == "cuda":
         torch.cuda.synchronize(job.device)
+    job.loss_inside = trainer.task.loss_inside
     parameters = list(trainer.model.parameters())
     job.emit(
         ev.ModelBuilt(
