@@ -53,6 +53,7 @@ def trace(case: Case, capability: tuple[int, int] | None = HOPPER) -> TracedCase
         parameters=parameters,
         requested_bytes=max(phase.peak for phase in phases) + outside,
         phases={phase.name: phase.peak + outside for phase in phases},
+        ends={phase.name: phase.end + outside for phase in phases},
         seconds=time.perf_counter() - began,
     )
 
