@@ -162,7 +162,7 @@ def _configured(case: Case, model: OwnModel) -> Any:
         from transformers import AutoConfig, AutoModelForCausalLM
     except ImportError as error:
         raise Unsupported(
-            "transformers is not installed, which a configuration needs", "pip install transformers"
+            f"a configuration needs transformers: {error}", "pip install transformers"
         ) from error
     config = AutoConfig.from_pretrained(model.path, **dict(model.arguments))
     return AutoModelForCausalLM.from_config(
@@ -205,7 +205,8 @@ def _move(module: nn.Module, device: torch.device) -> None:
         raise OwnModelError("the module has no parameters that are trained")
     if any(tensor.is_meta for tensor in tensors):
         raise OwnModelError("the module has tensors on the meta device, which hold no values")
-    module.to(device)
+    if any(tensor.device != device for tensor in tensors):  # .to() refuses fake tensors
+        module.to(device)
 
 
 def _optimizer(make: Any) -> Callable[[Iterable[nn.Parameter]], Optimizer] | None:

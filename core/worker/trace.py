@@ -7,11 +7,12 @@ other thread. Reads a Request as JSON on stdin, writes a tuple of TracedCase as 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 from unittest import mock
 
 import msgspec
@@ -22,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from llmprof.core.predict.closed_form import HOPPER, workspaces
 from llmprof.core.predict.traced import TracedCase, TraceRequest
 from llmprof.core.predict.traced_depth import PhaseTrace, extrapolate, phase_trace
-from llmprof.core.spec.case import Case
+from llmprof.core.spec.case import Case, Phase
 from llmprof.core.worker.as_cuda import CudaHabits
 from llmprof.core.worker.storage_tracker import StorageTracker
 from llmprof.core.worker.trace_own import trace_own
@@ -52,10 +53,14 @@ def trace(case: Case, capability: tuple[int, int] | None = HOPPER) -> TracedCase
         key=case.key,
         parameters=parameters,
         requested_bytes=max(phase.peak for phase in phases) + outside,
-        phases={phase.name: phase.peak + outside for phase in phases},
-        ends={phase.name: phase.end + outside for phase in phases},
+        phases={_phase(each): each.peak + outside for each in phases},
+        ends={_phase(each): each.end + outside for each in phases},
         seconds=time.perf_counter() - began,
     )
+
+
+def _phase(traced: PhaseTrace) -> Phase:
+    return cast(Phase, traced.name)
 
 
 Traced = TypeVar("Traced")
@@ -153,6 +158,8 @@ def _place(error: BaseException) -> str:
 
 def main() -> None:
     """Answer one request."""
+    answer = os.dup(1)
+    os.dup2(2, 1)  # what the user's code prints is no part of the answer
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=TraceRequest)
     answers = []
     for case in request.cases:
@@ -160,7 +167,8 @@ def main() -> None:
             answers.append(trace(case, request.capability))
         except Untraceable as error:
             answers.append(TracedCase(key=case.key, error=str(error)))
-    sys.stdout.buffer.write(msgspec.json.encode(answers))
+    with os.fdopen(answer, "wb") as file:
+        file.write(msgspec.json.encode(answers))
 
 
 if __name__ == "__main__":
