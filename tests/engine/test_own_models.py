@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from llmprof.core.predict.traced import trace_cases
-from llmprof.core.report import render
+from llmprof.core.report.markdown import render
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.own_model import find_own_model
 from llmprof.core.state.view import RunView
@@ -22,8 +22,11 @@ QUICK = ("--context-length=12", "--batch-size=2", "--measure-steps=2", "--warmup
 FORMS = ("nano", "grouped", "peeking", "vision", "with_optimizer")
 
 
+pytestmark = pytest.mark.timeout(400)  # many fresh processes
+
+
 def run(folder: Path, *arguments: str) -> RunView:
-    done = llmprof(folder, *arguments)
+    done = llmprof(folder, *arguments, timeout=360)
     assert done.returncode in (0, 1), done.stderr
     return replay(newest(folder).journal)
 
