@@ -76,7 +76,7 @@ def find_card(name: str) -> CardSpec:
     if size and 0 < float(size[1]) < (_LARGEST_BARE if size[2] is None else math.inf):
         return _of_memory(float(size[1]), (size[2] or "GiB").lower() == "gb")
     near = _near(_plain(name))
-    meant = f"did you mean {spoken(near, 'or')}? Otherwise " if near else ""
+    meant = f"did you mean {spoken(list(map(repr, near)), 'or')}? Otherwise " if near else ""
     raise SpecError(
         f"unknown card {clean(name, 40)!r}: {meant}give its memory (24GiB), add it to "
         f"{user_folder() / 'cards.toml'}, or name one that `llmprof presets --cards` lists"

@@ -13,6 +13,7 @@ from llmprof.core.predict.candidates import choices, switched
 from llmprof.core.predict.closed_form import Unpredictable, predict
 from llmprof.core.predict.command import command_of
 from llmprof.core.predict.fits import Room, certainly_fits, unsupported
+from llmprof.core.predict.flops import lower_bound_bytes
 from llmprof.core.spec.axes import MODES, Axis, apart
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import SpecError
@@ -35,10 +36,10 @@ class Advice:
 
 
 def advise(case: Case, room: Room) -> tuple[Advice, ...]:
-    """Changes after which a case fits in the room, the least change first; five at most.
+    """Changes after which a case fits in the room, the least costly first; five at most.
 
-    First come switches that keep mode, batch and context: one, then two, then three together,
-    and of equally many what needs least. None is named that does more than one named before.
+    First come switches that keep mode, batch and context, alone or together, in the order of
+    `choices`. None is named that does more than one named before.
     Then the largest batch, the largest context and narrower modes: as the case is where switches
     do, else with the fewest switches that allow them. Fits is what `decide` says, so that advice
     and verdict agree. Empty when nothing fits, or when the closed form does not know the case.
@@ -98,13 +99,15 @@ class _Search:
         """Whether a case can run on the card and is predicted to fit."""
         if case not in self._known:
             room = self.room
-            self._known[case] = unsupported(
-                case.precision, room.capability
-            ) is None and certainly_fits(case, predict(case, room.capability), room)
+            self._known[case] = (
+                unsupported(case.precision, room.capability) is None
+                and lower_bound_bytes(case) < room.free_bytes
+                and certainly_fits(case, predict(case, room.capability), room)
+            )
         return self._known[case]
 
     def all_switched(self, case: Case) -> Iterator[Case]:
-        """The case under every choice of switches, few first."""
+        """The case under every choice of switches, the least costly first."""
         return (switched(case, choice) for choice in choices(case, self.room.capability))
 
     def by_switches(self) -> list[Case]:
@@ -115,10 +118,7 @@ class _Search:
             other = switched(self.case, choice)
             if not any(fewer <= axes for fewer in found) and self.fits(other):
                 found[axes] = other
-        return sorted(found.values(), key=self._order)
-
-    def _order(self, other: Case) -> tuple[int, int]:
-        return self._changes(other), predict(other, self.room.capability).requested_bytes
+        return list(found.values())
 
     def smaller(self, bases: Sequence[Case]) -> list[Case]:
         """The largest batch and the largest context; where neither is enough, both smaller."""

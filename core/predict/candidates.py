@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -30,9 +30,9 @@ def _optimizers(case: Case, capability: Capability) -> tuple[Value, ...]:
     return ("fused",) if case.mode == "train" and case.optimizer != "fused" else ()
 
 
-# The axes to try, those that leave a step's results alone first, and of each the values to try in
-# a case, the one that changes least first. An axis without an entry is left as it is: that
-# torch.compile saves memory is known, but not how much.
+# The axes to try, in the order of what they cost a step: first those that leave its results alone
+# and make it no slower. Of each the values to try in a case, the one that changes least first. An
+# axis without an entry is left as it is: that torch.compile saves memory is known, not how much.
 CANDIDATES: Mapping[str, Callable[[Case, Capability], tuple[Value, ...]]] = {
     "attention": _attentions,
     "optimizer": _optimizers,
@@ -40,16 +40,26 @@ CANDIDATES: Mapping[str, Callable[[Case, Capability], tuple[Value, ...]]] = {
 }
 
 
-def choices(case: Case, capability: Capability) -> Iterator[Choice]:
-    """Every choice of one switch, of two and so on; of one set of axes the mildest values first."""
+def choices(case: Case, capability: Capability) -> list[Choice]:
+    """Every choice of switches, the least costly first.
+
+    A choice costs what the costliest of its switches does; of equally costly ones the fewest come
+    first, so that no choice comes after one that has more besides. Of one set of axes the mildest
+    values are first.
+    """
     options = [
         [(BY_FIELD[field], value) for value in values(case, capability)]
         for field, values in CANDIDATES.items()
     ]
     options = [option for option in options if option]
-    for size in range(1, len(options) + 1):
-        for taken in itertools.combinations(options, size):
-            yield from itertools.product(*taken)
+    found = [
+        choice
+        for size in range(1, len(options) + 1)
+        for taken in itertools.combinations(options, size)
+        for choice in itertools.product(*taken)
+    ]
+    cost = {field: place for place, field in enumerate(CANDIDATES)}
+    return sorted(found, key=lambda choice: (cost[choice[-1][0].field], len(choice)))
 
 
 def switched(case: Case, choice: Choice) -> Case:

@@ -35,10 +35,10 @@ class Term:
 
     @property
     def words(self) -> str:
-        """10 of batch × context × d_model × 4 bytes."""
+        """10 tensors × batch × context × d_model × 4 bytes."""
         names = [name for name, _ in self.dimensions]
         product = " × ".join([*names, f"{self.item} bytes"])
-        return product if self.count == 1 else f"{self.count} of {product}"
+        return product if self.count == 1 else f"{self.count} tensors × {product}"
 
     @property
     def numbers(self) -> str:

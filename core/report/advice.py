@@ -14,8 +14,8 @@ ADVICE_COLUMNS = (
     Column("Command", numeric=False),
 )
 ADVICE_NOTE = (
-    "The least change comes first. A predicted peak is of requested bytes; the rounding of the "
-    "allocator and CUDA's context come on top and are allowed for."
+    "What costs a step least comes first. A predicted peak is of requested bytes; the rounding of "
+    "the allocator and CUDA's context come on top and are allowed for."
 )
 
 

@@ -33,6 +33,8 @@ from llmprof.core.predict.fits import (
     fit_verdict,
     needed_bytes,
 )
+from llmprof.core.predict.flops import lower_bound_bytes
+from llmprof.core.spec.axes import MODES, Mode
 from llmprof.core.spec.case import Case, Probe
 from llmprof.core.spec.shape import ModelShape
 
@@ -99,14 +101,44 @@ def test_the_fused_optimizer_is_advised_where_its_temporaries_are_the_peak() -> 
 
 
 @pytest.mark.parametrize("gib", [4, 5, 6, 7, 8, 12, 16])
-def test_fewer_switches_come_first_and_none_does_more_than_another(gib: int) -> None:
+def test_what_costs_least_comes_first_and_none_does_more_than_another(gib: int) -> None:
     case = Case(model=load_models()["small"], batch_size=8, context_length=1024)
     whole = [each for each in advise(case, room(gib)) if each.case.tokens == case.tokens]
     switched = [each for each in whole if each.case.mode == case.mode]
-    order = [(len(each.axes), each.peak_bytes) for each in switched]
+    cost = list(CANDIDATES)
+    order = [(max(map(cost.index, fields(each))), len(each.axes)) for each in switched]
     assert order == sorted(order)
     for one, other in itertools.permutations(switched, 2):
         assert not fields(one) <= fields(other)
+
+
+def test_what_leaves_results_alone_comes_before_what_is_alone() -> None:
+    texts = [" and ".join(axis.field for axis, _ in choice)
+             for choice in choices(Case(model=load_models()["tiny"]), (9, 0))]  # fmt: skip
+    assert texts == [
+        "attention",
+        "optimizer", "attention and optimizer",
+        "precision", "attention and precision", "optimizer and precision",
+        "attention and optimizer and precision",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_parameters_alone_rule_out_is_not_taped(
+    mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No step needs less than the bound that is looked at first."""
+    least = Case(model=load_models()["tiny"], mode=mode, context_length=1, batch_size=1)
+    fused = msgspec.structs.replace(least, optimizer="fused", attention="sdpa")
+    for case in (least, fused):
+        assert lower_bound_bytes(case) < predict(case).requested_bytes
+
+    def taped(case: Case, *others: object) -> bool:
+        assert lower_bound_bytes(case) < 15 * GIB, case.label
+        return False
+
+    monkeypatch.setattr("llmprof.core.predict.advice.certainly_fits", taped)
+    assert advise(Case(model=load_models()["10B"], mode=mode, seed=1), room(15)) == ()
 
 
 @pytest.mark.parametrize(

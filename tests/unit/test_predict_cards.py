@@ -103,10 +103,10 @@ def test_cards_by_name_alias_and_memory() -> None:
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("RTX-4091", "RTX-4090"),
-        ("h100 80", "H100-80GB"),
-        ("4070", "RTX-4070,"),  # the plain card before its Ti; and not a card of 4,070 GiB
-        ("a100 pcie", "A100-80GB-PCIe"),
+        ("RTX-4091", "'RTX-4090'"),
+        ("h100 80", "'H100-80GB'"),
+        ("4070", "'RTX-4070',"),  # the plain card before its Ti; and not a card of 4,070 GiB
+        ("a100 pcie", "'A100-80GB-PCIe'"),
     ],
 )
 def test_a_name_that_is_nearly_one_is_suggested(name: str, meant: str) -> None:

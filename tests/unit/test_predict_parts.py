@@ -172,12 +172,12 @@ def test_scores_are_told_from_other_tensors_of_their_size() -> None:
     """Of medium, 16 heads × 256 is d_ff and 16 heads × 64 is d_model."""
     model = load_models()["medium"]
     d_ff, d_model = (
-        "4 of batch × context × d_ff × 4 bytes",
-        "10 of batch × context × d_model × 4 bytes",
+        "4 tensors × batch × context × d_ff × 4 bytes",
+        "10 tensors × batch × context × d_model × 4 bytes",
     )
     scores, statistics = (
         "batch × heads × context × context × 4 bytes",
-        "2 of batch × context × 4 bytes",
+        "2 tensors × batch × context × 4 bytes",
     )
     for length in (64, 256):
         case = Case(model=model, context_length=length, mode="train")
