@@ -158,7 +158,7 @@ def test_a_trace_of_what_prints_is_an_answer() -> None:
 
 
 HARM = {
-    "raises": "hostile.py:19 in raises: ValueError: no such width",
+    "raises": "hostile.py:20 in raises: ValueError: no such width",
     "exits": "hostile:exits called sys.exit(7)",
     "ends": "",
     "nothing": "the factory returned nothing; it must return a torch.nn.Module",
