@@ -17,7 +17,6 @@ import msgspec
 from llmprof.core import events as ev
 from llmprof.core.devices.metrics import METRICS
 from llmprof.core.monitor.printed import Printed, as_sample, nanoseconds
-from llmprof.core.store.earlier_versions import decode
 from llmprof.core.store.run import JOURNAL
 from llmprof.core.system.archive import PackError, is_packed, member, opened
 from llmprof.core.system.text import clean, moment
@@ -143,7 +142,7 @@ def _parsed(line: bytes) -> ev.AnyEvent | Printed | Literal["other"] | None:
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
         pass
     try:
-        return decode(line)
+        return ev.decode(line)
     except ev.UnknownKind:
         return "other"
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):

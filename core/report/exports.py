@@ -20,6 +20,7 @@ from llmprof.core.report.table import Cell, Figure, Table
 from llmprof.core.report.timing import parameters_of
 from llmprof.core.spec.axes import AXES
 from llmprof.core.spec.case import PHASES, Case
+from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.state.step_columns import StepRow
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
@@ -113,11 +114,11 @@ def config(case: Case) -> dict[str, Any]:
     """The whole configuration of a case, the model's dimensions beside its name."""
     data: dict[str, Any] = msgspec.to_builtins(case)
     shape, probe = data.pop("model"), data.pop("probe")
+    if isinstance(case.model, OwnModel):
+        own = case.model._asdict() | {"arguments": dict(case.model.arguments)}
+        return {"model": own.pop("name"), "probe": probe, **data, "own_model": own, "shape": {}}
     name = shape.pop("name")
-    del shape["kind"]
-    if case.shape is None:
-        return {"model": name, "probe": probe, **data, "own_model": shape, "shape": {}}
-    shape["kv_heads"] = case.shape.num_kv_heads
+    shape["kv_heads"] = case.model.num_kv_heads
     return {"model": name, "probe": probe, **data, "shape": shape}
 
 

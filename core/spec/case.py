@@ -136,8 +136,6 @@ class Case(CaseAxes, frozen=True, kw_only=True):
             for name, value in msgspec.to_builtins(self).items()
             if name == "model" or value != _DEFAULTS[name]
         }
-        if self.shape is not None:
-            del given["model"]["kind"]  # one that has always been left out
         return hashlib.sha256(msgspec.json.encode(given, order="deterministic")).hexdigest()[:16]
 
     @property

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-
-import msgspec
+from typing import NamedTuple
 
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.text import clean
@@ -17,12 +16,13 @@ LONGEST_NAME = 60
 Argument = str | int | float | bool | None
 
 
-class OwnModel(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="own"):
+class OwnModel(NamedTuple):
     """Where a model's factory is, and what it is called with.
 
     path is the factory's file, or the configuration's; folder is put before all others where the
     file's imports are looked up. content tells one state of the file from another: of two runs
-    only equal contents are one configuration.
+    only equal contents are one configuration. In journals it is an array, which tells it from a
+    shape.
     """
 
     name: str

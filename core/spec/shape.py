@@ -14,7 +14,7 @@ class SpecError(ValueError):
     """A specification that cannot be measured; its text is one line for the user."""
 
 
-class ModelShape(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="reference"):
+class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     """A decoder-only transformer: pre-norm RMSNorm, RoPE attention, SwiGLU, no biases.
 
     Raises SpecError when the dimensions do not fit each other.

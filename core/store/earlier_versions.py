@@ -22,29 +22,6 @@ TABLES = {
 }
 
 
-def decode(line: bytes) -> ev.AnyEvent:
-    """An event from one journal line of any version, with today's names.
-
-    Raises what ev.decode raises.
-    """
-    try:
-        event = ev.decode(line)
-    except msgspec.ValidationError:
-        event = ev.decode(_with_kinds_of_models(line))
-    return translated(event)
-
-
-def _with_kinds_of_models(line: bytes) -> bytes:
-    """The line with what kind its models are: before own models there was one alone."""
-    data = msgspec.json.decode(line)
-    experiment = data.get("experiment") if isinstance(data, dict) else None
-    models = experiment.get("models") if isinstance(experiment, dict) else None
-    for model in models if isinstance(models, list) else ():
-        if isinstance(model, dict):
-            model.setdefault("kind", "reference")
-    return msgspec.json.encode(data)
-
-
 def translated(event: ev.AnyEvent) -> ev.AnyEvent:
     """The event with today's names."""
     if not isinstance(event, ev.RunStarted):

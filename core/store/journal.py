@@ -11,7 +11,7 @@ import msgspec
 from llmprof.core import events as ev
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
-from llmprof.core.store.earlier_versions import decode, translated
+from llmprof.core.store.earlier_versions import translated
 
 _RUN_STARTED = f'"{ev.RunStarted.__struct_config__.tag}"'.encode()
 READ_BYTES = 64 << 10  # decoded at once: what comes of it still lies in the processor's cache
@@ -135,13 +135,13 @@ def apply_line(reducer: Reducer, line: bytes) -> None:
     if not line.strip():
         return
     try:
-        event = decode(line)
+        event = ev.decode(line)
     except ev.UnknownKind:
         reducer.skip(unknown=True)
     except (msgspec.DecodeError, ValueError, OverflowError):
         reducer.skip(unknown=False)
     else:
-        reducer.apply(event)
+        reducer.apply(translated(event))
 
 
 def replay(path: Path) -> RunView:

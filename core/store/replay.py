@@ -18,7 +18,6 @@ from pathlib import Path
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.store.earlier_versions import decode
 from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.pack import unpack
 from llmprof.core.store.run import JOURNAL, Run
@@ -108,7 +107,7 @@ def main(arguments: list[str]) -> int:
 def _decoded(lines: object) -> Iterator[ev.AnyEvent]:
     for line in lines:  # type: ignore[attr-defined]
         try:
-            yield decode(line)
+            yield ev.decode(line)
         except (ev.UnknownKind, msgspec.DecodeError, ValueError):
             continue
 
