@@ -15,9 +15,9 @@ POLL = """
 import json, os
 from llmprof.core import events as ev
 from llmprof.core.events.merge import merge
-from llmprof.core.devices import processes
+from llmprof.core.devices import card_processes
 from llmprof.core.devices.start import open_source
-processes.shares_namespace = lambda: True  # also where the tests run in a container
+card_processes.shares_namespace = lambda: True  # also where the tests run in a container
 source = open_source(owner=os.getpid(), wait_s=20)
 sample = source.poll()
 for _ in range({polls}):
