@@ -99,6 +99,8 @@ class LlmprofApp(App[None]):
 
     def on_unmount(self) -> None:
         """Threads end, and what waits unused."""
+        if not self.is_headless:
+            self.ends.hang_ups_change_nothing()
         self.ticker.close()
         self.session.close()
 

@@ -78,6 +78,17 @@ def test_a_closed_terminal_ends_the_screen(tmp_path: Path) -> None:
     wait_gone(tmp_path)
 
 
+def test_a_connection_that_is_lost_at_the_end_does_not_take_the_exit_code(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from llmprof.cli.screen import open_screen;"
+        "code = open_screen(); os.kill(os.getpid(), signal.SIGHUP); sys.exit(code)"
+    )
+    with Terminal(tmp_path, program=("-c", code)) as terminal:
+        terminal.wait(READY)
+        os.kill(terminal.process.pid, signal.SIGTERM)
+        assert terminal.end() == 128 + signal.SIGTERM
+
+
 def test_a_lost_connection_ends_with_129_and_leaves_the_run(tmp_path: Path) -> None:
     run = journals.finished(RunStore(tmp_path / "runs"))
     with run.lock():  # as its engine does

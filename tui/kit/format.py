@@ -103,12 +103,14 @@ def sparkline(values: list[float], width: int, glyphs: str) -> str:
     if not known:
         return ""
     low, high = min(known), max(known)
+    scale = 1.0 if math.isfinite(high - low) else 0.5  # the span has to be a number
+    low, high = scale * low, scale * high
     flat = high - low < 0.02 * abs(high) or high == low
-    top = len(glyphs) - 1
+    middle, top = glyphs[len(glyphs) // 2 - 1], len(glyphs) - 1
 
     def bar(value: float) -> str:
         if not math.isfinite(value):
             return " "
-        return glyphs[len(glyphs) // 2 - 1 if flat else round((value - low) / (high - low) * top)]
+        return middle if flat else glyphs[round((scale * value - low) / (high - low) * top)]
 
     return "".join(map(bar, shown))

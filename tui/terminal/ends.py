@@ -55,6 +55,12 @@ class Ends:
         self._app.left_running = self._app.session.going()
         self._app.exit(return_code=128 + number)
 
+    @staticmethod
+    def hang_ups_change_nothing() -> None:
+        """The screen is ending: a connection that is lost now must not take its exit code."""
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
     def by_error(self) -> None:
         """An error that nobody caught: where it happened is told, and that a run goes on."""
         import traceback  # not needed for the first frame
