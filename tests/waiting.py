@@ -1,4 +1,4 @@
-"""Waiting in tests: until a condition holds, however long a busy machine takes; never for a time."""
+"""Waiting in tests: for a condition, however long a busy machine takes; never for a time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ LOOK_S = 0.01
 
 
 def wait_for(
-    condition: Callable[[], object], what: str = "it", seconds: float = PATIENCE_S
+    condition: Callable[[], object],
+    what: str | Callable[[], str] = "what was waited for",
+    seconds: float = PATIENCE_S,
 ) -> None:
-    """Return once a condition holds; fails with what did not happen."""
+    """Return once a condition holds; fails with what did not come."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds:g} s"
+        if time.monotonic() > deadline:
+            missing = what if isinstance(what, str) else what()
+            raise AssertionError(f"not within {seconds:g} s: {missing}")
         time.sleep(LOOK_S)

@@ -24,7 +24,7 @@ from llmprof.tui.monitor.host_panel import HostLine
 from llmprof.tui.monitor.view import MonitorView
 from llmprof.tui.monitor.watch import Monitoring
 from tests.tui.apps import make_app
-from tests.tui.frames import contains, settle, text_of
+from tests.tui.frames import contains, look_again, settle, text_of
 from tests.tui.machines import GIB, RECORDING, Machine, card, recorded, sample, shifted
 from tests.unit.recorded_run import events as recorded_events
 
@@ -289,7 +289,7 @@ async def test_nothing_is_sent_when_nothing_comes(tmp_path: Path) -> None:
         sent: list[str] = []
         assert app._driver is not None
         app._driver.write = sent.append  # type: ignore[method-assign,assignment]
-        await pilot.pause(0.5)
+        await look_again(pilot)
         assert sent == []
 
 

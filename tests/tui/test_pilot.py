@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from textual.binding import Binding
+from textual.command import CommandList
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -32,7 +33,7 @@ from llmprof.tui.session.remembered import recall
 from llmprof.tui.views import VIEWS
 from tests.tui import journals
 from tests.tui.apps import SIZES, make_app
-from tests.tui.frames import contains, settle, text_of
+from tests.tui.frames import contains, look_again, settle, text_of
 
 sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 
@@ -231,7 +232,7 @@ async def test_keys_of_the_live_view(tmp_path: Path, size: tuple[int, int]) -> N
             before = text_of(app)
             plan = journals.experiment(("tiny", "small", "medium"), 30)
             writer.step(1, plan.cases()[1], 20, False, 90.0)
-            await pilot.pause(0.3)
+            await look_again(pilot)
             assert text_of(app) == before
             await pilot.press("space")
             await settle(pilot, lambda: contains(app, "step 21 of 30"))
@@ -515,7 +516,8 @@ async def test_the_palette_names_everything_that_can_be_done(tmp_path: Path) -> 
         await pilot.press("ctrl+p")
         await settle(pilot)
         await pilot.press(*"view: bench")
-        await pilot.pause(0.4)
+        found = app.screen.query_one(CommandList)
+        await settle(pilot, lambda: found.option_count == 1)
         await pilot.press("enter", "enter")
         await settle(pilot, lambda: app.current_mode == "bench")
 
@@ -600,7 +602,6 @@ async def test_ascii_mode_draws_ascii_alone(tmp_path: Path) -> None:
         for keys in ([], ["s"], ["2"], ["e"], ["escape", "question_mark"], ["escape", "ctrl+p"]):
             await pilot.press(*keys)
             await settle(pilot)
-            await pilot.pause(0.2)
             assert not {char for char in text_of(app) if not char.isascii()}, keys
 
 
