@@ -9,6 +9,11 @@ PATIENCE_S = 60.0  # what takes longer does not come
 LOOK_S = 0.01
 
 
+def rest(seconds: float) -> None:
+    """Let time pass where it is what is sampled, as between readings of a real card."""
+    time.sleep(seconds)
+
+
 def wait_for(
     condition: Callable[[], object],
     what: str | Callable[[], str] = "what was waited for",

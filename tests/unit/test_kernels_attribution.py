@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmprof.core.events.kernel_rows import CLASSES
@@ -355,7 +355,6 @@ def test_recorded_phases_lie_within_their_step_in_order() -> None:
     assert (windows.phase_spans[:, 1:, 0] >= windows.phase_spans[:, :-1, 1]).all()
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
