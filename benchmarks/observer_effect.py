@@ -21,10 +21,10 @@ import torch
 
 from llmprof.core.catalog.models import select_models
 from llmprof.core.spec.case import Case
-from llmprof.core.worker.clock import build_clock
+from llmprof.core.worker.clock import phase_clock
 from llmprof.core.worker.environment import resolve
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.request import Request
+from llmprof.core.worker.request import WorkerRequest
 from llmprof.core.worker.stepping import StepWriter
 from llmprof.core.worker.trainer import Trainer
 
@@ -47,7 +47,7 @@ def main(
         Case,
     )
     trainer = Trainer(case, device)
-    request = Request(case=case, index=0, device=str(device), run_dir=".")
+    request = WorkerRequest(case=case, index=0, device=str(device), run_dir=".")
     job = Job(request, case, device, os.open(os.devnull, os.O_WRONLY))
     samples = collect(trainer, job, int(rounds))
     report(device, case, samples)
@@ -61,7 +61,7 @@ def main(
 
 def collect(trainer: Trainer, job: Job, rounds: int) -> dict[str, list[float]]:
     """Wall milliseconds of each kind of step, alternating."""
-    clock, writer = build_clock(job.device, job.case.mode), StepWriter(job)
+    clock, writer = phase_clock(job.device, job.case.phases), StepWriter(job)
     samples: dict[str, list[float]] = {"A": [], "B": [], "A'": []}
     gc.disable()
     for index in range(rounds + 5):

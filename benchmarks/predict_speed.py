@@ -24,9 +24,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 
 from llmprof.core.catalog.models import load_models
-from llmprof.core.predict.allocator_replay import replay
+from llmprof.core.predict.allocator_replay import replay_allocator
 from llmprof.core.predict.closed_form import predict
-from llmprof.core.spec.case import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS, Case
+from llmprof.core.spec.axes import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.worker.trace import trace
 from llmprof.core.worker.trainer import Trainer
@@ -91,7 +92,7 @@ def main() -> None:
     for name in names:
         case = Case(model=models[name], mode="forward-backward", context_length=512)
         closed = 1000 * seconds(lambda case=case: predict(case), 21)  # type: ignore[misc]
-        replayed = seconds(lambda case=case: replay(case), 3)  # type: ignore[misc]
+        replayed = seconds(lambda case=case: replay_allocator(case), 3)  # type: ignore[misc]
         traced = seconds(lambda case=case: trace(case))  # type: ignore[misc]
         tracked = seconds(lambda case=case: mem_tracker(case))  # type: ignore[misc]
         print(f"| {case.label} | {closed:.2f} | {replayed:.2f} | {traced:.2f} | {tracked:.1f} |")

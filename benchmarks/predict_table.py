@@ -26,10 +26,11 @@ from typing import Any
 import msgspec
 
 from llmprof.core.catalog.models import load_models
-from llmprof.core.predict.allocator_replay import replay
+from llmprof.core.predict.allocator_replay import replay_allocator
 from llmprof.core.predict.closed_form import predict
 from llmprof.core.predict.fits import Room, decide
-from llmprof.core.spec.case import ATTENTIONS, MODES, OPTIMIZERS, Case, Precision
+from llmprof.core.spec.axes import ATTENTIONS, MODES, OPTIMIZERS, Precision
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 
 SEED = 20261128
@@ -204,7 +205,7 @@ def table(path: Path) -> None:
         band = prediction.allocated_low <= row["allocated"] <= prediction.allocated_high
         errors.append(abs(error))
         inside.append(band)
-        replayed.append(abs(replay(case).reserved_bytes / row["reserved"] - 1))
+        replayed.append(abs(replay_allocator(case).reserved_bytes / row["reserved"] - 1))
         print(
             f"| {case.label} | {row['requested'] / 2**20:,.2f} | "
             f"{prediction.requested_bytes / 2**20:,.2f} | {100 * error:+.5f} | "

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import torch
 
 from llmprof.core.devices.sampler_process import SamplerProcess
-from llmprof.core.stats.summary import student_t
+from llmprof.core.stats.student import student_t
 
 # name: (layers, batch, context); the first is launch-bound on a fast card, the second is not
 LOADS = {"launch-bound": (6, 4, 128), "GPU-bound": (4, 16, 512)}

@@ -28,14 +28,14 @@ from llmprof.core.catalog.models import load_models
 from llmprof.core.events.matching import uuid_key, visible
 from llmprof.core.figures.card_levels import level
 from llmprof.core.figures.case_device import join_case
-from llmprof.core.state.card_tally import CardTally, Span
+from llmprof.core.state.card_tally import CardTally, CaseSpan
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.monitor.watch import Monitoring
+from llmprof.tui.session.monitoring import Monitoring
+from llmprof.tui.session.setting import Setting
 from llmprof.tui.session.starter import EngineStarter
-from llmprof.tui.setting import Setting
 
 RUN = (
     *("run", "--model-size", "small", "--context-length", "256", "--mode", "train"),
@@ -231,7 +231,7 @@ def check_run(report: Report, out: Path, cards: Sequence[ev.CardSample], form: F
 def utilisation(view: RunView, case: CaseState, index: int) -> float | None:
     """Mean utilisation of any card while the steps of a case ran, percent."""
     tally = CardTally(index)
-    span = Span(case.measured, case.started_ns or 0, case.ended_ns)
+    span = CaseSpan(case.measured, case.started_ns or 0, case.ended_ns)
     tally.take(view.cards[index], span, final=True)
     found = level(tally, "utilization")
     return None if found is None else round(found.mean, 1)

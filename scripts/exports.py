@@ -2,6 +2,7 @@
 
     python scripts/exports.py write FOLDER     # Markdown, CSV and JSON of each recording
     python scripts/exports.py compare A B      # exit 1 where they differ
+    python scripts/exports.py compare A B --but-ids    # the ids of tables apart
 
 Run `write` at the commit before a change (a worktree of it, with PYTHONPATH=src) and after it.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RECORDINGS = ("tests/fixtures/*.llmprof", "tui/*.llmprof", "tui/*/*.llmprof")
 FORMATS = ("md", "csv", "json")
+_JSON_ID = re.compile(r'\s+"key": "[\w-]+",$')
 
 
 def write(folder: Path) -> int:
@@ -40,12 +43,12 @@ def write(folder: Path) -> int:
     return failed
 
 
-def compare(a: Path, b: Path) -> int:
+def compare(a: Path, b: Path, *, but_ids: bool) -> int:
     """Print what differs; returns how many files do."""
     names = sorted({path.name for folder in (a, b) for path in folder.iterdir()})
     differing = 0
     for name in names:
-        texts = [_lines(folder / name) for folder in (a, b)]
+        texts = [_lines(folder / name, but_ids=but_ids) for folder in (a, b)]
         if texts[0] != texts[1]:
             differing += 1
             sys.stdout.writelines(difflib.unified_diff(*texts, f"{a.name}/{name}",
@@ -54,10 +57,15 @@ def compare(a: Path, b: Path) -> int:
     return differing
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path, *, but_ids: bool) -> list[str]:
     if not path.exists():
         return []
-    return path.read_text().splitlines(keepends=True)
+    lines = path.read_text().splitlines(keepends=True)
+    if but_ids and path.suffix == ".json":
+        return [line for line in lines if not _JSON_ID.match(line)]
+    if but_ids and path.name.endswith("-kernels.csv"):
+        return [line.partition(",")[2] for line in lines]
+    return lines
 
 
 def _environment(home: str) -> dict[str, str]:
@@ -74,10 +82,11 @@ def main() -> int:
     comparing = commands.add_parser("compare")
     comparing.add_argument("a", type=Path)
     comparing.add_argument("b", type=Path)
+    comparing.add_argument("--but-ids", action="store_true", help="leave out ids of tables")
     args = parser.parse_args()
     if args.command == "write":
         return 1 if write(args.folder) else 0
-    return 1 if compare(args.a, args.b) else 0
+    return 1 if compare(args.a, args.b, but_ids=args.but_ids) else 0
 
 
 if __name__ == "__main__":

@@ -8,17 +8,19 @@ from functools import cache
 
 import msgspec
 
+from llmprof.core.catalog.files import preset_text
 from llmprof.core.catalog.models import builtin, user_folder
-from llmprof.core.spec.case import Precision
+from llmprof.core.catalog.names import unknown
+from llmprof.core.spec.axes import Precision
 from llmprof.core.spec.shape import SpecError
 from llmprof.core.system.text import clean
+from llmprof.core.system.units import GIB
 
-GIB = 1 << 30
 _SIZE = re.compile(r"(\d{1,4}(?:\.\d+)?)\s*(gib|gb)?", re.IGNORECASE)
 _UNNAMED_CAPABILITY = (8, 0)
 
 
-class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CardSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A card: memory in GiB as the driver reports it, bandwidth in GB/s, peaks in TFLOP/s.
 
     Peaks are dense; one that is None is not published or not there.
@@ -48,19 +50,16 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 @cache
-def load_cards() -> dict[str, Card]:
+def load_cards() -> dict[str, CardSpec]:
     """Every card by name, the user's cards.toml over the package's. Raises SpecError."""
     cards = _parse(builtin("cards.toml"), "cards.toml")
     own = user_folder() / "cards.toml"
     if own.is_file():
-        try:
-            cards |= _parse(own.read_text("utf-8"), str(own))
-        except (OSError, UnicodeDecodeError) as error:
-            raise SpecError(f"cards file {own}: {error}") from error
+        cards |= _parse(preset_text(own, "cards"), str(own))
     return cards
 
 
-def find_card(name: str) -> Card:
+def find_card(name: str) -> CardSpec:
     """A card by name, alias or memory ("24GiB"). Raises SpecError that says what else to give."""
     cards = load_cards()
     wanted = _plain(name)
@@ -71,12 +70,12 @@ def find_card(name: str) -> Card:
     if size and float(size[1]) > 0:
         return _of_memory(float(size[1]), (size[2] or "GiB").lower() == "gb")
     raise SpecError(
-        f"unknown card {clean(name, 40)!r}; give its memory (24GiB), add it to "
-        f"{user_folder() / 'cards.toml'}, or name one of {', '.join(cards)}"
+        f"unknown card {unknown(name, cards)}; or give its memory (24GiB), or add it to "
+        f"{user_folder() / 'cards.toml'}"
     )
 
 
-def match_device(device_name: str) -> Card | None:
+def match_device(device_name: str) -> CardSpec | None:
     """The card that a driver's device name belongs to, None if it is not known.
 
     Only whole names count: an "RTX 3090 Ti" or a MIG slice has other figures.
@@ -87,9 +86,9 @@ def match_device(device_name: str) -> Card | None:
     )
 
 
-def _of_memory(size: float, decimal: bool) -> Card:
+def _of_memory(size: float, decimal: bool) -> CardSpec:
     gib = size * 1e9 / GIB if decimal else size
-    return Card(
+    return CardSpec(
         name=f"{size:g}{'GB' if decimal else 'GiB'}",
         capability=_UNNAMED_CAPABILITY,
         memory_gib=gib,
@@ -102,7 +101,7 @@ def _plain(name: str) -> str:
     return " ".join(word for word in lower.split() if word not in ("nvidia", "geforce", "tesla"))
 
 
-def _parse(text: str, source: str) -> dict[str, Card]:
+def _parse(text: str, source: str) -> dict[str, CardSpec]:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -113,7 +112,7 @@ def _parse(text: str, source: str) -> dict[str, Card]:
         if not isinstance(table, dict):
             raise SpecError(f"cards file {source}: {name!r} is not a table")
         try:
-            cards[name] = msgspec.convert({**table, "name": name}, Card)
+            cards[name] = msgspec.convert({**table, "name": name}, CardSpec)
         except msgspec.ValidationError as error:
             raise SpecError(f"cards file {source}: {name}: {error}") from error
     return cards

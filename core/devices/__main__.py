@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llmprof.core import events as ev
+from llmprof.core.devices.nvml import open_source
 from llmprof.core.devices.sampler import INTERVAL_S, Sampler
 from llmprof.core.devices.scripted import load_recording
-from llmprof.core.devices.source import Source
-from llmprof.core.devices.start import open_source
+from llmprof.core.devices.source import SampleSource
 from llmprof.core.system.lifeline import die_with
 
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os._exit(0)  # a thread that hangs in the driver must not hold the process
 
 
-def _source(options: argparse.Namespace) -> Source:
+def _source(options: argparse.Namespace) -> SampleSource:
     if options.replay is not None:
         return load_recording(options.replay)
     return open_source(options.gpus, owner=os.getppid())
@@ -64,7 +64,7 @@ def _emit(sample: ev.DeviceSample) -> bool:
     return True
 
 
-def _obey(sampler: Sampler, source: Source) -> None:
+def _obey(sampler: Sampler, source: SampleSource) -> None:
     """Follow standard input to its end; then stop, by force when a poll hangs."""
     for line in sys.stdin:
         if line.startswith("activity "):

@@ -13,7 +13,7 @@ from llmprof.core.events import Metric
 # nvmlGpmMetricId_t
 METRIC_IDS = {"sm_activity": 2, "sm_occupancy": 3, "tensor_activity": 5, "dram_activity": 10}
 SHORTEST_S, LONGEST_S = 0.1, 120.0  # between the two samples that a figure is made of
-PERIOD_S = 1.0
+GPM_PERIOD_S = 1.0
 
 
 class ActivityReader:
@@ -73,14 +73,14 @@ class Activity:
     def __init__(self, api: Api, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._slot = Slot(PERIOD_S)
+        self._slot = Slot(GPM_PERIOD_S)
         self._reader: ActivityReader | None = None
 
     def open(self, handle: Any) -> None:
         """Read from now on, unless they are read already."""
         if self._reader is None:
             self._reader = ActivityReader(self._api, handle)
-            self._slot = Slot(PERIOD_S)
+            self._slot = Slot(GPM_PERIOD_S)
 
     def close(self) -> None:
         """Read no more, and free what the driver holds for us."""

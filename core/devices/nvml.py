@@ -15,9 +15,10 @@ from typing import Any
 
 from llmprof.core.devices import nvml_binding
 from llmprof.core.devices.card_processes import Identity, identify
+from llmprof.core.devices.host import PsutilHost
 from llmprof.core.devices.nvml_binding import Api, Unavailable
-from llmprof.core.devices.nvml_card import Card
-from llmprof.core.devices.source import Cards, Clock
+from llmprof.core.devices.nvml_card import NvmlCard
+from llmprof.core.devices.source import CardsNow, Clock, DeviceSource
 from llmprof.core.events import CardSample
 from llmprof.core.events.matching import Selection
 from llmprof.core.system.text import clean
@@ -40,7 +41,7 @@ _NO_CARD = "the NVIDIA driver works but sees no GPU"
 @dataclass(frozen=True)
 class _Opened:
     api: Api | None
-    cards: tuple[Card, ...] = ()
+    cards: tuple[NvmlCard, ...] = ()
     reason: str | None = None
     absent: tuple[str, ...] = ()
 
@@ -74,20 +75,20 @@ class NvmlCards:
         self._closed = False
         self._begin(wait_s)
 
-    def read(self) -> Cards:
+    def read(self) -> CardsNow:
         """What is due on each card, or why there are none."""
         if self._pid != os.getpid():  # handles do not survive a fork
             self._begin(0.0)
         opened = self._opened
         if opened is None:
             waited = (self._clock() - self._began) / 1e9
-            return Cards(reason=f"NVML is starting, {waited:.0f} s so far")
+            return CardsNow(reason=f"NVML is starting, {waited:.0f} s so far")
         if opened.reason is not None and not opened.cards:
             if opened.api is None and self._clock() - self._ended >= RETRY_S * 1e9:
                 self._begin(0.0)
-            return Cards(reason=opened.reason, absent=opened.absent)
+            return CardsNow(reason=opened.reason, absent=opened.absent)
         self._apply_activity(opened)
-        return Cards(tuple(card.read() for card in opened.cards), opened.reason)
+        return CardsNow(tuple(card.read() for card in opened.cards), opened.reason)
 
     def catch_up(self) -> None:
         """The readings that take long, on as many cards as a moment allows, in turn."""
@@ -154,7 +155,7 @@ class NvmlCards:
         if count <= 0:
             return self._shut(api, _NO_CARD, self._selection.names)
         cards = tuple(
-            Card(api, index, owner=self._owner, identify=self._identify, clock=self._clock)
+            NvmlCard(api, index, owner=self._owner, identify=self._identify, clock=self._clock)
             for index in range(count)
         )
         there = [card.identified for card in cards]
@@ -210,3 +211,15 @@ def _library_version(api: Api) -> str:
         if found:
             return clean(found.group(1))
     return "unknown"
+
+
+def open_source(
+    gpus: str | None = None, *, owner: int | None = None, wait_s: float = 0.0
+) -> DeviceSource:
+    """Cards through NVML and the host through psutil; without NVML the host alone, and why.
+
+    gpus selects cards (see Selection.parse, which raises ValueError); processes below owner are
+    marked as ours; wait_s is how long to wait for NVML to start before the first sample.
+    """
+    selection = Selection.parse(gpus)
+    return DeviceSource(NvmlCards(selection, owner=owner, wait_s=wait_s), PsutilHost())

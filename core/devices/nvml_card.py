@@ -19,10 +19,11 @@ from llmprof.core.events import CardProcess, CardSample, Metric, throttle
 
 REOPEN_S = 5.0  # between attempts to find a lost card again
 POLL_BUDGET_S = 0.1  # a poll over it leaves what is not due every time to the next one
+_NOT_YOURS = "the driver refuses this user access to the card: it is another's"
 Identify = Callable[[int, int | None], Identity]
 
 
-class Card:
+class NvmlCard:
     """Reads one card. No method raises; what fails is a Metric with a reason."""
 
     def __init__(
@@ -41,6 +42,7 @@ class Card:
         self.identity = CardIdentity()
         self._state: Literal["ok", "lost", "stale"] = "lost"
         self._reason = ""
+        self._denied = False
         self._slots = {reader.metrics: Slot(reader.period_s) for reader in READERS}
         self._process_slot = Slot(SLOW)
         self._processes = ProcessReader(owner, identify)
@@ -107,6 +109,7 @@ class Card:
             pci_bus_id=identity.pci_bus_id,
             name=identity.name,
             state=self._state,
+            denied=self._denied,
             metrics=metrics,
             throttle=throttle.names(int(mask.value or 0)) if mask and known else (),
             processes=processes,
@@ -124,8 +127,10 @@ class Card:
             else:
                 handle = self._api.call("nvmlDeviceGetHandleByIndex", self.index)
         except Unavailable as error:
-            self._lose(error.reason)
+            self._denied = error.denied
+            self._lose(_NOT_YOURS if error.denied else error.reason)
             return
+        self._denied = False
         self._handle = handle
         self._reason = ""
         self.identity = read_identity(self._api, handle, self.identity)
@@ -150,8 +155,8 @@ class Card:
         for reader in READERS:
             slot = self._slots[reader.metrics]
             now = self._clock()
-            dear = now - start > POLL_BUDGET_S * 1e9 and reader.period_s > 0
-            if reader.deferred is not deferred or dear or not slot.is_due(now / 1e9):
+            costly = now - start > POLL_BUDGET_S * 1e9 and reader.period_s > 0
+            if reader.deferred is not deferred or costly or not slot.is_due(now / 1e9):
                 continue
             outcome = self._read_one(reader, slot)
             if outcome is None:

@@ -1,4 +1,4 @@
-"""The sampler's loop: poll, hand on, catch up, sleep; slower when polling is dear."""
+"""The sampler's loop: poll, hand on, catch up, sleep; slower when polling is costly."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from llmprof.core.devices.source import Source
+from llmprof.core.devices.source import SampleSource
 from llmprof.core.events import DeviceSample
 
 INTERVAL_S = 0.25
 MIN_INTERVAL_S = 0.05
 MAX_INTERVAL_S = 30.0
-COST_SHARE = 0.1  # polling may take this share of the time, then the interval grows
+POLLING_SHARE = 0.1  # polling may take this share of the time, then the interval grows
 _SMOOTHING = 0.3  # weight of the newest poll in the running mean of costs
 
 
@@ -21,7 +21,7 @@ class Sampler:
 
     def __init__(
         self,
-        source: Source,
+        source: SampleSource,
         emit: Callable[[DeviceSample], bool],
         interval_s: float = INTERVAL_S,
         clock: Callable[[], float] = time.monotonic,
@@ -35,8 +35,8 @@ class Sampler:
 
     @property
     def interval_s(self) -> float:
-        """Seconds from one poll to the next: as asked, longer while polling is dear."""
-        return min(max(self._asked_s, self._cost_s / COST_SHARE), MAX_INTERVAL_S)
+        """Seconds from one poll to the next: as asked, longer while polling is costly."""
+        return min(max(self._asked_s, self._cost_s / POLLING_SHARE), MAX_INTERVAL_S)
 
     def stop(self) -> None:
         """End the loop; safe from another thread."""
@@ -61,6 +61,6 @@ class Sampler:
     def _note_cost(self, cost_s: float) -> None:
         if self._cost_s == 0.0:
             # The first poll reads everything once and says little about the others.
-            self._cost_s = min(cost_s, self._asked_s * COST_SHARE)
+            self._cost_s = min(cost_s, self._asked_s * POLLING_SHARE)
         else:
             self._cost_s += _SMOOTHING * (cost_s - self._cost_s)

@@ -14,6 +14,7 @@ import msgspec
 
 from llmprof.core import events as ev
 from llmprof.core.devices.sampler import INTERVAL_S
+from llmprof.core.system.modules_by_name import SAMPLER
 
 DEADLINE_S = 10.0  # silence after which a sampler counts as hung
 FIRST_RETRY_S = 1.0
@@ -194,7 +195,7 @@ class SamplerProcess:
 
 def sampler_command(interval_s: float, gpus: str | None) -> list[str]:
     """The command line of a sampler process."""
-    command = [sys.executable, "-P", "-m", "llmprof.core.devices", "--interval", str(interval_s)]
+    command = [sys.executable, "-P", "-m", SAMPLER, "--interval", str(interval_s)]
     return command if gpus is None else [*command, "--gpus", gpus]
 
 

@@ -31,7 +31,7 @@ class ScriptedSource:
         return sample
 
     def catch_up(self) -> None:
-        """Nothing is dear here."""
+        """Nothing is costly here."""
 
     def show_activity(self, on: bool) -> None:
         """Remember what was asked."""
@@ -73,7 +73,7 @@ class ReplaySource:
         return msgspec.structs.replace(sample, t=now)
 
     def catch_up(self) -> None:
-        """Nothing is dear here."""
+        """Nothing is costly here."""
 
     def show_activity(self, on: bool) -> None:
         """A recording shows what it holds."""

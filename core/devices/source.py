@@ -12,14 +12,14 @@ from llmprof.core.events import CardSample, DeviceSample, HostSample
 Clock = Callable[[], int]
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """Gives one sample a poll and never raises."""
 
     def poll(self) -> DeviceSample:
         """What is known now."""
 
     def catch_up(self) -> None:
-        """Do dear readings now, after a sample was handed on; the next one carries them."""
+        """Do costly readings now, after a sample was handed on; the next one carries them."""
 
     def show_activity(self, on: bool) -> None:
         """Ask for the metrics that are read only while somebody looks at them."""
@@ -29,7 +29,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Cards:
+class CardsNow:
     """The cards of one poll, or why there are none."""
 
     cards: tuple[CardSample, ...] = ()
@@ -40,7 +40,7 @@ class Cards:
 class CardReader(Protocol):
     """The part of a source that reads cards."""
 
-    def read(self) -> Cards:
+    def read(self) -> CardsNow:
         """What is due now."""
 
     def catch_up(self) -> None:

@@ -10,12 +10,12 @@ import psutil
 from llmprof.core.events import CardProcess, Metric
 
 # A part of their names: NVML has no flag for it.
-NAMES = ("gb10", "thor", "orin", "xavier", "tegra")
+UNIFIED_NAMES = ("gb10", "thor", "orin", "xavier", "tegra")
 
 
 def shares_host_memory(name: str) -> bool:
     """Whether a card of this name has no memory of its own."""
-    return any(part in name.lower() for part in NAMES)
+    return any(part in name.lower() for part in UNIFIED_NAMES)
 
 
 def unified_memory(processes: Iterable[CardProcess]) -> dict[str, Metric]:

@@ -1,4 +1,4 @@
-"""How a worker ended that sent no word of it, told as a failure of its case."""
+"""How a worker ended that sent no word of it, as a failure of its case."""
 
 from __future__ import annotations
 

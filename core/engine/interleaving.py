@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
-import msgspec
-
 from llmprof.core.engine.workers import Worker
 from llmprof.core.predict.flops import lower_bound_bytes
+from llmprof.core.spec.axes import SWITCHES, neutral
 from llmprof.core.spec.case import Case
 from llmprof.core.system.host_memory import OomKills
 
-MEMORY_SHARE = 0.8  # of what is free, for all live workers together
+TOGETHER_MEMORY_SHARE = 0.8  # of what is free, for all live workers together
 ROOM = 1.5  # times the lower bound of bytes, for activations and the device's context
 
 
 @dataclass
-class Live:
+class LiveWorker:
     """A case whose worker has been started and has not ended."""
 
     index: int
@@ -27,7 +26,7 @@ class Live:
     memory_kills: OomKills  # before it began
 
 
-def alternate(live: Sequence[Live], advance: Callable[[Live], bool]) -> None:
+def alternate(live: Sequence[LiveWorker], advance: Callable[[LiveWorker], bool]) -> None:
     """Give parked workers their turns, there and back (A B B A), until all have ended.
 
     advance runs one turn and says whether the worker is parked again.
@@ -46,7 +45,7 @@ def batches(
     A group is cut where its lower bounds of memory, with some room, would exceed what is free.
     """
     found: list[list[int]] = []
-    budget = None if free_bytes is None else MEMORY_SHARE * free_bytes
+    budget = None if free_bytes is None else TOGETHER_MEMORY_SHARE * free_bytes
     taken = 0.0
     for index in wanted:
         case = cases[index]
@@ -62,10 +61,4 @@ def batches(
 
 
 def _comparable(one: Case, other: Case) -> bool:
-    return one.interleaved and _without_switches(one) == _without_switches(other)
-
-
-def _without_switches(case: Case) -> Case:
-    return msgspec.structs.replace(
-        case, precision="fp32", attention="naive", optimizer="foreach", compile=None
-    )
+    return one.interleaved and neutral(one, SWITCHES) == neutral(other, SWITCHES)

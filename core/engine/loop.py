@@ -9,23 +9,24 @@ from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryDirectory
 
 from llmprof.core import events as ev
+from llmprof.core.devices.cuda_driver import absent
 from llmprof.core.engine import plan as planning
 from llmprof.core.engine.client import Plan
 from llmprof.core.engine.endings import failure_of
-from llmprof.core.engine.interleaving import Live, alternate, batches
+from llmprof.core.engine.interleaving import LiveWorker, alternate, batches
 from llmprof.core.engine.recorder import Recorder
 from llmprof.core.engine.signals import Signals
 from llmprof.core.engine.workers import Worker, WorkerPool
-from llmprof.core.figures.same_machine import differences
+from llmprof.core.figures.same_machine import MOVED, machine_differences
 from llmprof.core.spec.case import Case
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run
 from llmprof.core.system.boot import boot_id
 from llmprof.core.system.host_memory import available_bytes, oom_kills
-from llmprof.core.worker.request import REFUSED, Request
+from llmprof.core.worker.request import REFUSED, WorkerRequest
 from llmprof.version import __version__
 
-MEMORY_SHARE = 0.95  # of what the host has available, for a worker on the CPU
+WORKER_MEMORY_SHARE = 0.95  # of what the host has available, for a worker on the CPU
 
 
 class EngineRun:
@@ -111,6 +112,11 @@ class EngineRun:
 
     def _look(self) -> bool:
         """Have a worker read the environment; False when it said why not. Raises RuntimeError."""
+        why_not = absent(self._plan.experiment.device)
+        if why_not is not None:
+            self._record.say(why_not, "error")
+            self._pool.abandon()  # torch need not be loaded for it
+            return False
         worker = self._first_worker()
         if worker is None:
             return False
@@ -126,22 +132,24 @@ class EngineRun:
         """Start the worker that looks at the device; None when stopped while torch loads."""
         with ThreadPoolExecutor(1) as threads:
             starting = threads.submit(self._start, None, -1, self._plan.experiment.device)
-            while not starting.done():
-                self._record.wait(0.05)
-                if self._stopped:
-                    self._pool.abandon()  # what loads is killed, so that the start fails
-                    return None
+            try:
+                while not starting.done():
+                    self._record.wait(0.05)
+                    if self._stopped:
+                        self._pool.abandon()  # what loads is killed, so that the start fails
+                        return None
+            except BaseException:
+                self._pool.abandon()
+                raise
             return starting.result()
 
     def _elsewhere(self, environment: ev.Environment) -> bool:
         """Whether a resumed run's other figures are from another machine, which isn't allowed."""
         if self._earlier is None or self._plan.elsewhere:
             return False
-        wrong = differences(self._earlier, environment)
+        wrong = machine_differences(self._earlier, environment)
         if wrong:
-            self._record.say(
-                f"not resumed, this is not where it was measured: {'; '.join(wrong)}", "error"
-            )
+            self._record.say(f"{MOVED}: {'; '.join(wrong)}", "error")
         return bool(wrong)
 
     def _wanted(self) -> list[int]:
@@ -187,23 +195,25 @@ class EngineRun:
                 live.append(one)
         alternate(live, self._advance)
 
-    def _launch(self, index: int) -> Live | None:
+    def _launch(self, index: int) -> LiveWorker | None:
         """Start a case's worker; None for a case that need not be tried."""
         case, environment = self._cases[index], self._environment
         refused = self._refused(index)
         if refused is not None:
             self._record.fail(index, refused)
             return None
-        limit = int(available_bytes() * MEMORY_SHARE) if environment.device == "cpu" else None
+        limit = (
+            int(available_bytes() * WORKER_MEMORY_SHARE) if environment.device == "cpu" else None
+        )
         scratch = TemporaryDirectory(
             prefix="scratch-", dir=self._run.path, ignore_cleanup_errors=True
         )
         kills = oom_kills()
         worker = self._start(case, index, environment.device, limit, scratch.name)
         self._record.append(ev.CaseStarted(case=index, pid=worker.pid))
-        return Live(index, worker, scratch, kills)
+        return LiveWorker(index, worker, scratch, kills)
 
-    def _advance(self, live: Live) -> bool:
+    def _advance(self, live: LiveWorker) -> bool:
         """Let a worker go on until it parks (True) or has ended, which is journalled (False)."""
         live.worker.give_turn()
         overdue = self._record.follow(live.worker)
@@ -233,7 +243,7 @@ class EngineRun:
         limit: int | None = None,
         scratch: str | None = None,
     ) -> Worker:
-        request = Request(
+        request = WorkerRequest(
             case=case,
             index=index,
             device=device,

@@ -23,7 +23,7 @@ SPEEDUP = {"fp32": 1.0, "tf32": 4.0, "bf16": 6.0, "fp16": 6.0}  # on CUDA, of ma
 SCORE_PASSES = 8  # reads and writes of the scores in a forward of unfused attention
 COMPILE_S = {"cpu": 20.0, "cuda": 8.0}  # cold
 COMPILE_LAYER_S = 1.0
-START_S = {"cpu": 0.5, "cuda": 1.5}
+START_ESTIMATE_S = {"cpu": 0.5, "cuda": 1.5}
 LAUNCH_S = 3e-3  # a layer's launches in one step of all phases
 
 
@@ -47,7 +47,7 @@ def estimate_s(case: Case, environment: Environment) -> float | None:
     build = 16 * case.model.parameters / BYTES_PER_SECOND[kind]
     if case.compile is not None:
         build += COMPILE_S[kind] + COMPILE_LAYER_S * case.model.num_layers
-    return START_S[kind] + build + _steps_s(case, step)
+    return START_ESTIMATE_S[kind] + build + _steps_s(case, step)
 
 
 def _steps_s(case: Case, step_s: float) -> float:
@@ -155,7 +155,7 @@ def refusal(
             phase="start",
             instead=_instead(case, environment),
         )
-    need = least_bytes(case, environment)
+    need = least_device_bytes(case, environment)
     if experiment.force or free_bytes is None or need <= free_bytes:
         return None
     return Failure(
@@ -170,7 +170,7 @@ def refusal(
     )
 
 
-def least_bytes(case: Case, environment: Environment) -> int:
+def least_device_bytes(case: Case, environment: Environment) -> int:
     """Bytes of the device that a case cannot do without.
 
     Parameters, gradients and state by mode, and the logits; on a card the closed form's lower

@@ -16,7 +16,8 @@ from llmprof.core.engine.signals import KILL, Signals
 from llmprof.core.engine.workers import Worker
 from llmprof.core.store.journal import JournalWriter
 
-POLL_S = 0.5
+RECORDER_POLL_S = 0.5
+CHECK_S = 1.0  # between looks whether the journal is still there
 STOP_GRACE_S = 2.0
 Stopping = Literal["no", "stop", "kill"]
 
@@ -36,6 +37,7 @@ class Recorder:
         self._lifeline = lifeline
         self._silence_s = silence_s
         self._sampler: SamplerProcess | None = None
+        self._checked = time.monotonic()
         self._poll = select.poll()
         self._poll.register(signals.fd, select.POLLIN)
         if lifeline:
@@ -111,9 +113,15 @@ class Recorder:
         if good:
             self._journal.append_lines(b"".join(good))
 
-    def wait(self, seconds: float = POLL_S) -> None:
-        """Sleep until something arrives; journal samples, note signals and a lost owner."""
+    def wait(self, seconds: float = RECORDER_POLL_S) -> None:
+        """Sleep until something arrives; journal samples, note signals and a lost owner.
+
+        Raises JournalGone where the run's folder was removed: nobody would see what is measured.
+        """
         ready = {fd for fd, _ in self._poll.poll(seconds * 1000)}
+        if time.monotonic() - self._checked >= CHECK_S:
+            self._checked = time.monotonic()
+            self._journal.check()
         if self._signals.fd in ready:
             for number in self._signals.drain():
                 again = self.stopping != "no"

@@ -15,16 +15,18 @@ from pathlib import Path
 
 import msgspec
 
-CHUNK = 1 << 18
+from llmprof.core.system.modules_by_name import PRELOAD
+
+PIPE_BYTES = 1 << 18
 
 
 def _target(
     request: bytes, events: Connection, lifeline: Connection, turns: Connection, log: str
 ) -> None:
     # Imported in the worker: the engine's process must stay without torch.
-    from llmprof.core.worker.main import work
+    from llmprof.core.worker.main import run_request
 
-    work(request, events, lifeline, turns, log)
+    run_request(request, events, lifeline, turns, log)
 
 
 class WorkerPool:
@@ -32,7 +34,7 @@ class WorkerPool:
 
     def __init__(self) -> None:
         self._context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["llmprof.core.worker.preload"])
+        self._context.set_forkserver_preload([PRELOAD])
         self._started: list[Worker] = []
 
     def warm(self) -> None:
@@ -107,7 +109,7 @@ class Worker:
         """Whole event lines that have arrived, newlines kept."""
         data = [self._rest]
         with contextlib.suppress(BlockingIOError):
-            while block := os.read(self._events.fileno(), CHUNK):
+            while block := os.read(self._events.fileno(), PIPE_BYTES):
                 data.append(block)
         if len(data) == 1:
             return []

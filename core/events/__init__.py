@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from llmprof.core.events.base import SCHEMA, Bytes, Count, Event, Ms, Ns
+from llmprof.core.events.base import JOURNAL_SCHEMA, Bytes, Count, Event, Ms, Ns
 from llmprof.core.events.case import (
     Calibrated,
     CaseDone,
@@ -52,8 +52,8 @@ from llmprof.core.events.run import (
 )
 
 __all__ = [
+    "JOURNAL_SCHEMA",
     "KINDS",
-    "SCHEMA",
     "AnyEvent",
     "AttentionLens",
     "Bytes",

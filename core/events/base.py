@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-SCHEMA = 1
+JOURNAL_SCHEMA = 1
 
 # A journal from elsewhere may say anything; what is outside these bounds is no event.
 Ns = Annotated[int, msgspec.Meta(ge=0, le=2**62)]

@@ -11,7 +11,7 @@ import msgspec
 
 Count = Annotated[int, msgspec.Meta(ge=1)]  # a divisor: a stranger's journal cannot make it 0
 ProfileSource = Literal["cuda", "cpu"]
-Verdict = Literal["GPU-bound", "partly launch-bound", "launch-bound", "n/a"]
+TimelineVerdict = Literal["GPU-bound", "partly launch-bound", "launch-bound", "n/a"]
 KernelClass = Literal[
     "GEMM",
     "attention",

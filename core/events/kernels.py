@@ -37,7 +37,7 @@ class TimelineFacts(Event, frozen=True, kw_only=True):
     case: int
     source: kernels.ProfileSource
     parts: Annotated[tuple[kernels.PhaseTimeline, ...], msgspec.Meta(min_length=1)]
-    verdict: kernels.Verdict
+    verdict: kernels.TimelineVerdict
     strip: kernels.StripInfo | None = None
 
 

@@ -12,7 +12,7 @@ DISAGREE_PERCENT = 15.0  # between the counter and the power readings
 
 
 @dataclass(frozen=True)
-class Level:
+class MetricLevel:
     """One metric over a block of steps, in the metric's unit.
 
     reaches_out is True when the block is too short for the driver's averaging window, so that
@@ -39,23 +39,23 @@ class Energy:
     note: str = ""
 
 
-def seconds(tally: CardTally) -> float:
+def block_seconds(tally: CardTally) -> float:
     """Length of the block."""
     return (tally.end - tally.start) / 1e9
 
 
-def level(tally: CardTally, name: str) -> Level | None:
+def level(tally: CardTally, name: str) -> MetricLevel | None:
     """Readings whose window lies in the block; all readings in it when there are none."""
     whole, any_ = tally.whole.get(name), tally.levels.get(name)
     found = whole if whole is not None and whole.n else any_
     if found is None or found.mean is None:
         return None
-    return Level(found.mean, found.low, found.high, found.n, reaches_out=found is not whole)
+    return MetricLevel(found.mean, found.low, found.high, found.n, reaches_out=found is not whole)
 
 
 def why_missing(tally: CardTally, name: str) -> str:
     """The reason why a metric has no reading in the block."""
-    no_reading = f"no reading in the {seconds(tally):.2g} s of the measured steps"
+    no_reading = f"no reading in the {block_seconds(tally):.2g} s of the measured steps"
     return tally.reasons.get(name, no_reading)
 
 
@@ -72,7 +72,7 @@ def throttle_reasons(tally: CardTally) -> dict[str, float]:
 def energy_of(tally: CardTally, tokens: int) -> Energy | str:
     """Energy of a step of so many tokens from the counter, else from power; or why not."""
     counted = tally.energy.rate()
-    block_s = seconds(tally)
+    block_s = block_seconds(tally)
     if counted is not None:
         rate_w, span_s = counted
         error, source = 100 * COUNTER_PERIOD_S / span_s, "energy counter"

@@ -7,8 +7,8 @@ from functools import cached_property
 
 from llmprof.core.events import CardProcess, Environment
 from llmprof.core.figures import card_levels
-from llmprof.core.figures.card_levels import Energy, Level
-from llmprof.core.state.card_tally import LEVELS, CardTally, card_of
+from llmprof.core.figures.card_levels import Energy, MetricLevel
+from llmprof.core.state.card_tally import LEVELS, CardTally, environment_card
 from llmprof.core.state.histories import CardHistoryView
 from llmprof.core.state.position_ranges import Stretches
 from llmprof.core.state.view import CaseState, RunView
@@ -34,16 +34,16 @@ class CaseDevice:
     card: int | None = None
     reason: str | None = None
     block_s: float | None = None
-    sm_clock: Level | None = None
+    sm_clock: MetricLevel | None = None
     sm_clock_max: float | None = None
-    memory_clock: Level | None = None
-    power: Level | None = None
+    memory_clock: MetricLevel | None = None
+    power: MetricLevel | None = None
     power_limit: float | None = None
-    temperature: Level | None = None
-    utilization: Level | None = None
+    temperature: MetricLevel | None = None
+    utilization: MetricLevel | None = None
     utilization_window_ms: float | None = None
-    memory_utilization: Level | None = None
-    memory_used: Level | None = None
+    memory_utilization: MetricLevel | None = None
+    memory_used: MetricLevel | None = None
     throttled_s: float | None = None
     throttle_reasons: dict[str, float] = field(default_factory=dict)  # reason -> seconds
     energy: Energy | None = None
@@ -87,7 +87,7 @@ def run_card(view: RunView) -> CardHistoryView | None:
 
 def _card_of(view: RunView, environment: Environment | None) -> CardHistoryView | None:
     lasts = [card.last for card in view.cards.values() if card.last is not None]
-    found = card_of(lasts, environment)
+    found = environment_card(lasts, environment)
     return None if found is None else view.cards[found.index]
 
 
@@ -110,7 +110,7 @@ def join_case(view: RunView, case: CaseState) -> CaseDevice:
     return _join(case, tally)
 
 
-def verdicts(view: RunView, joined: CaseDevice) -> tuple[str, ...]:
+def disturbances(view: RunView, joined: CaseDevice) -> tuple[str, ...]:
     """What to be warned of, a sentence each; empty when the card was ours and at full speed."""
     steps = len(view.cases[joined.case].measured)
     said = []
@@ -122,7 +122,7 @@ def verdicts(view: RunView, joined: CaseDevice) -> tuple[str, ...]:
             f"clocks were held down during {joined.throttled_steps} of {steps} steps: {why}"
         )
     if joined.others:
-        who = "; ".join(describe(process) for process in joined.others)
+        who = "; ".join(describe_process(process) for process in joined.others)
         who += " and others" if joined.more_others else ""
         work = (
             f"{joined.shared_steps} of {steps} steps ran while it worked or may have"
@@ -133,7 +133,7 @@ def verdicts(view: RunView, joined: CaseDevice) -> tuple[str, ...]:
     return tuple(said)
 
 
-def describe(process: CardProcess) -> str:
+def describe_process(process: CardProcess) -> str:
     """A process in a few words: pid, user, command."""
     where = "" if process.local else "host "
     pid = "unknown pid" if process.pid is None else f"{where}pid {process.pid}"
@@ -165,7 +165,7 @@ def _join(case: CaseState, tally: CardTally) -> CaseDevice:
     return CaseDevice(
         case=case.index,
         card=tally.card,
-        block_s=card_levels.seconds(tally),
+        block_s=card_levels.block_seconds(tally),
         sm_clock_max=tally.constants.get("sm_clock_max"),
         power_limit=tally.constants.get("power_limit"),
         utilization_window_ms=tally.constants.get("utilization_window"),

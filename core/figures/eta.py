@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from llmprof.core.state.view import CaseState, RunView
 
-RECENT = 200  # steps that tell a case's pace
+PACE_STEPS = 200  # steps that tell a case's pace
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,10 @@ def case_remaining(state: CaseState, now_ns: int) -> float | None:
     """Seconds left of a running case by its own steps; None before the second step."""
     # Only the newest: a screen asks several times a second, of cases of any length.
     done = state.steps_done
-    warmup = state.warmup.wall_ms(max(0, len(state.warmup) - RECENT))
-    steps = [*warmup, *state.measured.wall_ms(max(0, len(state.measured) - RECENT))][-RECENT:]
+    warmup = state.warmup.wall_ms(max(0, len(state.warmup) - PACE_STEPS))
+    steps = [*warmup, *state.measured.wall_ms(max(0, len(state.measured) - PACE_STEPS))][
+        -PACE_STEPS:
+    ]
     if done < 2:
         return None
     later = steps[1:] if len(steps) == done else steps

@@ -7,7 +7,7 @@ from typing import Literal
 
 from llmprof.core.state.view import CaseState, RunView
 
-Cell = Literal[
+CaseOutcome = Literal[
     "done", "OOM", "OOM (predicted)", "unsupported", "left out", "failed", "killed", "missing"
 ]
 
@@ -18,7 +18,7 @@ _OWN_FAULT = {
 }
 
 
-def cell(state: CaseState) -> Cell:
+def outcome_of(state: CaseState) -> CaseOutcome:
     """What there is of a case, in one word."""
     match state.status:
         case "ok":

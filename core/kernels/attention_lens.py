@@ -6,7 +6,14 @@ import numpy as np
 
 from llmprof.core.events.kernel_rows import LensRow
 from llmprof.core.kernels import range_names
-from llmprof.core.kernels.attention_stages import DIRECTIONS, QK, SCALE_MASK, SCORES, STAGES, work
+from llmprof.core.kernels.attention_stages import (
+    DIRECTIONS,
+    QK,
+    SCALE_MASK,
+    SCORES,
+    STAGES,
+    stage_work,
+)
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.columns import Bool, Int64, Kind
 from llmprof.core.kernels.nesting import nearest
@@ -30,7 +37,7 @@ def lens_rows(activities: Activities, case: Case) -> tuple[LensRow, ...]:
             mine = (stage == _position(name)) & (backward == going_back)
             if not mine.any():
                 continue
-            flops, moved = work(case, name, direction)
+            flops, moved = stage_work(case, name, direction)
             rows.append(
                 LensRow(
                     direction=direction,
@@ -78,7 +85,8 @@ def _cpu_us(activities: Activities, steps: int) -> dict[str, float]:
     total = dict.fromkeys(STAGES.values(), 0.0)
     for label in tree.lenses:
         ranges = np.flatnonzero(
-            (columns.name[tree.rows] == columns.names.index(range_names.LENS + label)) & (step >= 0)
+            (columns.name[tree.rows] == columns.names.index(range_names.LENS_RANGE + label))
+            & (step >= 0)
         )
         whole = float(columns.duration[tree.rows[ranges]].sum())
         scaling = _scaling_ns(activities, ranges) if label == SCORES else 0.0

@@ -17,7 +17,7 @@ SOFTMAX_FLOPS = 5  # an element: maximum, subtraction, exponential, sum, divisio
 SOFTMAX_BACKWARD_FLOPS = 4  # an element: product, sum, subtraction, product
 
 
-def work(case: Case, stage: str, direction: Direction) -> tuple[float, float]:
+def stage_work(case: Case, stage: str, direction: Direction) -> tuple[float, float]:
     """FLOPs and least bytes of one layer's stage: operands read once, results written once.
 
     Matrix products take 2mnk FLOPs, and twice that backward. Under autocast tensors have two

@@ -20,7 +20,7 @@ from llmprof.core.kernels.nesting import NONE, self_time
 from llmprof.core.kernels.op_tree import OpTree, build_tree, named_in
 from llmprof.core.kernels.step_windows import Int16, Windows
 
-Source = Literal["cuda", "cpu"]
+ActivitySource = Literal["cuda", "cpu"]
 UNATTRIBUTED = "unattributed"
 LAUNCHES = frozenset(
     {
@@ -44,7 +44,7 @@ class Activities:
     the time that counts, nanoseconds: the duration, or the self time on the CPU.
     """
 
-    source: Source
+    source: ActivitySource
     columns: EventColumns
     tree: OpTree
     windows: Windows
@@ -100,7 +100,7 @@ class Activities:
         return found
 
 
-def attribute(columns: EventColumns, windows: Windows, source: Source) -> Activities:
+def attribute(columns: EventColumns, windows: Windows, source: ActivitySource) -> Activities:
     """Activities of the windows' steps with all that is known of their origin."""
     tree = build_tree(columns, windows)
     if source == "cpu":

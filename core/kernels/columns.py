@@ -18,7 +18,7 @@ Int32 = NDArray[np.int32]
 UInt8 = NDArray[np.uint8]
 Bool = NDArray[np.bool_]
 
-LIMITS = Limits(rows=20_000_000, names=1_000_000)
+COLUMN_LIMITS = Limits(rows=20_000_000, names=1_000_000)
 MOST_THREADS = 4_096
 NO_SEQUENCE = -1
 
@@ -76,13 +76,13 @@ class EventColumns:
 
     def save(self, path: Path) -> None:
         """Write them as a compressed npz file without pickle. Raises OSError."""
-        arrays = {name: getattr(self, name) for name in DTYPES}
+        arrays = {name: getattr(self, name) for name in COLUMN_DTYPES}
         save_arrays(path, {**arrays, "names": msgspec.json.encode(self.names)})
 
     @classmethod
     def load(cls, path: Path) -> EventColumns:
         """Read what save() wrote. Raises OSError, ValueError for anything else."""
-        arrays, names = load_arrays(path, DTYPES, LIMITS)
+        arrays, names = load_arrays(path, COLUMN_DTYPES, COLUMN_LIMITS)
         columns = cls(names=names, **arrays)
         if len(columns) and not 0 <= columns.name.min() <= columns.name.max() < len(names):
             raise ValueError(f"{path.name}: an event's name is missing")
@@ -94,7 +94,7 @@ class EventColumns:
         return columns
 
 
-DTYPES: dict[str, type[np.generic]] = {
+COLUMN_DTYPES: dict[str, type[np.generic]] = {
     "name": np.int32,
     "kind": np.uint8,
     "start": np.int64,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from llmprof.core.kernels.column_files import NAME_LENGTH
 from llmprof.core.kernels.columns import (
-    DTYPES,
+    COLUMN_DTYPES,
     NO_SEQUENCE,
     Bool,
     EventColumns,
@@ -22,7 +22,7 @@ from llmprof.core.kernels.columns import (
 )
 from llmprof.core.system.text import clean
 
-CHUNK = 4_096  # events whose C++ objects stay in the cache while their fields are read
+EVENTS_AT_ONCE = 4_096  # events whose C++ objects stay in the cache while their fields are read
 
 _RUNTIME = re.compile(r"(?:cuda|cu|hip)[A-Z][A-Za-z0-9_]*")  # cudaLaunchKernel, cuLaunchKernelEx
 _OP = re.compile(r"(?:aten::|autograd::engine::|torch::autograd::|llmprof )|\w+Backward\d+$")
@@ -49,11 +49,12 @@ def extract(events: Sequence[Any]) -> EventColumns:
     names = Names()
     methods = Methods(type(events[0])) if events else None
     chunks = [
-        _chunk(events[at : at + CHUNK], methods, names) for at in range(0, len(events), CHUNK)
+        _chunk(events[at : at + EVENTS_AT_ONCE], methods, names)
+        for at in range(0, len(events), EVENTS_AT_ONCE)
     ]
     columns = {
         field: np.concatenate([np.zeros(0, dtype), *(chunk[field] for chunk in chunks)])
-        for field, dtype in DTYPES.items()
+        for field, dtype in COLUMN_DTYPES.items()
     }
     return EventColumns(names=tuple(clean(name, NAME_LENGTH) for name in names.texts), **columns)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-GAP = "…"
+ELLIPSIS = "…"
 _HEAD = 2 / 3  # of the width, when nothing is left but to cut
 _LESS = tuple(  # what may go, the least telling first: a GEMM keeps its dtype, layout and tile
     (re.compile(pattern), text)
     for pattern, text in (
-        (r"_s\d+_w[\dx]+(?:_[a-z]*ma)?(?:_a\dc\d)?(?=_|$)", GAP),
-        (r"(?<=\d)(?:_s\d+)?_w[\dx]+(?=_|$)", GAP),
-        (r"_align\d+(?=_|$|>)|_a\dc\d(?=_|$)", GAP),
+        (r"_s\d+_w[\dx]+(?:_[a-z]*ma)?(?:_a\dc\d)?(?=_|$)", ELLIPSIS),
+        (r"(?<=\d)(?:_s\d+)?_w[\dx]+(?=_|$)", ELLIPSIS),
+        (r"_align\d+(?=_|$|>)|_a\dc\d(?=_|$)", ELLIPSIS),
         (r"^(?:sm\d+_|cutlass_\d+_)(?=\w)", ""),
         (r"_tile(?=\d)", "_"),
         (r"^(?:xmma|cublas|wgmma)_(?=gemm)", ""),
@@ -30,9 +30,9 @@ def narrow(name: str, width: int) -> str:
     for pattern, text in _LESS:
         if len(name) <= width:
             return name
-        name = pattern.sub(text, name).replace(f"{GAP}_", GAP)
+        name = pattern.sub(text, name).replace(f"{ELLIPSIS}_", ELLIPSIS)
     if len(name) <= width:
         return name
     room = max(0, width - 1)
     head = round(_HEAD * room)
-    return (name[:head] + GAP + name[len(name) - (room - head) :])[: max(0, width)]
+    return (name[:head] + ELLIPSIS + name[len(name) - (room - head) :])[: max(0, width)]

@@ -82,8 +82,7 @@ class Nest:
         of_name = np.full(len(self.columns.names), NONE, np.int32)
         for position, name in enumerate(self.columns.names):
             if name.startswith(prefix):
-                text = name.removeprefix(prefix)
-                label = range_names.collapse(text) if prefix == range_names.MODULE else text
+                label = range_names.label_of(name, prefix)
                 of_name[position] = labels.setdefault(label, len(labels))
         found = np.full(len(self.rows), NONE, np.int32)
         inside = encloser >= 0
@@ -100,8 +99,8 @@ def build_tree(columns: EventColumns, windows: Windows) -> OpTree:
     forward_op = _forward_ops(columns, rows, autograd, node)
     origin = np.where(forward_op >= 0, forward_op, np.arange(len(rows)))
     place, places = _places(nest, windows, node, origin)
-    lens, lenses = nest.labels(range_names.LENS, origin)
-    source, sources = nest.labels(range_names.SOURCE, origin)
+    lens, lenses = nest.labels(range_names.LENS_RANGE, origin)
+    source, sources = nest.labels(range_names.SOURCE_RANGE, origin)
     crosses = _crosses(nest, windows)
     if crosses.any():
         lost = (nest.nearest(crosses) >= 0)[origin]
@@ -120,7 +119,7 @@ def build_tree(columns: EventColumns, windows: Windows) -> OpTree:
         lenses=lenses,
         sources=sources,
         gemm=nest.nearest(named_in(columns, rows, GEMM_OPS)),
-        is_mark=columns.named(range_names.PREFIX)[rows] | (columns.kind[rows] == Kind.RANGE),
+        is_mark=columns.named(range_names.RANGE_PREFIX)[rows] | (columns.kind[rows] == Kind.RANGE),
         crossings=int(crosses.sum()),
     )
 
@@ -135,7 +134,7 @@ def _crosses(nest: Nest, windows: Windows) -> Bool:
     """Events that outlast what they began in: an op or range, or a module its phase."""
     columns, rows = nest.columns, nest.rows
     found = crossing(nest.parent, columns.end[rows])
-    modules = np.flatnonzero(columns.named(range_names.MODULE)[rows])
+    modules = np.flatnonzero(columns.named(range_names.MODULE_RANGE)[rows])
     first, last = columns.start[rows[modules]], columns.end[rows[modules]] - 1
     _, begun = windows.place(first)
     _, ended = windows.place(np.maximum(first, last))
@@ -178,7 +177,7 @@ def _places(
 ) -> tuple[Int32, tuple[str, ...]]:
     """The module of each op, or the part of the step where it has none."""
     columns, rows = nest.columns, nest.rows
-    own, modules = nest.labels(range_names.MODULE, origin)
+    own, modules = nest.labels(range_names.MODULE_RANGE, origin)
     labels = (*modules, *(f"({phase})" for phase in windows.phases), ACCUMULATE)
     _, phase = windows.place(columns.start[rows])
     within = np.where(phase >= 0, phase + len(modules), NONE)[origin]

@@ -11,7 +11,7 @@ from llmprof.core.kernels.attention_lens import lens_rows
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.columns import Bool, Int64
 from llmprof.core.kernels.gemm_counts import gemm_counts
-from llmprof.core.kernels.timeline import launch_counts, timeline, verdict
+from llmprof.core.kernels.timeline import launch_counts, timeline, timeline_verdict
 from llmprof.core.spec.case import Case
 
 LEAST_COVERAGE = 99.0  # percent of launches with a kernel, below which totals are refused
@@ -26,7 +26,7 @@ class ProfileError(Exception):
     """A profile whose figures would be wrong; its text says what happened and why."""
 
 
-def check(activities: Activities, launches_seen: int, activities_seen: int) -> None:
+def check_complete(activities: Activities, launches_seen: int, activities_seen: int) -> None:
     """Refuse a profile that lacks what ran. Raises ProfileError.
 
     The counts are of the whole session, so that an empty one is told from one that is cut.
@@ -70,7 +70,7 @@ def kernel_table(
         modules=tables.share_rows(activities, activities.of_op(tree.place), tree.places),
         gemms=gemm_counts(activities, case),
         launches=launch_counts(activities) if activities.source == "cuda" else (),
-        coverage=coverage(activities, ranges=case.compile is None),
+        coverage=attribution_coverage(activities, ranges=case.compile is None),
         notes=notes,
         missing=missing,
     )
@@ -85,7 +85,7 @@ def timeline_facts(
         case=index,
         source=activities.source,
         parts=parts,
-        verdict="n/a" if activities.source == "cpu" else verdict(parts[0]),
+        verdict="n/a" if activities.source == "cpu" else timeline_verdict(parts[0]),
         strip=strip,
     )
 
@@ -100,7 +100,7 @@ def attention_lens(
     return ev.AttentionLens(case=index, source=activities.source, layer=layer, rows=rows)
 
 
-def coverage(activities: Activities, *, ranges: bool = True) -> Coverage:
+def attribution_coverage(activities: Activities, *, ranges: bool = True) -> Coverage:
     """How much of the activities' time has a phase, an op and a module.
 
     The loss, the optimizer and gradient accumulation count as modules; a backward without a

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-PREFIX = "llmprof "
-STEP = "llmprof step"
-PHASE = "llmprof phase "
-MODULE = "llmprof module "
-LENS = "llmprof attention "
-SOURCE = "llmprof source "
+RANGE_PREFIX = "llmprof "
+STEP_RANGE = "llmprof step"
+PHASE_RANGE = "llmprof phase "
+MODULE_RANGE = "llmprof module "
+LENS_RANGE = "llmprof attention "
+SOURCE_RANGE = "llmprof source "
 
 
-def collapse(path: str) -> str:
-    """A module's path without its layer numbers: blocks.3.ffn is blocks.*.ffn."""
-    return ".".join("*" if part.isdigit() else part for part in path.split("."))
+def label_of(name: str, prefix: str) -> str:
+    """What a range of a kind is about; of a module, its path without layer numbers:
+    blocks.3.ffn is blocks.*.ffn.
+    """
+    label = name.removeprefix(prefix)
+    if prefix != MODULE_RANGE:
+        return label
+    return ".".join("*" if part.isdigit() else part for part in label.split("."))

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-LONGEST = 80
+LONGEST_NAME = 80
 _TAIL = 26  # characters kept at the end of a name that is cut: there GEMMs differ
 
 _NAMESPACES = re.compile(
@@ -78,7 +78,7 @@ def short_name(name: str) -> str:
     base = _NAMESPACES.sub("", head).split("::")[-1].strip() or head
     if "::" not in head and not template:
         base = _library_name(head.strip())
-    if base in ("Kernel", "Kernel2"):  # CUTLASS wraps the kernel that tells what it is
+    if base in ("Kernel", "Kernel2"):  # CUTLASS wraps the kernel that says what it is
         base, template = _NAMESPACES.sub("", template).split("<")[0].split("::")[-1] or base, ""
     form = base.replace("_kernel", "")
     if _OUTER.fullmatch(base):
@@ -122,7 +122,7 @@ def _library_name(name: str) -> str:
 
 
 def _dtype(template: str) -> str:
-    """The result's and the operand's dtype, as far as the template tells."""
+    """The result's and the operand's dtype, as far as the template says."""
     kinds = list(dict.fromkeys(_DTYPES[match] for match in _DTYPE.findall(template)))
     numeric = [kind for kind in kinds if kind not in ("bool", "i64")] or kinds
     return "/".join(numeric[:2])
@@ -134,7 +134,7 @@ def _template(name: str) -> str:
     return f"<{','.join(numbers[:8])}>" if numbers else ""
 
 
-def _cut(text: str, longest: int = LONGEST) -> str:
+def _cut(text: str, longest: int = LONGEST_NAME) -> str:
     if len(text) <= longest:
         return text
     return f"{text[: longest - _TAIL - 1]}…{text[-_TAIL:]}"
@@ -144,5 +144,5 @@ def _distinct(text: str, name: str, taken: dict[str, str]) -> str:
     candidate, number = _cut(text), 1
     while taken.setdefault(candidate, name) != name:
         number += 1
-        candidate = f"{_cut(text, LONGEST - 5)} #{number}"
+        candidate = f"{_cut(text, LONGEST_NAME - 5)} #{number}"
     return candidate

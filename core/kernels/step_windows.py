@@ -54,10 +54,10 @@ def from_marks(columns: EventColumns, phases: Sequence[str]) -> Windows:
     Raises ValueError when a step lacks a phase, or one is not inside its step and after the
     phase before: its figures would be another's.
     """
-    steps = _spans(columns, range_names.STEP)
+    steps = _spans(columns, range_names.STEP_RANGE)
     spans = np.zeros((len(steps), len(phases), 2), np.int64)
     for position, phase in enumerate(phases):
-        found = _spans(columns, range_names.PHASE + phase)
+        found = _spans(columns, range_names.PHASE_RANGE + phase)
         if len(found) != len(steps):
             raise ValueError(f"{len(steps)} steps were profiled but {len(found)} times {phase}")
         spans[:, position] = found

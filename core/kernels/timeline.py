@@ -6,12 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprof.core.events.kernel_rows import CLASSES, WHOLE_STEP, Launches, PhaseTimeline, Verdict
+from llmprof.core.events.kernel_rows import (
+    CLASSES,
+    WHOLE_STEP,
+    Launches,
+    PhaseTimeline,
+    TimelineVerdict,
+)
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.columns import Bool, Int64, Kind
 from llmprof.core.kernels.nesting import NONE, union
 
-LAUNCH_BOUND = 0.25  # of a step's wall time, waiting for launches
+LAUNCH_BOUND_SHARE = 0.25  # of a step's wall time, waiting for launches
 PARTLY = 0.08
 _MS = 1e-6
 _US = 1e-3
@@ -57,7 +63,7 @@ def launch_counts(activities: Activities) -> tuple[Launches, ...]:
     )
 
 
-def verdict(step: PhaseTimeline) -> Verdict:
+def timeline_verdict(step: PhaseTimeline) -> TimelineVerdict:
     """Whether the device waits for the host: by the share of a step's wall time spent so.
 
     The limits are a convention: below 8 % a faster host would gain next to nothing, above 25 %
@@ -66,7 +72,7 @@ def verdict(step: PhaseTimeline) -> Verdict:
     if step.wall_ms <= 0:
         return "n/a"
     share = step.waiting_ms / step.wall_ms
-    if share >= LAUNCH_BOUND:
+    if share >= LAUNCH_BOUND_SHARE:
         return "launch-bound"
     return "partly launch-bound" if share >= PARTLY else "GPU-bound"
 

@@ -15,9 +15,9 @@ from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.column_files import Limits, check_times, load_arrays, save_arrays
 from llmprof.core.kernels.columns import Int32, Int64
 from llmprof.core.kernels.nesting import union
-from llmprof.core.system.atomic import whole
+from llmprof.core.system.atomic import whole_file
 
-LIMITS = Limits(rows=5_000_000, names=200_000)
+STRIP_LIMITS = Limits(rows=5_000_000, names=200_000)
 MOST_PHASES = 64
 _MS = 1e-6
 
@@ -57,13 +57,13 @@ class Strip:
 
     def save(self, path: Path) -> None:
         """Write it as a compressed npz file without pickle. Raises OSError."""
-        arrays = {name: getattr(self, name) for name in DTYPES}
+        arrays = {name: getattr(self, name) for name in STRIP_DTYPES}
         save_arrays(path, {**arrays, "names": msgspec.json.encode(self.names)})
 
     @classmethod
     def load(cls, path: Path) -> Strip:
         """Read what save() wrote. Raises OSError, ValueError for anything else."""
-        arrays, names = load_arrays(path, DTYPES, LIMITS)
+        arrays, names = load_arrays(path, STRIP_DTYPES, STRIP_LIMITS)
         for column in ("name", "op", "module", "phase"):
             _check(path, column, arrays[column], len(names), allow_none=column != "name")
         _check(path, "group", arrays["group"], len(CLASSES), allow_none=False)
@@ -75,7 +75,7 @@ class Strip:
         return cls(names=names, **arrays)
 
 
-DTYPES: dict[str, type[np.generic]] = {
+STRIP_DTYPES: dict[str, type[np.generic]] = {
     "start": np.int64,
     "duration": np.int64,
     "launch_start": np.int64,
@@ -189,7 +189,7 @@ def save_strip(activities: Activities, classes: Int64, folder: Path, file: str) 
     if built is None:
         return None
     step, strip = built
-    with whole(folder / file) as draft:
+    with whole_file(folder / file) as draft:
         strip.save(draft)
     wall_ms = float(activities.windows.wall_ns[step]) * _MS
     return StripInfo(file=file, step=step, wall_ms=wall_ms, activities=len(strip))

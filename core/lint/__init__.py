@@ -9,21 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llmprof.core.events import Environment
-from llmprof.core.lint import completeness, launch_bound, neighbours, observed, physics, steadiness
-from llmprof.core.lint.verdict import Context, Level, Rule, Verdict
+from llmprof.core.lint import (
+    completeness,
+    host_pace,
+    launch_bound,
+    losses,
+    neighbours,
+    observed,
+    physics,
+    steadiness,
+)
+from llmprof.core.lint.verdict import Context, Rule, Severity, Verdict
 from llmprof.core.state.view import CaseState, RunView
 
-__all__ = ["EXPLAINED", "Level", "Verdict", "lint", "verdicts"]
+__all__ = ["EXPLAINED", "Severity", "Verdict", "lint", "verdicts"]
 
 RULES: tuple[Rule, ...] = (
     observed.requested,
     observed.disturbed,
     observed.shared_cpu,
+    host_pace.stolen_time,
+    observed.throttled,
     observed.not_a_number,
     physics.impossible_rates,
     physics.impossible_bytes,
     physics.backward_ratio,
-    steadiness.spread,
+    steadiness.stable,
     steadiness.few_samples,
     steadiness.warming,
     steadiness.drifting,
@@ -33,9 +44,11 @@ RULES: tuple[Rule, ...] = (
 )
 RUN_RULES: tuple[Callable[[RunView], list[tuple[int, Verdict]]], ...] = (
     neighbours.cliffs,
-    neighbours.scaling,
+    neighbours.costs_nothing,
     neighbours.elsewhere,
-    launch_bound.device,
+    host_pace.slow_host,
+    losses.trains_differently,
+    launch_bound.card_disturbed,
 )
 EXPLAINED: dict[str, str] = {
     **observed.EXPLAINED,
@@ -44,6 +57,8 @@ EXPLAINED: dict[str, str] = {
     **launch_bound.EXPLAINED,
     **completeness.EXPLAINED,
     **neighbours.EXPLAINED,
+    **host_pace.EXPLAINED,
+    **losses.EXPLAINED,
 }
 
 

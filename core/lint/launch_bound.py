@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from llmprof.core.figures import case_device
-from llmprof.core.figures.launch_bound import MOST, NEARLY_ALL, bound
 from llmprof.core.lint.verdict import Context, Verdict, on_card
+from llmprof.core.state.launch_bound import MOST_OF_STEP, NEARLY_ALL
 from llmprof.core.state.view import CaseState, RunView
 
 EXPLAINED = {
@@ -18,7 +18,7 @@ def launch_bound(state: CaseState, context: Context) -> Verdict | None:
     """Whether the host, not the card, sets the pace, and of which phases. Cards alone have it."""
     if not on_card(context) or state.host_share is None:
         return None
-    found = bound(state)
+    found = state.launch_bound
     if found is None:
         return None
     spent = f"the host spends {100 * state.host_share:.0f} % of the step enqueueing work"
@@ -27,17 +27,17 @@ def launch_bound(state: CaseState, context: Context) -> Verdict | None:
             "launch-bound", "info", f"GPU-bound: {spent}, its waits for the card included"
         )
     where = f"{' and '.join(found.phases)}, {100 * found.share:.0f} % of the step"
-    if found.share < MOST:
+    if found.share < MOST_OF_STEP:
         return Verdict("launch-bound", "info", f"GPU-bound but for {where}: {spent}")
     where = "" if found.share >= NEARLY_ALL else f" in {where}"
     return Verdict("launch-bound", "warning", f"launch-bound{where}: {spent}")
 
 
-def device(view: RunView) -> list[tuple[int, Verdict]]:
+def card_disturbed(view: RunView) -> list[tuple[int, Verdict]]:
     """Throttling and other processes during the measured steps."""
     return [
         (each.case, Verdict("device", "warning", text))
         for each in case_device.join_run(view)
         if len(view.cases[each.case].measured)
-        for text in case_device.verdicts(view, each)
+        for text in case_device.disturbances(view, each)
     ]

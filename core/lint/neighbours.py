@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 
 from llmprof.core.figures import same_machine
-from llmprof.core.lint.verdict import Context, Verdict, number, waits_for_host
+from llmprof.core.lint.verdict import Context, Verdict, three_digits, waits_for_host
 from llmprof.core.predict.flops import step_flops
+from llmprof.core.spec.axes import AXES
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
 
@@ -17,8 +18,8 @@ EXPLAINED = {
     "cliff": "Its rate is a fraction of that of smaller cases, as when the driver spills to the "
     "host's memory instead of failing, or the host swaps.",
     "scaling": "It took less time than a case with less work of the same kind.",
-    "elsewhere": "It was measured on another machine or with other software than the rest of the "
-    "run: do not compare them.",
+    "elsewhere": "It was measured on another machine, with other software or with other settings "
+    "than the rest of the run: do not compare them.",
 }
 
 
@@ -34,14 +35,14 @@ def cliffs(view: RunView) -> list[tuple[int, Verdict]]:
             usual, own = statistics.median(smaller), _rate(state)
             if own < CLIFF * usual:
                 text = (
-                    f"{number(own)} TFLOP/s, where cases with less work reach {number(usual)}"
-                    f"{_tight(state, view)}"
+                    f"{three_digits(own)} TFLOP/s, where cases with less work reach "
+                    f"{three_digits(usual)}{_tight(state, view)}"
                 )
                 found.append((state.index, Verdict("cliff", "warning", text)))
     return found
 
 
-def scaling(view: RunView) -> list[tuple[int, Verdict]]:
+def costs_nothing(view: RunView) -> list[tuple[int, Verdict]]:
     """Cases that took clearly less time than one with clearly less work."""
     found = []
     for group in _groups(view):
@@ -50,8 +51,8 @@ def scaling(view: RunView) -> list[tuple[int, Verdict]]:
             if slower:
                 work = step_flops(state.case) / step_flops(slower[0].case)
                 text = (
-                    f"it did {number(work)} × the work of case {slower[0].index + 1} in "
-                    f"{number(_median(state) / _median(slower[0]))} × its time"
+                    f"it did {three_digits(work)} × the work of case {slower[0].index + 1} in "
+                    f"{three_digits(_median(state) / _median(slower[0]))} × its time"
                 )
                 found.append((state.index, Verdict("scaling", "warning", text)))
     return found
@@ -65,7 +66,7 @@ def elsewhere(view: RunView) -> list[tuple[int, Verdict]]:
         (state.index, Verdict("elsewhere", "warning", f"measured elsewhere: {'; '.join(wrong)}"))
         for state in view.cases
         if state.environment is not None
-        and (wrong := same_machine.differences(view.environment, state.environment))
+        and (wrong := same_machine.machine_differences(view.environment, state.environment))
     ]
 
 
@@ -82,8 +83,7 @@ def _groups(view: RunView) -> list[list[CaseState]]:
 
 
 def _kind(case: Case) -> object:
-    switches = (case.precision, case.attention, case.optimizer, case.compile)
-    return case.probe, case.mode, *switches, case.warmup_steps
+    return case.probe, *(axis.of(case) for axis in AXES if axis.changes != "work")
 
 
 def _median(state: CaseState) -> float:

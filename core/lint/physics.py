@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from llmprof.core.catalog.cards import match_device
 from llmprof.core.figures.throughput import ceiling_of, peak_of
-from llmprof.core.lint.verdict import Context, Level, Verdict, number, waits_for_host
+from llmprof.core.lint.verdict import Context, Severity, Verdict, three_digits, waits_for_host
 from llmprof.core.predict.flops import mfu, phase_flops, step_flops
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.state.view import CaseState
@@ -40,8 +40,8 @@ def impossible_rates(state: CaseState, context: Context) -> Verdict | None:
         rate = flops / summary.median / 1e9
         if rate > tflops:
             text = (
-                f"{phase}: {number(rate)} TFLOP/s would be {number(rate / tflops)} × the {name} "
-                f"({tflops:g} TFLOP/s)"
+                f"{phase}: {three_digits(rate)} TFLOP/s would be {three_digits(rate / tflops)} × "
+                f"the {name} ({tflops:g} TFLOP/s)"
             )
             return Verdict("flops", level, text)
     return _mfu(state, context)
@@ -53,14 +53,14 @@ def impossible_bytes(state: CaseState, context: Context) -> Verdict | None:
     if limit is None:
         return None
     gbs, name, level = limit
-    for phase, count in least_bytes(state.case).items():
+    for phase, count in least_moved_bytes(state.case).items():
         summary = state.summaries.get(phase)
         if count < BEYOND_CACHE or summary is None or summary.median <= 0:
             continue
         rate = count / summary.median / 1e6
         if rate > gbs:
-            share = number(rate / gbs)
-            text = f"{phase}: at least {number(rate)} GB/s would be {share} × the {name}"
+            share = three_digits(rate / gbs)
+            text = f"{phase}: at least {three_digits(rate)} GB/s would be {share} × the {name}"
             return Verdict("bytes", level, f"{text} ({gbs:g} GB/s)")
     return None
 
@@ -75,7 +75,8 @@ def backward_ratio(state: CaseState, context: Context) -> Verdict | None:
     ratio = backward.median / forward.median
     if RATIO[0] <= ratio <= RATIO[1]:
         return None
-    text = f"backward takes {number(ratio)} × the time of the forward, for about 2 × its arithmetic"
+    times = three_digits(ratio)
+    text = f"backward takes {times} × the time of the forward, for about 2 × its arithmetic"
     return Verdict("backward-ratio", "warning", text)
 
 
@@ -85,7 +86,7 @@ def least_flops(case: Case, phase: Phase) -> int | None:
     return phase_flops(case, phase, "causal" if fused else "full")
 
 
-def least_bytes(case: Case) -> dict[Phase, int]:
+def least_moved_bytes(case: Case) -> dict[Phase, int]:
     """Bytes that a phase cannot but move, by phase."""
     if case.probe == "attention":
         if case.attention != "naive" or case.compile is not None:
@@ -112,7 +113,7 @@ def _mfu(state: CaseState, context: Context) -> Verdict | None:
     return Verdict("mfu", "error", f"{text} ({peak.tflops:g} TFLOP/s)")
 
 
-def _flops_limit(case: Case, context: Context) -> tuple[float, str, Level] | None:
+def _flops_limit(case: Case, context: Context) -> tuple[float, str, Severity] | None:
     """A published limit makes an error; a calibration, which is one measurement, a warning."""
     peak = peak_of(case, context.environment, context.given_peak)
     if peak is not None:
@@ -124,7 +125,7 @@ def _flops_limit(case: Case, context: Context) -> tuple[float, str, Level] | Non
     return CALIBRATION_MARGIN * ceiling, name, "warning"
 
 
-def _bandwidth(context: Context) -> tuple[float, str, Level] | None:
+def _bandwidth(context: Context) -> tuple[float, str, Severity] | None:
     environment = context.environment
     if environment is None:
         return None

@@ -7,14 +7,14 @@ import statistics
 from llmprof.core.lint.verdict import Context, Verdict
 from llmprof.core.spec.experiment import MOST_PROFILE_STEPS
 from llmprof.core.state.view import CaseState
-from llmprof.core.stats.stopping import NOT_MET, NOT_STEADY, PATIENCE_S, steps_for
+from llmprof.core.stats.stopping import MEASURING_PATIENCE_S, NOT_MET, NOT_STEADY, steps_for
 from llmprof.core.stats.summary import Summary, drift_text, stability, summarize
 from llmprof.core.system.text import duration
 
 UNSURE = 5.0  # percent: half-width of the 95 % interval beyond which digits are few
 DRIFT = 3.0  # percent between first and last third: smaller ones are told, but no warning
 MIN_WARMING = 4  # samples for a verdict on the first
-COLD = 1.2  # times the median of the others
+STILL_COLD = 1.2  # times the median of the others
 EXPLAINED = {
     "stability": "The steps scatter: below 2 % is very stable, below 6 % acceptable.",
     "few-samples": "The mean's 95 % interval is wide for the digits that a table shows.",
@@ -25,7 +25,7 @@ EXPLAINED = {
 }
 
 
-def spread(state: CaseState, context: Context) -> Verdict | None:
+def stable(state: CaseState, context: Context) -> Verdict | None:
     """Stability of the step's total."""
     if state.total is None:
         return None
@@ -76,7 +76,7 @@ def _more_steps(total: Summary, *, profiled: bool) -> str:
         )
     if profiled:
         return f"--profile-steps {needed} {goal}"
-    if took_s > PATIENCE_S:
+    if took_s > MEASURING_PATIENCE_S:
         return (
             f"it would take {duration(took_s)} of steps like these to reach ±{UNSURE:g} %: first"
             " find what disturbs them (another process, a changing clock)"
@@ -90,7 +90,7 @@ def warming(state: CaseState, context: Context) -> Verdict | None:
     if len(rest) < MIN_WARMING - 1:
         return None
     q1, median, q3 = statistics.quantiles(rest, n=4, method="inclusive")
-    if first <= max(q3 + 1.5 * (q3 - q1), COLD * median):
+    if first <= max(q3 + 1.5 * (q3 - q1), STILL_COLD * median):
         return None
     steps = "step" if state.case.warmup_steps == 1 else "steps"
     text = (

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from llmprof.core.events import Environment
-from llmprof.core.figures.launch_bound import MOST, bound
+from llmprof.core.state.launch_bound import MOST_OF_STEP
 from llmprof.core.state.view import CaseState
 
-Level = Literal["info", "warning", "error"]
+Severity = Literal["info", "warning", "error"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Verdict:
     """One judgement with the figure it rests on; an error is a figure that cannot be used."""
 
     rule: str
-    level: Level
+    level: Severity
     text: str
 
 
@@ -40,11 +40,11 @@ def on_card(context: Context) -> bool:
 
 def waits_for_host(state: CaseState, context: Context) -> bool:
     """Whether the host's launches, not the card, set the pace of most of a case's step."""
-    found = bound(state) if on_card(context) else None
-    return found is not None and found.share >= MOST
+    found = state.launch_bound if on_card(context) else None
+    return found is not None and found.share >= MOST_OF_STEP
 
 
-def number(value: float) -> str:
+def three_digits(value: float) -> str:
     """Three significant digits, with separators and never in powers of ten."""
     if abs(value) >= 100:
         return f"{value:,.0f}"

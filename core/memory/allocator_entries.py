@@ -13,11 +13,11 @@ AUTOGRAD = "autograd"  # backward runs in C++ threads, which have no Python fram
 MOST_FRAMES = 40  # of a stack; outer ones are left out
 _FOREIGN = ("torch/", "einops/", "python3.", "<")
 _PLACE = re.compile(r".*/(?:(?:site|dist)-packages/|(?=(?:torch|einops|python3\.\d+)/))")
-Stack = tuple[str, ...]  # frames, innermost first: "worker/model.py:12 forward"
+PythonStack = tuple[str, ...]  # frames, innermost first: "worker/model.py:12 forward"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AllocatorEntry:
     """One event: bytes taken (positive) or given back (negative) at an address."""
 
     t_us: int
@@ -27,7 +27,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PhaseMark:
     """A phase of a recorded step, in the clock of the entries."""
 
     step: int
@@ -40,9 +40,9 @@ class Mark:
 class Trace:
     """Entries in order, the stacks that they name, and the phases they fall in."""
 
-    entries: list[Entry]
-    marks: list[Mark]
-    stacks: list[Stack] = field(default_factory=list)
+    entries: list[AllocatorEntry]
+    marks: list[PhaseMark]
+    stacks: list[PythonStack] = field(default_factory=list)
     overflow: bool = False  # entries are lost, the oldest where the recorder's ring was full
 
 
@@ -57,9 +57,9 @@ def read_snapshot(snapshot: Mapping[str, Any], device: int, max_entries: int) ->
     for each in raw:
         if each["action"] == "alloc":
             stack = stacks.add(_places(each.get("frames", ())))
-            entries.append(Entry(each["time_us"], each["addr"], each["size"], stack))
+            entries.append(AllocatorEntry(each["time_us"], each["addr"], each["size"], stack))
         elif each["action"] == "free_completed":
-            entries.append(Entry(each["time_us"], each["addr"], -each["size"]))
+            entries.append(AllocatorEntry(each["time_us"], each["addr"], -each["size"]))
     marks = read_marks(snapshot.get("external_annotations", ()), device)
     return Trace(entries, marks, stacks.known, len(raw) >= max_entries)
 
@@ -79,7 +79,7 @@ def settle(trace: Trace, first: int, last: int) -> int:
     return base
 
 
-def read_marks(annotations: Iterable[Mapping[str, Any]], device: int) -> list[Mark]:
+def read_marks(annotations: Iterable[Mapping[str, Any]], device: int) -> list[PhaseMark]:
     """Phases from the annotations of a snapshot."""
     open_at: dict[str, int] = {}
     marks = []
@@ -91,7 +91,7 @@ def read_marks(annotations: Iterable[Mapping[str, Any]], device: int) -> list[Ma
             open_at[name] = each["time_us"]
         elif name in open_at:
             _, step, phase = name.split(" ", 2)
-            marks.append(Mark(int(step), phase, open_at.pop(name), each["time_us"]))
+            marks.append(PhaseMark(int(step), phase, open_at.pop(name), each["time_us"]))
     return marks
 
 
@@ -102,7 +102,7 @@ class Stacks:
     """Stacks as they are met: each is kept once."""
 
     def __init__(self) -> None:
-        self.known: list[Stack] = []
+        self.known: list[PythonStack] = []
         self._index: dict[tuple[Place, ...], int] = {}
         self._texts: dict[Place, str] = {}
 
@@ -140,12 +140,12 @@ def frame_text(path: str, line: int, name: str) -> str:
     return clean(f"{short}:{line} {name}", 120)
 
 
-def own_frame(stack: Stack) -> int | None:
+def own_frame(stack: PythonStack) -> int | None:
     """Position of the innermost frame that is not torch's or Python's; None without any."""
     return next((at for at, frame in enumerate(stack) if not frame.startswith(_FOREIGN)), None)
 
 
-def own_line(stack: Stack) -> str | None:
+def own_line(stack: PythonStack) -> str | None:
     """That frame without its folder: "model.py:12 forward"."""
     at = own_frame(stack)
     return None if at is None else stack[at].rsplit("/", 1)[-1]

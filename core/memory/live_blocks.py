@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmprof.core.memory.allocator_entries import AUTOGRAD, Stack, own_line
-from llmprof.core.memory.timeline import OPEN, Block, Timeline, alike
+from llmprof.core.memory.allocator_entries import AUTOGRAD, PythonStack, own_line
+from llmprof.core.memory.timeline import OPEN, MemoryBlock, Timeline, starred
 from llmprof.core.predict.byte_levels import CATEGORIES
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveBlock:
     """Something live at the peak: alike blocks are one, `count` of them."""
 
     size: int
@@ -18,7 +18,7 @@ class Live:
     category: str
     phase: str  # where it was allocated; empty: before recording
     what: str  # a parameter's name or the first Python frame that is not torch's
-    stack: Stack = ()  # of one of them
+    stack: PythonStack = ()  # of one of them
 
     @property
     def total(self) -> int:
@@ -26,13 +26,13 @@ class Live:
         return self.size * self.count
 
 
-def largest(timeline: Timeline, limit: int) -> list[Live]:
+def largest_live(timeline: Timeline, limit: int) -> list[LiveBlock]:
     """The largest allocations live at the peak, alike ones together, largest total first."""
     at = timeline.peak_at
     found: dict[tuple[int, str, str, str], int] = {}
-    stacks: dict[tuple[int, str, str, str], Stack] = {}
+    stacks: dict[tuple[int, str, str, str], PythonStack] = {}
     for held in timeline.held:
-        key = (held.size, CATEGORIES[held.category], "", alike(held.name))
+        key = (held.size, CATEGORIES[held.category], "", starred(held.name))
         found[key] = found.get(key, 0) + 1
     for block in timeline.blocks:
         if block.start <= at and (block.end == OPEN or block.end > at):
@@ -41,13 +41,13 @@ def largest(timeline: Timeline, limit: int) -> list[Live]:
             key = (block.size, CATEGORIES[block.category], block.phase, what)
             found[key] = found.get(key, 0) + 1
             stacks.setdefault(key, stack)
-    live = [Live(key[0], count, *key[1:], stacks.get(key, ())) for key, count in found.items()]
+    live = [LiveBlock(key[0], count, *key[1:], stacks.get(key, ())) for key, count in found.items()]
     return sorted(live, key=lambda each: (-each.total, each.what))[:limit]
 
 
-def _stack(timeline: Timeline, block: Block) -> Stack:
+def _stack(timeline: Timeline, block: MemoryBlock) -> PythonStack:
     return timeline.trace.stacks[block.stack] if block.stack >= 0 else ()
 
 
-def _where(stack: Stack, block: Block) -> str:
+def _where(stack: PythonStack, block: MemoryBlock) -> str:
     return own_line(stack) or (AUTOGRAD if block.phase == "backward" else "unknown")

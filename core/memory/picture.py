@@ -25,7 +25,7 @@ COLOURS = {
 _STYLE = "font-family:sans-serif;font-size:12px;fill:#222"
 
 
-def draw(points: Points, title: str) -> str:
+def draw_picture(points: Points, title: str) -> str:
     """An SVG document of a timeline's points. Names are cleaned and escaped."""
     plot = _Plot(points)
     parts = [

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from llmprof.core.memory.allocator_entries import Entry, Mark, Trace
+from llmprof.core.memory.allocator_entries import AllocatorEntry, PhaseMark, Trace
 from llmprof.core.predict.byte_levels import (
     ACTIVATIONS,
     CATEGORIES,
@@ -34,7 +34,7 @@ class Held:
 
 
 @dataclass(slots=True)
-class Block:
+class MemoryBlock:
     """A stretch of memory from its alloc to its free (indices of entries; OPEN: never freed)."""
 
     address: int
@@ -75,7 +75,7 @@ class Timeline:
     trace: Trace
     base: tuple[int, ...]  # bytes a category before the first entry
     held: tuple[Held, ...]
-    blocks: list[Block]
+    blocks: list[MemoryBlock]
     spans: list[PhaseSpan] = field(default_factory=list)
     peak: int = 0
     peak_at: int = OPEN  # index of the entry that reached it; OPEN: the start
@@ -93,7 +93,9 @@ class Timeline:
         return out
 
 
-def build(trace: Trace, base: dict[int, int], held: Sequence[Held], known: Known) -> Timeline:
+def build_timeline(
+    trace: Trace, base: dict[int, int], held: Sequence[Held], known: Known
+) -> Timeline:
     """The timeline of a trace.
 
     base: bytes a category before the first entry. What is freed without having been seen
@@ -107,14 +109,14 @@ def build(trace: Trace, base: dict[int, int], held: Sequence[Held], known: Known
     return timeline
 
 
-def _blocks(trace: Trace) -> tuple[list[Block], dict[int, int]]:
-    live: dict[int, Block] = {}
-    blocks: list[Block] = []
+def _blocks(trace: Trace) -> tuple[list[MemoryBlock], dict[int, int]]:
+    live: dict[int, MemoryBlock] = {}
+    blocks: list[MemoryBlock] = []
     strays: dict[int, int] = {}
     for index, entry in enumerate(trace.entries):
         if entry.size > 0:
             step, phase = _phase_of(trace.marks, entry.t_us)
-            block = Block(entry.address, entry.size, index, OPEN, entry.stack, step, phase)
+            block = MemoryBlock(entry.address, entry.size, index, OPEN, entry.stack, step, phase)
             live[entry.address] = block
             blocks.append(block)
         elif (gone := live.pop(entry.address, None)) is not None:
@@ -124,7 +126,7 @@ def _blocks(trace: Trace) -> tuple[list[Block], dict[int, int]]:
     return blocks, strays
 
 
-def _phase_of(marks: Sequence[Mark], t_us: int) -> tuple[int, str]:
+def _phase_of(marks: Sequence[PhaseMark], t_us: int) -> tuple[int, str]:
     for mark in marks:
         if mark.start_us <= t_us <= mark.end_us:
             return mark.step, mark.phase
@@ -147,14 +149,14 @@ def _classify(timeline: Timeline, known: Known) -> None:
             block.category = OPTIMIZER
         elif (name := _gradient(block, known, ends)) is not None:
             block.category = GRADIENTS
-            timeline.names[block.start] = f"gradient of {alike(name)}"
+            timeline.names[block.start] = f"gradient of {starred(name)}"
         elif block.phase in ("forward", "loss"):
             end = ends.get((block.step, block.phase), OPEN)
             if _lives_at(block, end):
                 block.category = ACTIVATIONS
 
 
-def _gradient(block: Block, known: Known, ends: dict[tuple[int, str], int]) -> str | None:
+def _gradient(block: MemoryBlock, known: Known, ends: dict[tuple[int, str], int]) -> str | None:
     if block.phase != "backward" or not 0 <= block.step < len(known.gradients):
         return None
     if not _lives_at(block, ends[(block.step, "backward")]):
@@ -162,11 +164,11 @@ def _gradient(block: Block, known: Known, ends: dict[tuple[int, str], int]) -> s
     return known.gradients[block.step].get(block.address)
 
 
-def _lives_at(block: Block, index: int) -> bool:
+def _lives_at(block: MemoryBlock, index: int) -> bool:
     return block.start < index and (block.end == OPEN or block.end >= index)
 
 
-def _after(entries: Sequence[Entry], t_us: int) -> int:
+def _after(entries: Sequence[AllocatorEntry], t_us: int) -> int:
     """Index of the first entry after a time."""
     return bisect_left(entries, t_us + 1, key=lambda entry: entry.t_us)
 
@@ -187,7 +189,7 @@ def _level(timeline: Timeline, strays: dict[int, int]) -> None:
     timeline.spans = [_span(timeline, mark, totals) for mark in timeline.trace.marks]
 
 
-def _span(timeline: Timeline, mark: Mark, totals: list[int]) -> PhaseSpan:
+def _span(timeline: Timeline, mark: PhaseMark, totals: list[int]) -> PhaseSpan:
     entries = timeline.trace.entries
     start = bisect_left(entries, mark.start_us, key=lambda entry: entry.t_us)
     end = _after(entries, mark.end_us)
@@ -197,7 +199,7 @@ def _span(timeline: Timeline, mark: Mark, totals: list[int]) -> PhaseSpan:
     return PhaseSpan(mark.step, mark.phase, start, end, peak, after)
 
 
-def alike(name: str) -> str:
+def starred(name: str) -> str:
     """A module's or tensor's name with its numbers as stars: blocks.3.ffn is blocks.*.ffn."""
     return _NUMBER.sub(".*", name)
 

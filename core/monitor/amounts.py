@@ -10,7 +10,7 @@ _LEAST = 0.001  # of the unit; what is less is said to be
 
 
 @dataclass(frozen=True)
-class Unit:
+class AmountUnit:
     """A unit by its size in the metric's own, and the decimals that are usual for it."""
 
     name: str
@@ -18,32 +18,32 @@ class Unit:
     decimals: int = 0
 
 
-_SCALES: dict[str, tuple[Unit, ...]] = {  # by the metric's own unit, ascending
+_SCALES: dict[str, tuple[AmountUnit, ...]] = {  # by the metric's own unit, ascending
     "B": (
-        Unit("B"),
-        Unit("KiB", 2.0**10),
-        Unit("MiB", 2.0**20),
-        Unit("GiB", 2.0**30, 1),
+        AmountUnit("B"),
+        AmountUnit("KiB", 2.0**10),
+        AmountUnit("MiB", 2.0**20),
+        AmountUnit("GiB", 2.0**30, 1),
     ),
     "B/s": (
-        Unit("B/s"),
-        Unit("KiB/s", 2.0**10),
-        Unit("MiB/s", 2.0**20, 1),
-        Unit("GiB/s", 2.0**30, 1),
+        AmountUnit("B/s"),
+        AmountUnit("KiB/s", 2.0**10),
+        AmountUnit("MiB/s", 2.0**20, 1),
+        AmountUnit("GiB/s", 2.0**30, 1),
     ),
-    "J": (Unit("J"), Unit("kJ", 1e3, 1), Unit("MJ", 1e6, 1)),
-    "ms": (Unit("ms", 1.0, 1),),
+    "J": (AmountUnit("J"), AmountUnit("kJ", 1e3, 1), AmountUnit("MJ", 1e6, 1)),
+    "ms": (AmountUnit("ms", 1.0, 1),),
 }
 
 
-def unit_of(kind: str, values: Iterable[float | None]) -> Unit:
+def unit_of(kind: str, values: Iterable[float | None]) -> AmountUnit:
     """The unit that suits the largest of some values of a metric whose own unit is `kind`."""
     most = max((abs(value) for value in values if value is not None), default=0.0)
-    scale = _SCALES.get(kind, (Unit(kind),))
+    scale = _SCALES.get(kind, (AmountUnit(kind),))
     return next((unit for unit in reversed(scale) if most >= unit.size), scale[0])
 
 
-def figure(value: float | None, unit: Unit) -> str:
+def figure(value: float | None, unit: AmountUnit) -> str:
     """A value in a unit, without its name; with more digits where the usual ones would be 0."""
     if value is None:
         return NOT_AVAILABLE

@@ -68,7 +68,7 @@ class Playback:
         self._closed.set()
 
 
-def whole(recording: Recording) -> RunView:
+def whole_recording(recording: Recording) -> RunView:
     """The machine at the end of a recording, with the histories of all of it."""
     reducer = Reducer()
     for sample in recording.samples():

@@ -7,8 +7,6 @@ metrics that are known are taken.
 from __future__ import annotations
 
 import itertools
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +18,12 @@ from llmprof.core import events as ev
 from llmprof.core.devices.metrics import METRICS
 from llmprof.core.monitor.printed import Printed, as_sample, nanoseconds
 from llmprof.core.store.run import JOURNAL
+from llmprof.core.system.archive import PackError, is_packed, member, opened
 from llmprof.core.system.text import clean, moment
 
 LONGEST_LINE = 1 << 20
 LOOKED_AT = 200  # samples in which the cards must turn up to be named beforehand
-MOST_CARDS = 256
+MOST_CARDS_READ = 256
 SILENCE_NS = 120_000_000_000  # a longer pause of the recording ...
 PAUSE_NS = 3_000_000_000  # ... is cut to this
 
@@ -42,7 +41,7 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.bad_lines = 0  # of those read so far
-        self.wall_ns: int | None = None  # of the first sample, where the file tells
+        self.wall_ns: int | None = None  # of the first sample, where the file says
         self.first = self._first()
 
     def samples(self) -> Iterator[ev.DeviceSample]:
@@ -115,17 +114,15 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     """The lines of a file, or of the journal in a folder or packed run."""
     if path.is_dir():
         path = path / JOURNAL
-    if not zipfile.is_zipfile(path):
+    if not is_packed(path):
         with path.open("rb") as file:
             yield file
         return
     try:
-        with zipfile.ZipFile(path) as archive, archive.open(JOURNAL) as file:
+        with opened(path) as archive, member(archive, JOURNAL) as file:
             yield file
-    except KeyError:
-        raise RecordingError(f"{path} is no packed run: it has no {JOURNAL}") from None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
-        raise RecordingError(f"{path} is damaged: {error}") from error
+    except PackError as error:
+        raise RecordingError(str(error)) from error
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -159,7 +156,7 @@ def _cleaned(sample: ev.DeviceSample) -> ev.DeviceSample:
     """The sample with every text printable, and nothing that this program has no name for."""
     return msgspec.structs.replace(
         sample,
-        cards=tuple(_clean_card(card) for card in sample.cards[:MOST_CARDS]),
+        cards=tuple(_clean_card(card) for card in sample.cards[:MOST_CARDS_READ]),
         cards_reason=_clean(sample.cards_reason),
     )
 

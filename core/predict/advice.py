@@ -12,10 +12,14 @@ import msgspec
 from llmprof.core.catalog.models import load_models
 from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
 from llmprof.core.predict.fits import needed_bytes, unsupported
-from llmprof.core.spec.case import MODES, Case, Precision
+from llmprof.core.spec.axes import GRID, MODES, Precision
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape, SpecError
 
-Change = Literal["batch", "context", "attention", "precision", "optimizer", "mode", "together"]
+AdvisedChange = Literal[
+    "batch", "context", "attention", "precision", "optimizer", "mode", "together"
+]
+_ALWAYS = ("context_length", "batch_size", "mode", "precision")
 _STEP = 64  # contexts are advised in multiples of this, as kernels like them
 _DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
 
@@ -24,7 +28,7 @@ _DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_h
 class Advice:
     """One change that makes a case fit: what it is, the case, its need and its command."""
 
-    change: Change
+    change: AdvisedChange
     text: str
     case: Case
     needed_bytes: int
@@ -55,13 +59,12 @@ def command_of(case: Case) -> str:
     """The command line that measures a case with the probe that it has."""
     experiment = ["memory"] if case.probe == "memory" else []
     words = ["llmprof", "run", *experiment, *_model_options(case.model)]
-    words += ["--context-length", str(case.context_length), "--batch-size", str(case.batch_size)]
-    words += ["--mode", case.mode, "--precision", case.precision]
-    words += ["--attention", case.attention]
-    if case.mode == "train":
-        words += ["--optimizer", case.optimizer]
-    if case.compile:
-        words += ["--compile", case.compile]
+    for axis in GRID:
+        value = axis.of(case)
+        if axis.changes == "steps" or (axis.field == "optimizer" and case.mode != "train"):
+            continue
+        if value != axis.neutral or axis.field in _ALWAYS:
+            words += [axis.option, axis.text(value)]
     return shlex.join(words)
 
 
@@ -83,7 +86,7 @@ def _model_options(model: ModelShape) -> list[str]:
 
 def _changes(
     case: Case, budget: int, capability: tuple[int, int]
-) -> Iterator[tuple[Change, str, Case]]:
+) -> Iterator[tuple[AdvisedChange, str, Case]]:
     def fits(other: Case) -> bool:
         return _need(other, capability) <= budget
 
@@ -104,7 +107,9 @@ def _changes(
         yield from _together(case, fits)
 
 
-def _together(case: Case, fits: Callable[[Case], bool]) -> Iterator[tuple[Change, str, Case]]:
+def _together(
+    case: Case, fits: Callable[[Case], bool]
+) -> Iterator[tuple[AdvisedChange, str, Case]]:
     lean = _with(case, attention="sdpa", batch_size=1)
     if case.mode == "train":
         lean = _with(lean, optimizer="fused")
@@ -116,7 +121,7 @@ def _together(case: Case, fits: Callable[[Case], bool]) -> Iterator[tuple[Change
         yield "together", f"batch 1, context {lean.context_length}, fused attention{fused}", lean
 
 
-def _switches(case: Case, capability: tuple[int, int]) -> Iterator[tuple[Change, str, Case]]:
+def _switches(case: Case, capability: tuple[int, int]) -> Iterator[tuple[AdvisedChange, str, Case]]:
     if case.attention == "naive":
         yield "attention", "fused attention", _with(case, attention="sdpa")
     if case.precision in ("fp32", "tf32"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-BLOCK = 512
+BLOCK_BYTES = 512
 SMALL = 1 << 20  # requests to this size come from the pool of small blocks
 SMALL_SEGMENT = 2 << 20
 LARGE_SEGMENT = 20 << 20
@@ -26,18 +26,20 @@ class OutOfMemory(Exception):
         self.asked = asked
 
 
-class Block:
+class AllocatorBlock:
     """A stretch of a segment, in use or free."""
 
     __slots__ = ("address", "after", "before", "free", "pool", "size")
 
-    def __init__(self, address: int, size: int, pool: list[tuple[int, int, Block]]) -> None:
+    def __init__(
+        self, address: int, size: int, pool: list[tuple[int, int, AllocatorBlock]]
+    ) -> None:
         self.address = address
         self.size = size
         self.pool = pool
         self.free = False
-        self.before: Block | None = None
-        self.after: Block | None = None
+        self.before: AllocatorBlock | None = None
+        self.after: AllocatorBlock | None = None
 
 
 class CachingAllocator:
@@ -50,25 +52,25 @@ class CachingAllocator:
         self.allocated_peak = 0
         self.reserved_peak = 0
         self.retries = 0
-        self._small: list[tuple[int, int, Block]] = []
-        self._large: list[tuple[int, int, Block]] = []
+        self._small: list[tuple[int, int, AllocatorBlock]] = []
+        self._large: list[tuple[int, int, AllocatorBlock]] = []
         self._next_address = 0
 
-    def malloc(self, size: int) -> Block:
+    def malloc(self, size: int) -> AllocatorBlock:
         """A block for a request. Raises OutOfMemory when a capacity is set and does not do."""
-        size = max(BLOCK, -(-size // BLOCK) * BLOCK)
+        size = max(BLOCK_BYTES, -(-size // BLOCK_BYTES) * BLOCK_BYTES)
         pool = self._small if size <= SMALL else self._large
         at = bisect_left(pool, (size, -1))
         block = pool.pop(at)[2] if at < len(pool) else self._segment(size, pool)
         block.free = False
         rest = block.size - size
-        if rest >= BLOCK if pool is self._small else rest > SMALL:
+        if rest >= BLOCK_BYTES if pool is self._small else rest > SMALL:
             self._split(block, size)
         self.allocated += block.size
         self.allocated_peak = max(self.allocated_peak, self.allocated)
         return block
 
-    def release(self, block: Block) -> None:
+    def release(self, block: AllocatorBlock) -> None:
         """Free a block; it merges with free neighbours."""
         self.allocated -= block.size
         before, after = block.before, block.after
@@ -93,8 +95,8 @@ class CachingAllocator:
         self.allocated_peak = self.allocated
         self.reserved_peak = self.reserved
 
-    def _split(self, block: Block, size: int) -> None:
-        rest = Block(block.address + size, block.size - size, block.pool)
+    def _split(self, block: AllocatorBlock, size: int) -> None:
+        rest = AllocatorBlock(block.address + size, block.size - size, block.pool)
         rest.before, rest.after = block, block.after
         if rest.after is not None:
             rest.after.before = rest
@@ -103,7 +105,7 @@ class CachingAllocator:
         rest.free = True
         insort(rest.pool, (rest.size, rest.address, rest))
 
-    def _segment(self, size: int, pool: list[tuple[int, int, Block]]) -> Block:
+    def _segment(self, size: int, pool: list[tuple[int, int, AllocatorBlock]]) -> AllocatorBlock:
         if size <= SMALL:
             wanted = SMALL_SEGMENT
         elif size < LARGE_REQUEST:
@@ -117,7 +119,7 @@ class CachingAllocator:
                 raise OutOfMemory(size)
         self.reserved += wanted
         self.reserved_peak = max(self.reserved_peak, self.reserved)
-        block = Block(self._next_address, wanted, pool)
+        block = AllocatorBlock(self._next_address, wanted, pool)
         self._next_address += wanted
         return block
 
@@ -131,6 +133,6 @@ class CachingAllocator:
                     kept.append(entry)
             pool[:] = kept
 
-    def _take(self, block: Block) -> None:
+    def _take(self, block: AllocatorBlock) -> None:
         pool = block.pool
         del pool[bisect_left(pool, (block.size, block.address))]

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmprof.core.predict.allocator import Block, CachingAllocator, OutOfMemory
+from llmprof.core.predict.allocator import AllocatorBlock, CachingAllocator, OutOfMemory
 from llmprof.core.predict.closed_form import HOPPER, inputs, tensor_sizes, workspaces
 from llmprof.core.predict.reference_step import Reference
 from llmprof.core.predict.tape import Tape, Tensor
 from llmprof.core.spec.case import Case
 
-STEPS = 3  # the third step takes what all later ones take
+REPLAYED_STEPS = 3  # the third step takes what all later ones take
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class AllocatorReplay:
     """Allocator peaks of the last step in bytes; `asked` is set when a step ran out of memory."""
 
     allocated_bytes: int
@@ -26,18 +26,20 @@ class Replay:
     asked: int | None = None
 
 
-def replay(case: Case, capability: tuple[int, int] = HOPPER, capacity: int | None = None) -> Replay:
+def replay_allocator(
+    case: Case, capability: tuple[int, int] = HOPPER, capacity: int | None = None
+) -> AllocatorReplay:
     """Replay a case in an allocator that may reserve `capacity` bytes (None: no limit)."""
     allocator = CachingAllocator(capacity)
     process = _Process(case, capability, allocator)
     try:
         process.build()
-        for _ in range(STEPS):
+        for _ in range(REPLAYED_STEPS):
             allocator.reset_peaks()
             process.step()
     except OutOfMemory as error:
-        return Replay(allocator.allocated_peak, allocator.reserved_peak, error.asked)
-    return Replay(allocator.allocated_peak, allocator.reserved_peak)
+        return AllocatorReplay(allocator.allocated_peak, allocator.reserved_peak, error.asked)
+    return AllocatorReplay(allocator.allocated_peak, allocator.reserved_peak)
 
 
 class _Process:
@@ -48,7 +50,7 @@ class _Process:
         self.capability = capability
         self.allocator = allocator
         self.sizes = tensor_sizes(case.model)
-        self.state: list[Block] = []
+        self.state: list[AllocatorBlock] = []
         self.pending = list(workspaces(case, capability))
         self.tape: Tape | None = None
 

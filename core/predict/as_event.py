@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmprof.core.events import Environment, Predicted
 from llmprof.core.predict.closed_form import HOPPER, MemoryPrediction, Unpredictable, predict
-from llmprof.core.predict.fits import CONTEXT_LOW, verdict
+from llmprof.core.predict.fits import CONTEXT_LOW, fit_verdict
 from llmprof.core.spec.case import Case
 
 
@@ -66,7 +66,7 @@ def to_event(
         breakdown=prediction.breakdown,
         phase_peaks={each.phase: each.peak for each in prediction.phases},
         attention_kernel=prediction.kernel,
-        verdict=None if free_bytes is None else verdict(prediction, free_bytes, context_bytes),
+        verdict=None if free_bytes is None else fit_verdict(prediction, free_bytes, context_bytes),
         context_bytes=context_bytes,
         upper_bound=prediction.upper_bound,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from llmprof.core.spec.case import Case
+
 PARAMETERS: Final = 0
 GRADIENTS: Final = 1
 OPTIMIZER: Final = 2
@@ -26,7 +28,7 @@ CATEGORIES: tuple[str, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ByteLevel:
     """Bytes at one moment: by category as requested, rounded to blocks, and large blocks."""
 
     live: tuple[int, ...]
@@ -38,17 +40,22 @@ class Level:
         """All requested bytes."""
         return sum(self.live)
 
-    def plus(self, other: Level, times: int = 1) -> Level:
+    def plus(self, other: ByteLevel, times: int = 1) -> ByteLevel:
         """This level raised by another, taken several times."""
-        return Level(
+        return ByteLevel(
             tuple(a + times * b for a, b in zip(self.live, other.live, strict=True)),
             self.rounded + times * other.rounded,
             self.large + times * other.large,
         )
 
-    def minus(self, other: Level) -> Level:
+    def minus(self, other: ByteLevel) -> ByteLevel:
         """The difference of two levels."""
         return self.plus(other, -1)
 
 
-ZERO = Level((0,) * len(CATEGORIES), 0, 0)
+ZERO = ByteLevel((0,) * len(CATEGORIES), 0, 0)
+
+
+def allocated_band(case: Case, peak: ByteLevel) -> tuple[int, int]:
+    """Least and most allocated bytes at a peak."""
+    return peak.rounded, peak.rounded + peak.large * (1 << 20)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from llmprof.core.predict.allocator import BLOCK, SMALL
-from llmprof.core.predict.allocator_slack import allocated_band
+from llmprof.core.predict.allocator import BLOCK_BYTES, SMALL
 from llmprof.core.predict.byte_levels import (
     CATEGORIES,
     INPUTS,
@@ -19,17 +18,18 @@ from llmprof.core.predict.byte_levels import (
     TEMPORARIES,
     WORKSPACE,
     ZERO,
-    Level,
+    ByteLevel,
+    allocated_band,
 )
 from llmprof.core.predict.fused_attention import choose
 from llmprof.core.predict.taped_depth import PhaseLevel, step_levels
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.spec.shape import ModelShape
+from llmprof.core.system.units import MIB
 
 HOPPER = (9, 0)
-FP32 = 4
+FP32_BYTES = 4
 INDEX = 8  # token ids are int64
-_MIB = 1 << 20
 
 
 class Unpredictable(ValueError):
@@ -97,10 +97,10 @@ def predict(case: Case, capability: tuple[int, int] = HOPPER) -> MemoryPredictio
     )
 
 
-def resident(case: Case, capability: tuple[int, int] = HOPPER) -> Level:
+def resident(case: Case, capability: tuple[int, int] = HOPPER) -> ByteLevel:
     """What a warmed-up worker holds between steps: weights, AdamW's moments, inputs, workspace."""
     sizes = [0] * len(CATEGORIES)
-    sizes[PARAMETERS] = FP32 * case.model.parameters
+    sizes[PARAMETERS] = FP32_BYTES * case.model.parameters
     if case.mode == "train":
         sizes[OPTIMIZER] = _moments(case)
     sizes[INPUTS] = sum(inputs(case))
@@ -108,9 +108,9 @@ def resident(case: Case, capability: tuple[int, int] = HOPPER) -> Level:
     tensors = tensor_sizes(case.model)
     copies = 3 if case.mode == "train" else 1
     large = copies * sum(size > SMALL for size in tensors)
-    rounded = copies * sum(-(-size // BLOCK) * BLOCK for size in tensors)
+    rounded = copies * sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in tensors)
     rounded += sizes[INPUTS] + sizes[WORKSPACE]
-    return Level(tuple(sizes), rounded, large)
+    return ByteLevel(tuple(sizes), rounded, large)
 
 
 def tensor_sizes(model: ModelShape) -> list[int]:
@@ -122,7 +122,7 @@ def tensor_sizes(model: ModelShape) -> list[int]:
     table = model.vocab_size * d
     head = [] if model.tie_embeddings else [table]
     numels = [table, *block * model.num_layers, d, *head]
-    return [FP32 * numel for numel in numels if numel]
+    return [FP32_BYTES * numel for numel in numels if numel]
 
 
 def workspaces(case: Case, capability: tuple[int, int]) -> tuple[int, ...]:
@@ -131,36 +131,36 @@ def workspaces(case: Case, capability: tuple[int, int]) -> tuple[int, ...]:
     32 MiB on compute capability 9 and 10, else 8.125 MiB (CUDABlas.cpp, CUBLAS_WORKSPACE_CONFIG
     unset); products with a bias take 1 MiB more for cublasLt, in the forward's thread.
     """
-    each = 32 * _MIB if capability[0] in (9, 10) else 8 * _MIB + 128 * 1024
-    lt = (_MIB,) if case.model.qkv_bias else ()
+    each = 32 * MIB if capability[0] in (9, 10) else 8 * MIB + 128 * 1024
+    lt = (MIB,) if case.model.qkv_bias else ()
     return (*lt, each, each) if "backward" in case.phases else (*lt, each)
 
 
 def _moments(case: Case) -> int:
-    steps = FP32 * case.model.parameter_tensors if case.optimizer == "fused" else 0
-    return 2 * FP32 * case.model.parameters + steps
+    steps = FP32_BYTES * case.model.parameter_tensors if case.optimizer == "fused" else 0
+    return 2 * FP32_BYTES * case.model.parameters + steps
 
 
 def inputs(case: Case) -> tuple[int, ...]:
     """Bytes of RoPE's two tables, the causal mask, the loss scaler, tokens and targets."""
     length = case.context_length
-    table = length * case.model.head_dim // 2 * FP32
+    table = length * case.model.head_dim // 2 * FP32_BYTES
     mask = length * length if case.attention == "naive" else 0
-    scaler = 2 * FP32 if case.precision == "fp16" and "backward" in case.phases else 0
+    scaler = 2 * FP32_BYTES if case.precision == "fp16" and "backward" in case.phases else 0
     if case.batch_size == 1:  # both are views of one row
         return table, table, mask, scaler, (length + 1) * INDEX, 0
     return table, table, mask, scaler, case.tokens * INDEX, case.tokens * INDEX
 
 
-def _optimizer(case: Case, before: Level) -> PhaseLevel:
+def _optimizer(case: Case, before: ByteLevel) -> PhaseLevel:
     """The optimizer's own tensors on top of what backward left."""
     temporary = list(ZERO.live)
     sizes = tensor_sizes(case.model)
     used = {"foreach": sizes, "loop": [max(sizes)], "fused": []}[case.optimizer]
     temporary[TEMPORARIES] = sum(used)
-    step = Level(
+    step = ByteLevel(
         tuple(temporary),
-        sum(-(-size // BLOCK) * BLOCK for size in used),
+        sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in used),
         sum(size > SMALL for size in used),
     )
     return PhaseLevel("optimizer", before.plus(step), before)
@@ -169,5 +169,5 @@ def _optimizer(case: Case, before: Level) -> PhaseLevel:
 def _kernel(case: Case, capability: tuple[int, int]) -> str | None:
     if case.attention == "naive":
         return None
-    item = 2 if case.precision in ("bf16", "fp16") else FP32
+    item = 2 if case.precision in ("bf16", "fp16") else FP32_BYTES
     return choose(item, case.model.head_dim, capability)

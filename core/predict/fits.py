@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from llmprof.core.catalog.cards import Card
-from llmprof.core.predict.allocator_replay import replay
+from llmprof.core.catalog.cards import CardSpec
+from llmprof.core.predict.allocator_replay import replay_allocator
 from llmprof.core.predict.closed_form import MemoryPrediction
-from llmprof.core.spec.case import Case, Precision
+from llmprof.core.spec.axes import Precision
+from llmprof.core.spec.case import Case
+from llmprof.core.system.units import MIB
 
-Verdict = Literal["fits", "does not fit", "too close to say"]
+FitVerdict = Literal["fits", "does not fit", "too close to say"]
 
 AMPERE = (8, 0)
-_MIB = 1 << 20
-CONTEXT_LOW = 300 * _MIB  # CUDA context and loaded kernels, small card
-CONTEXT_HIGH = 1300 * _MIB  # with cuDNN and what the driver keeps: 1,230 MiB on an H100
+CONTEXT_LOW = 300 * MIB  # CUDA context and loaded kernels, small card
+CONTEXT_HIGH = 1300 * MIB  # with cuDNN and what the driver keeps: 1,230 MiB on an H100
 FRAGMENTATION = 0.12  # of the allocated bytes, held in segments that cannot be given back
 
 
@@ -38,7 +39,7 @@ class Room:
         return self.total_bytes - self.taken_bytes
 
 
-def room_of(card: Card, taken_bytes: int = 0) -> Room:
+def room_of(card: CardSpec, taken_bytes: int = 0) -> Room:
     """The room on a card of which others hold `taken_bytes`."""
     return Room(card.name, card.memory_bytes, card.capability, taken_bytes)
 
@@ -72,9 +73,9 @@ def needed_bytes(prediction: MemoryPrediction, context_bytes: int | None = None)
     return low, high
 
 
-def verdict(
+def fit_verdict(
     prediction: MemoryPrediction, free_bytes: int, context_bytes: int | None = None
-) -> Verdict:
+) -> FitVerdict:
     """Whether a case fits in so many bytes of a card, its context included."""
     low, high = needed_bytes(prediction, context_bytes)
     if prediction.upper_bound:
@@ -84,17 +85,17 @@ def verdict(
     return "does not fit" if low > free_bytes else "too close to say"
 
 
-def decide(case: Case, prediction: MemoryPrediction, room: Room) -> Verdict:
+def decide(case: Case, prediction: MemoryPrediction, room: Room) -> FitVerdict:
     """The verdict, with the allocator replayed where the closed form's band is too wide.
 
     Takes up to a second then. What stays too close depends on the size of the CUDA context.
     """
-    first = verdict(prediction, room.free_bytes, room.context_bytes)
+    first = fit_verdict(prediction, room.free_bytes, room.context_bytes)
     if first != "too close to say" or prediction.upper_bound:
         return first
     least, most = context_span(room.context_bytes)
-    if replay(case, room.capability, room.free_bytes - most).asked is None:
+    if replay_allocator(case, room.capability, room.free_bytes - most).asked is None:
         return "fits"
-    if replay(case, room.capability, room.free_bytes - least).asked is not None:
+    if replay_allocator(case, room.capability, room.free_bytes - least).asked is not None:
         return "does not fit"
     return "too close to say"

@@ -56,7 +56,7 @@ def choose(item: int, dim: int, capability: tuple[int, int]) -> Kernel:
     return "efficient"
 
 
-def statistics(kernel: Kernel, at: Heads, grad: bool) -> tuple[int, ...]:
+def saved_statistics(kernel: Kernel, at: Heads, grad: bool) -> tuple[int, ...]:
     """Bytes of the tensors that the forward returns beside its output."""
     if kernel == "efficient":
         lse = at.batch * at.heads * _up(at.length, 32) * _FP32

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from llmprof.core.predict import fused_attention as kernels
 from llmprof.core.predict.tape import Tape, Tensor
-from llmprof.core.predict.taped_ops import FP32, Ops
+from llmprof.core.predict.taped_ops import FP32_WIDTH, Ops
 from llmprof.core.spec.case import Case
 
 SORTED_TOKENS = 3072  # above, the embedding's backward sorts its indices (EmbeddingBackwardKernel)
@@ -111,7 +111,9 @@ class Reference(Ops):
         )
         kernel = self.kernel
         out = tape.new(numel, item)
-        kept = tuple(tape.new(size, 1) for size in kernels.statistics(kernel, at, self.tape.grad))
+        kept = tuple(
+            tape.new(size, 1) for size in kernels.saved_statistics(kernel, at, self.tape.grad)
+        )
         scratch = tape.new(kernels.forward_scratch(kernel, at), 1)
         del scratch
 
@@ -188,12 +190,12 @@ class Reference(Ops):
         sorts = tokens > SORTED_TOKENS
 
         def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            out = tape.new(model.vocab_size * model.d_model, FP32)
+            out = tape.new(model.vocab_size * model.d_model, FP32_WIDTH)
             scratch = tape.new(4 * tokens if sorts else 0, 8)
             del scratch
             return (out,)
 
-        out = tape.new(tokens * model.d_model, FP32)
+        out = tape.new(tokens * model.d_model, FP32_WIDTH)
         return tape.record(out, (self.embedding_weight,), (), backward)
 
     def loss(self, logits: Tensor) -> Tensor:
@@ -202,8 +204,11 @@ class Reference(Ops):
         out = tape.new(numel, item)
         logs = tape.record(out, (logits,), (out,), lambda g, s: (tape.new(numel, item),))
         del out
-        logs = self.cast(logs, FP32)
-        total = tape.new(1, FP32)
+        logs = self.cast(logs, FP32_WIDTH)
+        total = tape.new(1, FP32_WIDTH)
         return tape.record(
-            tape.new(1, FP32), (logs,), (logs, total), lambda g, s: (tape.new(numel, FP32),)
+            tape.new(1, FP32_WIDTH),
+            (logs,),
+            (logs, total),
+            lambda g, s: (tape.new(numel, FP32_WIDTH),),
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from llmprof.core.predict.allocator import BLOCK, SMALL, Block, CachingAllocator
+from llmprof.core.predict.allocator import BLOCK_BYTES, SMALL, AllocatorBlock, CachingAllocator
 from llmprof.core.predict.byte_levels import (
     ACTIVATIONS,
     CATEGORIES,
@@ -19,7 +19,7 @@ from llmprof.core.predict.byte_levels import (
     PARAMETERS,
     TEMPORARIES,
     ZERO,
-    Level,
+    ByteLevel,
 )
 
 Backward = Callable[["Tensor", tuple["Tensor", ...]], "tuple[Tensor | None, ...]"]
@@ -44,7 +44,7 @@ class Tensor:
         self.size = 0 if leaf else numel * item
         self.node: Node | None = None
         self.grad: Tensor | None = None
-        self.block: Block | None = None
+        self.block: AllocatorBlock | None = None
         if self.size:
             if tape.allocator is not None:
                 self.block = tape.allocator.malloc(self.size)
@@ -86,14 +86,14 @@ class Node:
 
 
 @dataclass(slots=True)
-class Segment:
+class TapeSegment:
     """A stretch of the tape: one layer of one phase, with its start, peak and end."""
 
     phase: str
     layer: int
-    start: Level
-    peak: Level = ZERO
-    end: Level = ZERO
+    start: ByteLevel
+    peak: ByteLevel = ZERO
+    end: ByteLevel = ZERO
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class Tape:
     total: int = 0
     highest: int = -1
     nodes: list[Node] = field(default_factory=list)
-    segments: list[Segment] = field(default_factory=list)
+    segments: list[TapeSegment] = field(default_factory=list)
     kept: list[Tensor] = field(default_factory=list)
     allocator: CachingAllocator | None = None
     trace: list[tuple[int, int]] | None = None
@@ -117,11 +117,11 @@ class Tape:
         """Account for a new storage."""
         self.live[category] += size
         self.total += size
-        self.rounded += -(-size // BLOCK) * BLOCK
+        self.rounded += -(-size // BLOCK_BYTES) * BLOCK_BYTES
         self.large += size > SMALL
         if self.total > self.highest and self.segments:
             self.highest = self.total
-            self.segments[-1].peak = Level(tuple(self.live), self.rounded, self.large)
+            self.segments[-1].peak = ByteLevel(tuple(self.live), self.rounded, self.large)
         if self.trace is not None:
             self.trace.append((size, self.total))
 
@@ -129,19 +129,19 @@ class Tape:
         """Account for a freed storage."""
         self.live[category] -= size
         self.total -= size
-        self.rounded -= -(-size // BLOCK) * BLOCK
+        self.rounded -= -(-size // BLOCK_BYTES) * BLOCK_BYTES
         self.large -= size > SMALL
 
-    def level(self) -> Level:
+    def level(self) -> ByteLevel:
         """The present level."""
-        return Level(tuple(self.live), self.rounded, self.large)
+        return ByteLevel(tuple(self.live), self.rounded, self.large)
 
     def segment(self, phase: str, layer: int = -1) -> None:
         """End the current segment and begin another."""
         now = self.level()
         if self.segments:
             self.segments[-1].end = now
-        self.segments.append(Segment(phase, layer, now, now, now))
+        self.segments.append(TapeSegment(phase, layer, now, now, now))
         self.highest = self.total
 
     def new(self, numel: int, item: int, category: int = TEMPORARIES) -> Tensor:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmprof.core.predict.byte_levels import ZERO, Level
+from llmprof.core.predict.byte_levels import ZERO, ByteLevel
 from llmprof.core.predict.reference_step import Reference
-from llmprof.core.predict.tape import Segment, Tape
+from llmprof.core.predict.tape import Tape, TapeSegment
 from llmprof.core.spec.case import Case, Phase
 
 TAPED_LAYERS = 3
@@ -22,8 +22,8 @@ class PhaseLevel:
     """What the step holds in a phase, beside what it held before the step."""
 
     phase: Phase
-    peak: Level
-    end: Level
+    peak: ByteLevel
+    end: ByteLevel
 
 
 def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ...]:
@@ -33,7 +33,9 @@ def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ..
     return _merge(_deepen(segments, case.model.num_layers - layers, dropped))
 
 
-def _tape(case: Case, layers: int, capability: tuple[int, int]) -> tuple[list[Segment], Level]:
+def _tape(
+    case: Case, layers: int, capability: tuple[int, int]
+) -> tuple[list[TapeSegment], ByteLevel]:
     """Segments of a step, and what a middle layer's autocast copies free when autocast ends."""
     tape = Tape(grad=case.mode != "forward")
     model = Reference(case, layers, capability, tape)
@@ -58,7 +60,7 @@ def _tape(case: Case, layers: int, capability: tuple[int, int]) -> tuple[list[Se
     return segments, dropped
 
 
-def _deepen(segments: list[Segment], extra: int, dropped: Level) -> list[Segment]:
+def _deepen(segments: list[TapeSegment], extra: int, dropped: ByteLevel) -> list[TapeSegment]:
     """The segments with the middle layer repeated `extra` times more."""
     if extra <= 0:
         return segments
@@ -72,17 +74,19 @@ def _deepen(segments: list[Segment], extra: int, dropped: Level) -> list[Segment
             peak = max(peak, peak.plus(net, extra), key=lambda level: level.requested)
         if _ends_autocast(segments, index):
             offset = offset.plus(dropped, -extra)
-        deep.append(Segment(segment.phase, segment.layer, start, peak, segment.end.plus(offset)))
+        deep.append(
+            TapeSegment(segment.phase, segment.layer, start, peak, segment.end.plus(offset))
+        )
     return deep
 
 
-def _ends_autocast(segments: list[Segment], index: int) -> bool:
+def _ends_autocast(segments: list[TapeSegment], index: int) -> bool:
     """Whether autocast ends with this segment: after the loss, or after a lone forward."""
     last = index + 1 == len(segments) or segments[index + 1].phase == "backward"
     return last and segments[index].phase in ("forward", "loss")
 
 
-def _merge(segments: list[Segment]) -> tuple[PhaseLevel, ...]:
+def _merge(segments: list[TapeSegment]) -> tuple[PhaseLevel, ...]:
     merged: dict[str, PhaseLevel] = {}
     for segment in segments:
         old = merged.get(segment.phase)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llmprof.core.predict.byte_levels import COPIES, ZERO, Level
+from llmprof.core.predict.byte_levels import COPIES, ZERO, ByteLevel
 from llmprof.core.predict.tape import Tape, Tensor
 from llmprof.core.spec.case import Case
 
-FP32 = 4
+FP32_WIDTH = 4
 HALF = 2
 
 
@@ -20,7 +20,7 @@ class Ops:
         self.tape = tape
         self.tokens = case.tokens
         self.half = case.precision in ("bf16", "fp16")
-        self.item = HALF if self.half else FP32
+        self.item = HALF if self.half else FP32_WIDTH
         self.cache: dict[Tensor, Tensor] = {}
         self.cached_in: dict[int, list[Tensor]] = {}
         self.before_linear: Callable[[], None] | None = None
@@ -43,7 +43,7 @@ class Ops:
             self.cached_in.setdefault(len(tape.segments) - 1, []).append(x)
         return copy
 
-    def end_autocast(self, layer: int) -> Level:
+    def end_autocast(self, layer: int) -> ByteLevel:
         """Drop the cached copies; how much lower the copies of one layer leave the level."""
         for index, segment in enumerate(self.tape.segments):
             if segment.phase == "forward" and segment.layer == layer:
@@ -83,8 +83,8 @@ class Ops:
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + y in fp32; both get the same gradient, cast for a half y."""
-        tape, half = self.tape, y.item != FP32
-        out = tape.new(x.numel, FP32)
+        tape, half = self.tape, y.item != FP32_WIDTH
+        out = tape.new(x.numel, FP32_WIDTH)
 
         def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             return g, (tape.new(g.numel, HALF) if half else g)
@@ -106,13 +106,13 @@ class Ops:
         tape, numel, small = self.tape, x.numel, y.numel
 
         def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            gx = tape.new(numel, FP32)
-            product = tape.new(numel, FP32)
-            gy = tape.new(small, FP32)
+            gx = tape.new(numel, FP32_WIDTH)
+            product = tape.new(numel, FP32_WIDTH)
+            gy = tape.new(small, FP32_WIDTH)
             del product
             return gx, gy
 
-        return tape.record(tape.new(numel, FP32), (x, y), (x, y), backward)
+        return tape.record(tape.new(numel, FP32_WIDTH), (x, y), (x, y), backward)
 
     def rms_norm(self, x: Tensor, gain: Tensor) -> Tensor:
         """RMSNorm.forward."""
@@ -120,27 +120,27 @@ class Ops:
         wide = x
 
         def pow_backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            power = tape.new(numel, FP32)
-            scaled = tape.new(numel, FP32)
-            out = tape.new(numel, FP32)
+            power = tape.new(numel, FP32_WIDTH)
+            scaled = tape.new(numel, FP32_WIDTH)
+            out = tape.new(numel, FP32_WIDTH)
             del power, scaled
             return (out,)
 
         def rsqrt_backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            cube = tape.new(rows, FP32)
-            scaled = tape.new(rows, FP32)
-            out = tape.new(rows, FP32)
+            cube = tape.new(rows, FP32_WIDTH)
+            scaled = tape.new(rows, FP32_WIDTH)
+            out = tape.new(rows, FP32_WIDTH)
             del cube, scaled
             return (out,)
 
-        square = tape.record(tape.new(numel, FP32), (wide,), (wide,), pow_backward)
+        square = tape.record(tape.new(numel, FP32_WIDTH), (wide,), (wide,), pow_backward)
         mean = tape.record(
-            tape.new(rows, FP32), (square,), (), lambda g, s: (tape.new(numel, FP32),)
+            tape.new(rows, FP32_WIDTH), (square,), (), lambda g, s: (tape.new(numel, FP32_WIDTH),)
         )
         del square
-        shifted = tape.record(tape.new(rows, FP32), (mean,), (), lambda g, s: (g,))
+        shifted = tape.record(tape.new(rows, FP32_WIDTH), (mean,), (), lambda g, s: (g,))
         del mean
-        scale = tape.new(rows, FP32)
+        scale = tape.new(rows, FP32_WIDTH)
         scale = tape.record(scale, (shifted,), (scale,), rsqrt_backward)
         del shifted
         return self.mul_broadcast(self.mul_broadcast(wide, scale), gain)
@@ -159,15 +159,15 @@ class Ops:
     def softmax(self, x: Tensor) -> Tensor:
         """Softmax in fp32; its backward on CUDA holds one product more than its result."""
         tape, numel = self.tape, x.numel
-        x = self.cast(x, FP32)
+        x = self.cast(x, FP32_WIDTH)
 
         def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            product = tape.new(numel, FP32)
-            out = tape.new(numel, FP32)
+            product = tape.new(numel, FP32_WIDTH)
+            out = tape.new(numel, FP32_WIDTH)
             del product
             return (out,)
 
-        out = tape.new(numel, FP32)
+        out = tape.new(numel, FP32_WIDTH)
         return tape.record(out, (x,), (out,), backward)
 
     def silu(self, x: Tensor) -> Tensor:

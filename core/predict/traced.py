@@ -9,12 +9,13 @@ import msgspec
 
 from llmprof.core.predict.closed_form import HOPPER
 from llmprof.core.spec.case import Case
+from llmprof.core.system.modules_by_name import TRACER
 from llmprof.core.system.text import clean
 
 TIMEOUT_S = 600.0
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class TraceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Cases to trace for a card of a compute capability."""
 
     cases: tuple[Case, ...]
@@ -35,8 +36,8 @@ def trace_cases(
     cases: list[Case], capability: tuple[int, int] = HOPPER, timeout_s: float = TIMEOUT_S
 ) -> dict[str, TracedCase]:
     """Trace cases in a worker process; the answers by the cases' keys."""
-    request = msgspec.json.encode(Request(cases=tuple(cases), capability=capability))
-    command = [sys.executable, "-m", "llmprof.core.worker.trace"]
+    request = msgspec.json.encode(TraceRequest(cases=tuple(cases), capability=capability))
+    command = [sys.executable, "-m", TRACER]
     try:
         done = subprocess.run(
             command, input=request, capture_output=True, timeout=timeout_s, check=False

@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import alike, axes_of
-from llmprof.core.report.sentences import launch_bound, mib, ref, times, why_not
+from llmprof.core.figures.comparison import compare
+from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
+from llmprof.core.report.comparisons import grouped_alike, times
+from llmprof.core.report.sentences import is_launch_bound, mib, ref, why_not
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.power_fit import Point, Power, fit_power
 from llmprof.core.stats.ratio import ratio
+from llmprof.core.system.units import MIB
 
-MIB = 2**20
 WAYS = ("compiled", "raw", "SDPA", "SDPA compiled")
-NEUTRAL = {"context_length": 1, "attention": "naive", "compile": None}
+ACROSS = ("context_length", "attention", "compile")
 
 
 @dataclass(frozen=True)
-class Grid:
+class AttentionGrid:
     """The cells of one width: by sequence length and way of computing."""
 
     cells: dict[int, dict[str, CaseState]]
@@ -48,15 +50,15 @@ def way_of(state: CaseState) -> str:
     return " ".join(word for word in (fused, compiled) if word) or "raw"
 
 
-def grids(view: RunView) -> list[Grid]:
+def grids(view: RunView) -> list[AttentionGrid]:
     """One grid for each width (and batch, precision, mode) of the attention probe."""
     states = [state for state in view.cases if state.case.probe == "attention"]
     found = []
-    for group in alike(states, **NEUTRAL):
+    for group in grouped_alike(states, *(BY_FIELD[name] for name in ACROSS)):
         cells: dict[int, dict[str, CaseState]] = {}
         for state in group:
             cells.setdefault(state.case.context_length, {})[way_of(state)] = state
-        found.append(Grid(cells))
+        found.append(AttentionGrid(cells))
     return found
 
 
@@ -64,11 +66,11 @@ def attention(view: RunView) -> list[Table]:
     """M33: one table a width."""
     all_grids = grids(view)
     states = [state for grid in all_grids for state in grid.states]
-    axes = axes_of(states, "context_length", "attention", "compile")
+    axes = axes_of(states, *ACROSS)
     return [_table(grid, axes) for grid in all_grids]
 
 
-def _table(grid: Grid, axes: list[tuple[str, Column]]) -> Table:
+def _table(grid: AttentionGrid, axes: list[tuple[str, Column]]) -> Table:
     first = grid.states[0].case
     phases: tuple[Phase, ...] = first.phases
     columns = [Column("seq_len", "tokens")]
@@ -85,7 +87,7 @@ def _table(grid: Grid, axes: list[tuple[str, Column]]) -> Table:
     values = zip(axes, axis_cells(first, axes), strict=True)
     extra = [f"{column.header} {cell}" for (_, column), cell in values]
     title = ", ".join([f"Attention, {first.model.name}", f"batch {first.batch_size}", *extra])
-    return Table("M33", title, tuple(columns), tuple(rows), tuple(_notes(grid)))
+    return Table("attention", title, tuple(columns), tuple(rows), tuple(_notes(grid)), number="M33")
 
 
 def exponents(view: RunView) -> Table | None:
@@ -112,10 +114,14 @@ def exponents(view: RunView) -> Table | None:
         "what lies between the step's start and its backward: 2 where the scores are kept, 1 "
         "where they are computed again.",
     )
-    return Table("M34", "Growth with length", tuple(columns), tuple(rows), notes) if rows else None
+    return (
+        Table("exponents", "Growth with length", tuple(columns), tuple(rows), notes, number="M34")
+        if rows
+        else None
+    )
 
 
-def _notes(grid: Grid) -> list[str]:
+def _notes(grid: AttentionGrid) -> list[str]:
     lines = ["Means of single steps; every cell ran in a fresh process."]
     lines += [line for way in grid.ways if (line := _growth(way, grid.column(way))) is not None]
     lines += _fastest(grid)
@@ -128,7 +134,7 @@ def _notes(grid: Grid) -> list[str]:
             f"Compiling, cold and with the first step, took {' to '.join(times_s)} s a cell and is "
             f"in no mean."
         )
-    small = [state for state in grid.states if launch_bound(state)]
+    small = [state for state in grid.states if is_launch_bound(state)]
     if small:
         lengths = sorted({state.case.context_length for state in small})
         lines.append(
@@ -150,13 +156,13 @@ def _growth(way: str, column: list[CaseState]) -> str | None:
     if grown is None:
         return None
     text = f"{way}: from {lengths} ({longer:g} ×) a step takes {times(grown)} as long"
-    kept = saved_bytes(before), saved_bytes(after)
+    kept = bytes_saved(before), bytes_saved(after)
     if kept[0] and kept[1] and kept[0] > 0 and kept[1] > 0:
         text += f" and keeps {mib(kept[1])} for the backward, {kept[1] / kept[0]:.1f} ×"
     return f"{text} {ref(before, after)}."
 
 
-def _fastest(grid: Grid) -> list[str]:
+def _fastest(grid: AttentionGrid) -> list[str]:
     """Which way is the fastest at the greatest length that two of them reach."""
     for length, row in sorted(grid.cells.items(), reverse=True):
         ran = [(state.total.mean, way, state) for way, state in row.items() if state.total]
@@ -164,12 +170,15 @@ def _fastest(grid: Grid) -> list[str]:
             continue
         ran.sort(key=lambda item: item[0])
         (_, name, state), (_, other, slow) = ran[0], ran[-1]
-        gain = ratio(slow.total, state.total)
-        if gain is None or not gain.changed:
-            return [f"At {length:,} tokens no way is clearly faster {ref(state, slow)}."]
-        return [
-            f"At {length:,} tokens {name} is {times(gain)} as fast as {other} {ref(state, slow)}."
-        ]
+        found = compare(slow, state)
+        if found is None:
+            continue
+        text = f"At {length:,} tokens {name} is {times(found.total.speedup)} as fast as {other}"
+        if found.not_judged:
+            text += f" ({found.not_judged})"
+        elif found.total.decision != "faster":
+            text = f"At {length:,} tokens no way is told to be faster than {other}"
+        return [f"{text} {ref(state, slow)}."]
     return []
 
 
@@ -179,7 +188,7 @@ def before_backward(state: CaseState) -> int | None:
     return next((edge.allocated_bytes for edge in edges if edge.phase == "forward"), None)
 
 
-def saved_bytes(state: CaseState) -> int | None:
+def bytes_saved(state: CaseState) -> int | None:
     """Bytes that the forward left in use: output and what the backward needs.
 
     None where only the process's resident set is known, which does not follow tensors.
@@ -196,7 +205,7 @@ def _fit_time(column: list[CaseState], phase: Phase) -> Power | None:
     points = [
         Point(float(state.case.context_length), found.mean, found.ci95)
         for state in column
-        if (found := state.summaries.get(phase)) is not None and not launch_bound(state)
+        if (found := state.summaries.get(phase)) is not None and not is_launch_bound(state)
     ]
     return fit_power(points)
 
@@ -206,7 +215,7 @@ def _fit_saved(column: list[CaseState]) -> Power | None:
         [
             Point(float(state.case.context_length), float(kept))
             for state in column
-            if (kept := saved_bytes(state)) is not None
+            if (kept := bytes_saved(state)) is not None
         ]
     )
 

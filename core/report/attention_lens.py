@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmprof.core import events as ev
-from llmprof.core.catalog.cards import Card, match_device
+from llmprof.core.catalog.cards import CardSpec, match_device
 from llmprof.core.events.kernel_rows import LensRow
 from llmprof.core.kernels.attention_stages import DIRECTIONS, softmax_ratio
 from llmprof.core.report.table import Cell, Column, Figure, Table
@@ -21,7 +21,7 @@ def lens_tables(view: RunView) -> list[Table]:
     ]
 
 
-def lens_table(state: CaseState, lens: ev.AttentionLens, card: Card | None) -> Table:
+def lens_table(state: CaseState, lens: ev.AttentionLens, card: CardSpec | None) -> Table:
     """M26, M27 of one case; rates are against the card's dense peak and bandwidth."""
     columns = (
         Column("Direction", numeric=False),
@@ -37,11 +37,12 @@ def lens_table(state: CaseState, lens: ev.AttentionLens, card: Card | None) -> T
         Column("Of bandwidth", "%"),
     )
     rows = tuple(_cells(state, row, card) for row in lens.rows)
+    key = f"attention-lens-{state.index}"
     title = f"Attention of layer {lens.layer} in one profiled step: {state.case.label}"
-    return Table(f"M26-{state.index}", title, columns, rows, _notes(state, lens, card))
+    return Table(key, title, columns, rows, _notes(state, lens, card), number="M26")
 
 
-def _cells(state: CaseState, row: LensRow, card: Card | None) -> tuple[Cell, ...]:
+def _cells(state: CaseState, row: LensRow, card: CardSpec | None) -> tuple[Cell, ...]:
     seconds = row.device_us * 1e-6
     rate = row.flops / seconds / 1e12 if seconds > 0 else None
     bandwidth = row.bytes / seconds / 1e9 if seconds > 0 else None
@@ -60,7 +61,7 @@ def _cells(state: CaseState, row: LensRow, card: Card | None) -> tuple[Cell, ...
     )
 
 
-def _notes(state: CaseState, lens: ev.AttentionLens, card: Card | None) -> tuple[str, ...]:
+def _notes(state: CaseState, lens: ev.AttentionLens, card: CardSpec | None) -> tuple[str, ...]:
     notes = []
     for direction in DIRECTIONS:
         ratio = softmax_ratio(lens.rows, direction)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-from llmprof.core.figures.card_levels import Level
-from llmprof.core.figures.card_memory import card_memory
-from llmprof.core.figures.case_device import CaseDevice, describe, join_run
+from llmprof.core.figures.card_levels import MetricLevel
+from llmprof.core.figures.card_memory import memory_while_measured
+from llmprof.core.figures.case_device import CaseDevice, describe_process
 from llmprof.core.report.sentences import ref
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import RunView
+from llmprof.core.system.units import MIB
 
 COLUMNS = (
     Column("Case", numeric=False),
@@ -33,7 +35,7 @@ FIGURE = re.compile(r"\d+(?:\.\d+)?")
 
 def devices(view: RunView) -> Table | None:
     """A row a case over its measured steps; None for a run without a card's samples."""
-    known = [each for each in join_run(view) if each.reason is None]
+    known = [each for each in subject_of(view).devices if each.reason is None]
     if not known:
         return None
     rows = tuple(_row(view.cases[each.case].case.label, each) for each in known)
@@ -42,17 +44,21 @@ def devices(view: RunView) -> Table | None:
 
 def card_memory_table(view: RunView) -> Table | None:
     """NVML's used memory in its parts, a row a case."""
-    parts = [part for case in view.cases if (part := card_memory(view, case)) is not None]
+    parts = {
+        case.index: part
+        for case in view.cases
+        if (part := memory_while_measured(view, case)) is not None
+    }
     if not parts:
         return None
     rows = tuple(
         (
-            view.cases[part.case].case.label,
+            view.cases[index].case.label,
             *(_mib(size) for size in (part.used, part.allocated, part.cached, part.context)),
             _mib(part.others),
             _mib(part.rest),
         )
-        for part in parts
+        for index, part in parts.items()
     )
     columns = (
         Column("Case", numeric=False),
@@ -62,15 +68,14 @@ def card_memory_table(view: RunView) -> Table | None:
         ),
     )
     notes = ["Used is NVML's highest reading while the case ran; the parts add up to it."]
-    if any(part.context is None for part in parts):
+    if any(part.context is None for part in parts.values()):
         notes.append("Where the CUDA context was not measured, the rest holds it.")
-    if any(part.context is not None for part in parts):
+    if any(part.context is not None for part in parts.values()):
         notes.append(
             "Context is what it took when it was made; kernels and libraries that were loaded "
             "since are in the rest."
         )
-    told = {part.case for part in parts}
-    if unread := [case for case in view.cases if case.status == "ok" and case.index not in told]:
+    if unread := [case for case in view.cases if case.status == "ok" and case.index not in parts]:
         notes.append(
             f"The driver's readings, one a second, missed the others' highest {ref(*unread)}."
         )
@@ -78,7 +83,7 @@ def card_memory_table(view: RunView) -> Table | None:
 
 
 def _mib(size: int | None) -> Cell:
-    return None if size is None else Figure(size / 2**20, 1.0)
+    return None if size is None else Figure(size / MIB, 1.0)
 
 
 def _row(label: str, each: CaseDevice) -> tuple[Cell, ...]:
@@ -102,7 +107,7 @@ def _row(label: str, each: CaseDevice) -> tuple[Cell, ...]:
     )
 
 
-def _mean(level: Level | None, uncertainty: float) -> Cell:
+def _mean(level: MetricLevel | None, uncertainty: float) -> Cell:
     return None if level is None else Figure(level.mean, uncertainty)
 
 
@@ -136,6 +141,6 @@ def _notes(known: list[CaseDevice]) -> tuple[str, ...]:
         level.reaches_out for each in known for level in (each.power, each.utilization) if level
     ):
         notes.append("Power or utilization of short blocks also covers time before them.")
-    others = sorted({describe(process) for each in known for process in each.others})
+    others = sorted({describe_process(process) for each in known for process in each.others})
     notes += [f"On the card as well: {who}." for who in others[:10]]
     return tuple(notes)

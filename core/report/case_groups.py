@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
-from llmprof.core.events import Failure
+from llmprof.core.figures.outcomes import outcome_of
 from llmprof.core.report.table import Cell, Column
-from llmprof.core.spec.case import Case, Mode, Phase
+from llmprof.core.spec.axes import BY_FIELD, GRID, Mode, varying
+from llmprof.core.spec.case import Case, Phase
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
 
@@ -21,15 +23,12 @@ SOURCES: dict[Phase, tuple[Mode, ...]] = {
     "zero_grad": ("train", "forward-backward"),
 }
 
-AXES: tuple[tuple[str, Column], ...] = (
-    ("context_length", Column("Context", "tokens")),
-    ("batch_size", Column("Batch")),
-    ("precision", Column("Precision", numeric=False)),
-    ("attention", Column("Attention", numeric=False)),
-    ("optimizer", Column("Optimizer", numeric=False)),
-    ("compile", Column("Compiled", numeric=False)),
-    ("warmup_steps", Column("Warm-up", "steps")),
-)
+# Without the mode, which tables show in a column of their own or as several.
+AXIS_COLUMNS: dict[str, Column] = {
+    axis.field: Column(axis.label, axis.unit, numeric=not axis.values)
+    for axis in GRID
+    if axis.changes != "phases"
+}
 
 
 @dataclass(frozen=True)
@@ -74,10 +73,15 @@ def _all_groups(view: RunView) -> list[Group]:
 
 def varying_axes(view: RunView) -> list[tuple[str, Column]]:
     """The axes other than model and mode along which the run's cases differ."""
+    return axes_of(view.cases)
+
+
+def axes_of(states: Iterable[CaseState], *without: str) -> list[tuple[str, Column]]:
+    """The axes along which cases differ, less the mode and those that a table shows its own way."""
     return [
-        (name, column)
-        for name, column in AXES
-        if len({getattr(state.case, name) for state in view.cases}) > 1
+        (axis.field, AXIS_COLUMNS[axis.field])
+        for axis in varying(state.case for state in states)
+        if axis.field in AXIS_COLUMNS and axis.field not in without
     ]
 
 
@@ -88,31 +92,12 @@ def axis_cells(case: Case, axes: list[tuple[str, Column]]) -> tuple[Cell, ...]:
 
 def axis_value(case: Case, name: str) -> Cell:
     """A case's value on an axis, as a cell."""
-    value = getattr(case, name)
-    if name == "compile":
-        return value or "no"
-    return value if isinstance(value, (int, str)) else str(value)
+    axis = BY_FIELD[name]
+    return axis.shown(axis.of(case))
 
 
 def status_word(state: CaseState) -> str:
     """The word that stands in a cell where a case has no figure."""
     if state.status == "oom":
-        predicted = state.failure is not None and state.failure.predicted
-        return "OOM (predicted)" if predicted else "OOM"
+        return outcome_of(state)
     return {"pending": "skipped", "running": "killed"}.get(state.status, state.status)
-
-
-def final(state: CaseState) -> CaseState:
-    """A case as a report tells it: what never ran is skipped, what never ended was killed."""
-    if state.done:
-        return state
-    if state.status == "running":
-        failure = Failure(kind="killed", message="not finished when the run ended", outside=True)
-    else:
-        failure = Failure(kind="skipped", message="not run: the run ended first", outside=True)
-    return replace(state, status=failure.kind, failure=failure)
-
-
-def settled(view: RunView) -> RunView:
-    """A run as a report tells it, every case with its final status."""
-    return replace(view, cases=tuple(map(final, view.cases)))

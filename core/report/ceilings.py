@@ -6,7 +6,7 @@ from typing import cast
 
 from llmprof.core.catalog.cards import match_device
 from llmprof.core.report.table import Cell, Column, Figure, Table
-from llmprof.core.spec.case import Precision
+from llmprof.core.spec.axes import Precision
 from llmprof.core.state.view import RunView
 
 COLUMNS = (

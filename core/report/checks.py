@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from llmprof.core.lint import EXPLAINED, lint
+from llmprof.core.lint import EXPLAINED
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.state.view import RunView
 
@@ -19,7 +20,7 @@ def checks(view: RunView) -> Table | None:
     """Every warning and error, errors first; None where there is none, folded without errors."""
     found = [
         (verdict.level != "error", index, verdict)
-        for index, verdicts in lint(view).items()
+        for index, verdicts in subject_of(view).verdicts.items()
         for verdict in verdicts
         if verdict.level != "info"
     ]

@@ -1,67 +1,100 @@
-"""Cases that are alike but for some fields: what a comparison may put side by side."""
+"""Cases that are alike but for some axes, and how a comparison of them is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-import msgspec
-
-from llmprof.core.report.case_groups import AXES
-from llmprof.core.report.table import Column
+from llmprof.core.figures.comparison import Comparison, Decision, PartChange
+from llmprof.core.report.table import Cell, Figure, format_number, interval
+from llmprof.core.spec.axes import SWITCHES, Axis, apart, neutral
 from llmprof.core.spec.case import Case
-from llmprof.core.spec.experiment import TURN_STEPS
 from llmprof.core.state.view import CaseState
-from llmprof.core.stats.ratio import Ratio, paired_ratio, ratio
+from llmprof.core.stats.ratio import Ratio
 
-SWITCHES: dict[str, Any] = {
-    "precision": "fp32",
-    "attention": "naive",
-    "optimizer": "foreach",
-    "compile": None,
-}
+JUDGED = (
+    "Differences are judged between fresh processes: first the phases that a switch acts on (Holm, "
+    "5 % together), and where one of them is told from equal, each of them and the step by its own "
+    "95 % interval, which stands in brackets; nothing below 1 % is called a difference."
+)
+UNJUDGED = (
+    "One process a cell: steps of one process say nothing of what another would measure, so "
+    "differences are shown and not judged (--processes 3 measures what judges them)."
+)
 
 
-def alike(states: Iterable[CaseState], **neutral: Any) -> list[list[CaseState]]:
-    """Cases in groups whose members differ in the named fields alone, in order.
-
-    Each field is given a value that is valid for every case; all else must be equal.
-    """
+def grouped_alike(states: Iterable[CaseState], *axes: Axis) -> list[list[CaseState]]:
+    """Cases in groups whose members differ on some axes alone, in order."""
     found: dict[str, list[CaseState]] = {}
     for state in states:
-        key = msgspec.structs.replace(state.case, **neutral).key
-        found.setdefault(key, []).append(state)
+        found.setdefault(neutral(state.case, axes).key, []).append(state)
     return list(found.values())
-
-
-def axes_of(states: Iterable[CaseState], *without: str) -> list[tuple[str, Column]]:
-    """The axes along which cases differ, less those that a table shows in its own way."""
-    cases = [state.case for state in states]
-    return [
-        (name, column)
-        for name, column in AXES
-        if name not in without and len({getattr(case, name) for case in cases}) > 1
-    ]
-
-
-def compare(top: CaseState, bottom: CaseState) -> Ratio | None:
-    """top's mean step over bottom's: turn by turn where both took turns, else by their means."""
-    if top.case.interleaved and bottom.case.interleaved:
-        series = top.measured.total_ms(), bottom.measured.total_ms()
-        return paired_ratio(*series, TURN_STEPS) or ratio(top.total, bottom.total)
-    return ratio(top.total, bottom.total)
 
 
 def switch_name(case: Case, base: Case) -> str:
     """What a case switches on or off against another: bf16 + SDPA + torch.compile."""
-    names = []
-    if case.precision != base.precision:
-        names.append({"tf32": "TF32"}.get(case.precision, case.precision))
-    if case.attention != base.attention:
-        names.append({"sdpa": "SDPA"}.get(case.attention, f"{case.attention} attention"))
-    if case.optimizer != base.optimizer:
-        names.append(f"{case.optimizer} AdamW")
-    if case.compile != base.compile:
-        mode = "" if case.compile in (None, "default") else f" ({case.compile})"
-        names.append(f"torch.compile{mode}" if case.compile else "eager")
+    names = [axis.named(axis.of(case)) for axis in apart(case, base, SWITCHES)]
     return " + ".join(names) or "baseline"
+
+
+def judging_note(found: Iterable[Comparison]) -> str:
+    """How differences were judged, for the foot of a table."""
+    return JUDGED if any(each.processes > 1 for each in found) else UNJUDGED
+
+
+def times(ratio: Ratio) -> str:
+    """1.52 × (1.45 to 1.60) between processes; of single processes three digits and no interval."""
+    if not ratio.judged or ratio.low is None or ratio.high is None:
+        return f"{three(ratio.value)} ×"
+    half = ratio.half or 0.01 * ratio.value
+    return f"{format_number(ratio.value, half)} × ({interval(ratio.low, ratio.high)})"
+
+
+def three(value: float) -> str:
+    """A ratio with the three digits that one process may have."""
+    return format_number(value, 0.1 * abs(value) if value else None)
+
+
+def ratio_cells(ratio: Ratio | None) -> tuple[Cell, Cell]:
+    """A ratio, and its interval between processes."""
+    if ratio is None:
+        return None, None
+    if not ratio.judged or ratio.low is None or ratio.high is None:
+        return Figure(ratio.value, 0.1 * ratio.value), "one process"
+    half = ratio.half or 0.01 * ratio.value
+    return Figure(ratio.value, half), interval(ratio.low, ratio.high)
+
+
+def decision_cell(found: Comparison | None) -> str:
+    """What may be said of a comparison, touched phases first: optimizer faster; step slower."""
+    if found is None:
+        return "nothing to compare with"
+    if found.not_judged:
+        return found.not_judged
+    words = [f"{_part_word(part)} {part.decision}" for part in found.judged if part.part != "total"]
+    text = "; ".join([*words, f"step {found.total.decision}"])
+    alone = any(part.time.resolved and part.time.large for part in found.judged)
+    if alone and not found.changed("faster", "slower"):
+        text += " (tested together, no phase acted on is told from equal)"
+    return text
+
+
+def phase_sentence(part: PartChange) -> str:
+    """optimizer faster: 15.9 to 8.7 ms, 1.83 × (1.78 to 1.88)."""
+    before, after = (format_number(each.mean, each.ci95) for each in (part.base, part.other))
+    return f"{_part_word(part)} {part.decision}: {before} to {after} ms, {times(part.speedup)}"
+
+
+def excluded(part: PartChange) -> str:
+    """the step is not distinguished, changes beyond ±4 % are excluded."""
+    percent = part.excluded_percent
+    beyond = "" if percent is None else f"; more than ±{max(1, round(percent))} % is excluded"
+    return f"the {_part_word(part)} is not distinguished{beyond}"
+
+
+def named_parts(found: Comparison, *decisions: Decision) -> list[PartChange]:
+    """The touched phases with a decision, without the total."""
+    return [part for part in found.changed(*decisions) if part.part != "total"]
+
+
+def _part_word(part: PartChange) -> str:
+    return "step" if part.part == "total" else part.part

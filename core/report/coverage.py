@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from llmprof.core.figures.outcomes import cell, to_resume
+from llmprof.core.figures.outcomes import outcome_of, to_resume
 from llmprof.core.report.case_groups import axis_value
-from llmprof.core.report.comparisons import axes_of
 from llmprof.core.report.table import Cell, Column, Table
+from llmprof.core.spec.axes import varying
 from llmprof.core.state.view import CaseState, RunView
 
 
 @dataclass(frozen=True)
-class Grid:
+class OutcomeGrid:
     """A run's cases as rows and columns: `down` names the rows' labels, `across` the heads.
 
     A row is its labels and its cases by head; a head that a row has no case for is a hole.
@@ -25,13 +25,11 @@ class Grid:
     rows: tuple[tuple[tuple[str, ...], dict[str, CaseState]], ...]
 
 
-def grid_of(cases: tuple[CaseState, ...]) -> Grid | None:
+def grid_of(cases: tuple[CaseState, ...]) -> OutcomeGrid | None:
     """The grid of a run with more than one case; the axis of most values lies across."""
     if len(cases) < 2:
         return None
-    axes = {name: column.header for name, column in axes_of(cases)}
-    if len({state.case.mode for state in cases}) > 1:
-        axes["mode"] = "Mode"
+    axes = {axis.field: axis.label for axis in varying(state.case for state in cases)}
     if len({state.case.probe for state in cases}) > 1:
         axes["probe"] = "Probe"
     across = max(axes, key=lambda name: (len({_value(s, name) for s in cases}), name == "mode"),
@@ -44,7 +42,7 @@ def grid_of(cases: tuple[CaseState, ...]) -> Grid | None:
         head = _value(state, across) if across else "case"
         heads.setdefault(head)
         found.setdefault(row, {})[head] = state
-    return Grid(
+    return OutcomeGrid(
         ("Model Size", *(axes[name] for name in down)),
         axes.get(across, ""),
         tuple(heads),
@@ -64,12 +62,12 @@ def coverage(view: RunView) -> Table | None:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (*labels, *(_word(states.get(head)) for head in grid.heads)) for labels, states in grid.rows
     )
-    return Table("coverage", "Coverage", columns, rows, (summary(view),))
+    return Table("coverage", "Coverage", columns, rows, (coverage_summary(view),))
 
 
-def summary(view: RunView) -> str:
+def coverage_summary(view: RunView) -> str:
     """How many cells are done and what became of the others."""
-    counts = Counter(cell(state) for state in view.cases)
+    counts = Counter(outcome_of(state) for state in view.cases)
     parts = ", ".join(f"{count} {word}" for word, count in counts.items())
     text = f"{len(view.cases)} cells: {parts}. Numbers in brackets are the cases' numbers."
     if to_resume(view):
@@ -78,13 +76,8 @@ def summary(view: RunView) -> str:
 
 
 def _value(state: CaseState, name: str) -> str:
-    case = state.case
-    if name in ("mode", "probe"):
-        return str(getattr(case, name))
-    if name == "compile":
-        return "eager" if case.compile is None else case.compile
-    return str(axis_value(case, name))
+    return state.case.probe if name == "probe" else str(axis_value(state.case, name))
 
 
 def _word(state: CaseState | None) -> str:
-    return "" if state is None else f"{cell(state)} ({state.index + 1})"
+    return "" if state is None else f"{outcome_of(state)} ({state.index + 1})"

@@ -12,26 +12,29 @@ from typing import Any
 import msgspec
 
 from llmprof.core.figures.throughput import throughput
-from llmprof.core.lint import Verdict, lint
+from llmprof.core.lint import Verdict
+from llmprof.core.report.csv_cells import csv_cell
 from llmprof.core.report.registry import tables
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Figure, Table
+from llmprof.core.spec.axes import AXES
 from llmprof.core.spec.case import PHASES
 from llmprof.core.state.step_columns import StepRow
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
 
-SCHEMA = 1
+EXPORT_SCHEMA = 1
 RATES = ("tokens_per_s", "tflops", "peak_tflops", "mfu", "of_ceiling")
-UNROLLED = ("M07",)  # every step stands with its case
+UNROLLED = ("step-log",)  # every step stands with its case
 STATISTICS = ("n", "mean_ms", "std_ms", "median_ms", "min_ms", "max_ms", "cv_percent", "ci95_ms")
 
 
 def document(view: RunView) -> dict[str, Any]:
     """The whole run as JSON data; what a mode does not have is null."""
     environment = None if view.environment is None else msgspec.to_builtins(view.environment)
-    said = lint(view)
+    said = subject_of(view).verdicts
     return {
-        "schema": SCHEMA,
+        "schema": EXPORT_SCHEMA,
         "run": view.run_id,
         "experiment": None if view.experiment is None else view.experiment.name,
         "command": list(view.command),
@@ -83,8 +86,8 @@ def case_document(
         "parameters": _parameters(state),
         "status": export_status(state),
         "failure": _built(state.failure),
-        "phases": phases(state),
-        "wall": statistics(state.wall),
+        "phases": phase_statistics(state),
+        "wall": summary_values(state.wall),
         "host_share": state.host_share,
         "throughput": rates,
         "steps": [
@@ -108,10 +111,10 @@ def _built(found: msgspec.Struct | None) -> Any:
 def config(state: CaseState) -> dict[str, Any]:
     """The whole configuration of a case, the model's dimensions beside its name."""
     data: dict[str, Any] = msgspec.to_builtins(state.case)
-    shape = data.pop("model")
+    shape, probe = data.pop("model"), data.pop("probe")
     name = shape.pop("name")
     shape["kv_heads"] = state.case.model.num_kv_heads
-    return {"model": name, **data, "shape": shape}
+    return {"model": name, "probe": probe, **data, "shape": shape}
 
 
 def export_status(state: CaseState) -> str:
@@ -119,16 +122,16 @@ def export_status(state: CaseState) -> str:
     return state.status if state.done else "skipped"
 
 
-def phases(state: CaseState) -> dict[str, dict[str, Any] | None]:
+def phase_statistics(state: CaseState) -> dict[str, dict[str, Any] | None]:
     """Statistics of every phase and of the total; null where the mode has none."""
     found: dict[str, dict[str, Any] | None] = {
-        phase: statistics(state.summaries.get(phase)) for phase in PHASES
+        phase: summary_values(state.summaries.get(phase)) for phase in PHASES
     }
-    found["total"] = statistics(state.total)
+    found["total"] = summary_values(state.total)
     return found
 
 
-def statistics(summary: Summary | None) -> dict[str, Any] | None:
+def summary_values(summary: Summary | None) -> dict[str, Any] | None:
     """A summary under its export names."""
     if summary is None:
         return None
@@ -175,14 +178,18 @@ def to_json(view: RunView) -> str:
 
 
 def to_csv(view: RunView) -> str:
-    """One row a case, numeric cells bare, unknowns empty, columns stable and with units."""
-    said = lint(view)
+    """One row a case, numeric cells bare, unknowns empty, columns stable and with units.
+
+    An eager case says "none" under compile: a blank would be read as a missing value, and the
+    baseline dropped from whatever is grouped by it.
+    """
+    said = subject_of(view).verdicts
     rows = [flat(state, said[state.index]) | rates_of(state, view) for state in view.cases]
     names = list(flat(None)) if not rows else list(rows[0])
     out = io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
     return out.getvalue()
 
 
@@ -197,6 +204,7 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
         return row
     whole = config(state)
     row |= {name: whole[name] for name in CSV_CONFIG if name in whole}
+    row |= {axis.field: axis.text(axis.of(state.case)) for axis in AXES if axis.values}
     row |= {name: whole["shape"][name] for name in CSV_CONFIG if name in whole["shape"]}
     row |= {
         "case": state.index + 1,
@@ -210,7 +218,7 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
         "compile_ms": None if state.observed is None else state.observed.compile_ms,
         "verdicts": "; ".join(v.text for v in said),
     }
-    for phase, values in phases(state).items():
+    for phase, values in phase_statistics(state).items():
         row |= {f"{phase}_{name}": value for name, value in (values or {}).items()}
     return row
 
@@ -227,14 +235,7 @@ CSV_CONFIG = (
     "qkv_bias",
     "rope_theta",
     "probe",
-    "mode",
-    "precision",
-    "attention",
-    "optimizer",
-    "compile",
-    "context_length",
-    "batch_size",
-    "warmup_steps",
+    *(axis.field for axis in AXES),
     "measure_steps",
     "device",
     "seed",

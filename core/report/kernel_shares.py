@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llmprof.core import events as ev
 from llmprof.core.figures.profile_wholes import Wholes, work_word
-from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.state.view import RunView
 
 
 def share_columns(source: str) -> tuple[Column, ...]:
@@ -15,8 +16,8 @@ def share_columns(source: str) -> tuple[Column, ...]:
 
 def share_cells(total: float, wholes: Wholes, source: str) -> tuple[Cell, ...]:
     """Percent of each whole that there is for this source."""
-    busy = (percent(total, wholes.busy),) if source == "cuda" else ()
-    return (percent(total, wholes.work), *busy, percent(total, wholes.wall))
+    busy = (share_cell(total, wholes.busy),) if source == "cuda" else ()
+    return (share_cell(total, wholes.work), *busy, share_cell(total, wholes.wall))
 
 
 def shares_note(table: ev.KernelTable, wholes: Wholes) -> str:
@@ -28,7 +29,7 @@ def shares_note(table: ev.KernelTable, wholes: Wholes) -> str:
     if wholes.busy is None:
         return f"{text}."
     busy = f"GPU-busy, {wholes.busy / steps:.4g} ms, is the time in which at least one ran"
-    over = percent(wholes.work, wholes.busy).value
+    over = share_cell(wholes.work, wholes.busy).value
     if over is None or over < 100.05:
         return f"{text}; {busy}."
     return f"{text}; {busy}: they overlapped, so that shares of it add up to {over:.1f} %."
@@ -39,6 +40,40 @@ def calls_cell(calls: int, steps: int) -> Cell:
     return calls // steps if calls % steps == 0 else Figure(calls / steps, 0.1)
 
 
-def percent(part: float, whole: float | None) -> Figure:
+def share_cell(part: float, whole: float | None) -> Figure:
     """A share to a tenth of a percent; n/a of an unknown or empty whole."""
     return Figure(None if not whole else 100 * part / whole, 0.1)
+
+
+def gemm_table(view: RunView) -> Table | None:
+    """Matrix products by the op that launches them, beside what the model must have."""
+    rows: list[tuple[Cell, ...]] = []
+    for state in view.cases:
+        for count in state.kernels.gemms if state.kernels else ():
+            if not count.ops and not count.expected_per_step:
+                continue
+            per_gemm = None if count.kernels is None or not count.ops else count.kernels / count.ops
+            verdict = {True: "as expected", False: "NOT as expected", None: "no formula"}
+            rows.append(
+                (
+                    state.case.label,
+                    count.phase,
+                    calls_cell(count.ops, count.steps),
+                    count.expected_per_step,
+                    verdict[count.as_expected],
+                    per_gemm,
+                )
+            )
+    columns = (
+        Column("Case", numeric=False),
+        Column("Phase", numeric=False),
+        Column("GEMM ops", "per step"),
+        Column("Expected", "per step"),
+        Column("Verdict", numeric=False),
+        Column("Kernels per GEMM"),
+    )
+    notes = (
+        "Eager with naive attention: 9L + 1 forward (7L + 1 linear, 2L attention), 18L + 2 backward"
+        " for L layers. One op may launch two kernels (split-K).",
+    )
+    return Table("gemms", "Matrix products", columns, tuple(rows), notes) if rows else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmprof.core.events.kernel_rows import WHOLE_STEP, Launches, PhaseTimeline
 from llmprof.core.figures.profile_wholes import mean_phase, mean_wall, twin, work_word
-from llmprof.core.report.kernel_shares import percent
+from llmprof.core.report.kernel_shares import share_cell
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import CaseState, RunView
 
@@ -31,7 +31,9 @@ def timeline_table(view: RunView) -> Table | None:
         notes += _notes(state, plain)
     title = "Timeline of one profiled step"
     columns = _share_columns(on_card)
-    return Table("M21", title, columns, tuple(rows), tuple(notes)) if rows else None
+    return (
+        Table("timeline", title, columns, tuple(rows), tuple(notes), number="M21") if rows else None
+    )
 
 
 def launch_table(view: RunView) -> Table | None:
@@ -59,7 +61,7 @@ def launch_table(view: RunView) -> Table | None:
         " Launch call and the time between two of them are medians on the CPU.",
     )
     title = "Gaps and launches of one profiled step"
-    return Table("M24", title, columns, tuple(rows), notes) if rows else None
+    return Table("launches", title, columns, tuple(rows), notes, number="M24") if rows else None
 
 
 def _share_columns(on_card: bool) -> tuple[Column, ...]:
@@ -91,10 +93,10 @@ def _share_cells(
         mean_wall(plain) if whole else mean_phase(plain, part.phase),
         part.wall_ms,
         part.busy_ms,
-        percent(part.busy_ms, wall),
-        *((percent(each, work) for each in parts) if on_card else ()),
-        percent(gemm, part.busy_ms if on_card else work),
-        percent(gemm, wall),
+        share_cell(part.busy_ms, wall),
+        *((share_cell(each, work) for each in parts) if on_card else ()),
+        share_cell(gemm, part.busy_ms if on_card else work),
+        share_cell(gemm, wall),
     )
 
 

@@ -10,7 +10,7 @@ from llmprof.core.events.kernel_rows import CLASSES, UNATTRIBUTED, KernelRow, Sh
 from llmprof.core.figures.profile_wholes import Wholes, mean_wall, twin, work_word
 from llmprof.core.report.kernel_shares import (
     calls_cell,
-    percent,
+    share_cell,
     share_cells,
     share_columns,
     shares_note,
@@ -19,7 +19,7 @@ from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
 from llmprof.core.state.view import CaseState, RunView
 
 TOP = 15
-TABLE_IDS = {"forward": "M23", "backward": "M25"}
+NUMBERS = {"forward": "M23", "backward": "M25"}
 SOURCES_NOTE = (
     "Source lines were found in a session of their own, which that made slower: all times are of"
     " the session without. A line is the one that launched most of the row's op in its module."
@@ -35,13 +35,13 @@ def kernel_tables(view: RunView) -> list[Table]:
             tables += [class_table(state, state.kernels, mean_wall(twin(view, state)))]
             tables += [
                 top_kernels(state, state.kernels, phase, explained=not at)
-                for at, phase in enumerate(phases(state.kernels))
+                for at, phase in enumerate(phases_seen(state.kernels))
             ]
             tables += [module_table(state, state.kernels)]
     return tables
 
 
-def phases(table: ev.KernelTable) -> list[str]:
+def phases_seen(table: ev.KernelTable) -> list[str]:
     """Phases in which something ran, unattributed last if there was any."""
     return list(dict.fromkeys(row.phase for row in table.rows))
 
@@ -66,12 +66,13 @@ def top_kernels(
         cells.append(layout.rest(rest))
     nouns = "kernels" if table.source == "cuda" else "CPU ops"
     return Table(
-        f"{TABLE_IDS.get(phase, 'kernels')}-{phase}-{state.index}",
+        f"kernels-{phase}-{state.index}",
         f"Top {nouns} of one profiled step, {phase}: {state.case.label}",
         layout.columns(),
         tuple(cells),
         layout.notes(explained=explained),
         folded=phase not in ("forward", "backward", "optimizer"),
+        number=NUMBERS.get(phase, ""),
     )
 
 
@@ -80,7 +81,7 @@ def class_table(state: CaseState, table: ev.KernelTable, plain_ms: float | None 
 
     plain_ms is the wall time of a step without the profiler.
     """
-    names, wholes = phases(table), Wholes.of(state, table)
+    names, wholes = phases_seen(table), Wholes.of(state, table)
     rows: list[tuple[Cell, ...]] = []
     for label in CLASSES:
         mine = [row for row in table.classes if row.label == label]
@@ -112,12 +113,12 @@ def class_table(state: CaseState, table: ev.KernelTable, plain_ms: float | None 
 
 def module_table(state: CaseState, table: ev.KernelTable) -> Table:
     """Time by module, layers together: forward and backward of each, and what has none."""
-    names = phases(table)
+    names = phases_seen(table)
     rows: list[tuple[Cell, ...]] = []
     whole = Wholes.of(state, table).work
     for label in dict.fromkeys(row.label for row in table.modules):
         mine = [row for row in table.modules if row.label == label]
-        share = percent(sum(row.total_ms for row in mine), whole)
+        share = share_cell(sum(row.total_ms for row in mine), whole)
         rows.append((label, *_phase_cells(mine, names, table.steps), share))
     rows.sort(key=lambda row: -_value(row[-1]))
     columns = (

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmprof.core.events import MemoryTimeline
-from llmprof.core.memory.reconcile import reconcile
+from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.predict.byte_levels import CATEGORIES
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.state.view import CaseState, RunView
-
-MIB = 1 << 20
+from llmprof.core.system.units import MIB
 
 
 def memory_tables(view: RunView) -> list[Table]:
@@ -18,7 +17,7 @@ def memory_tables(view: RunView) -> list[Table]:
     tables = [table for table in (peaks(view), reconciliation(view)) if table is not None]
     for state in view.cases:
         if (event := state.memory_timeline) is not None:
-            tables += [phases(state, event), largest(state, event)]
+            tables += [memory_by_phase(state, event), largest_allocations(state, event)]
             tables += [saved(state, event)] if event.saved else []
     return tables
 
@@ -51,7 +50,14 @@ def peaks(view: RunView) -> Table | None:
         )
         if any(state.case.trace for state in found.values()):
             notes.append("No snapshot: only CUDA's allocator keeps what memory_viz shows.")
-    return Table("M30", "Peak memory by context length", columns, tuple(rows), tuple(notes))
+    return Table(
+        "peak-by-context",
+        "Peak memory by context length",
+        columns,
+        tuple(rows),
+        tuple(notes),
+        number="M30",
+    )
 
 
 def _apart(state: CaseState) -> tuple[str, str, str, int, int, str]:
@@ -84,7 +90,7 @@ def _peak_row(
     )
 
 
-def phases(state: CaseState, event: MemoryTimeline) -> Table:
+def memory_by_phase(state: CaseState, event: MemoryTimeline) -> Table:
     """M28-M29: peak and level after of every phase of the recorded steps."""
     columns = (
         Column("Step"),
@@ -98,8 +104,9 @@ def phases(state: CaseState, event: MemoryTimeline) -> Table:
         (p.step + 1, p.phase, _mib(p.peak_bytes), _mib(p.after_bytes), _mib(p.after_bytes - start))
         for p in event.phases
     )
-    key = f"M28-{state.index}"
-    return Table(key, f"Memory by phase: {state.case.label}", columns, rows, tuple(_notes(event)))
+    key = f"memory-phases-{state.index}"
+    title = f"Memory by phase: {state.case.label}"
+    return Table(key, title, columns, rows, tuple(_notes(event)), number="M28")
 
 
 def _notes(event: MemoryTimeline) -> Iterable[str]:
@@ -124,7 +131,7 @@ def _notes(event: MemoryTimeline) -> Iterable[str]:
         yield f"Snapshot for pytorch.org/memory_viz: {where}."
 
 
-def largest(state: CaseState, event: MemoryTimeline) -> Table:
+def largest_allocations(state: CaseState, event: MemoryTimeline) -> Table:
     """M32: the largest allocations that were live at the peak."""
     columns = (
         Column("Size", "MiB"),
@@ -145,8 +152,9 @@ def largest(state: CaseState, event: MemoryTimeline) -> Table:
         )
         for live in event.largest
     )
-    key = f"M32-{state.index}"
-    return Table(key, f"Largest allocations at the peak: {state.case.label}", columns, rows)
+    key = f"largest-allocations-{state.index}"
+    title = f"Largest allocations at the peak: {state.case.label}"
+    return Table(key, title, columns, rows, number="M32")
 
 
 def saved(state: CaseState, event: MemoryTimeline) -> Table:
@@ -185,7 +193,8 @@ def reconciliation(view: RunView) -> Table | None:
         "the rest is in no process, or could not be told apart.": None
     }
     for state in view.cases:
-        found = None if state.memory_timeline is None else reconcile(state.memory_timeline)
+        event = state.memory_timeline
+        found = None if event is None else memory_when_recorded(event)
         if found is not None:
             parts = (found.context, found.allocated, found.cached, found.others, found.rest)
             rows.append((state.case.label, *map(_mib, parts), _mib(found.used)))

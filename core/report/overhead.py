@@ -38,7 +38,7 @@ def overhead_table(view: RunView) -> Table | None:
     title = "Overhead of the kernel profiler"
     timeline = any(state.timeline is not None for state in view.cases)
     notes = (*NOTES, CLOCKS) if timeline else NOTES
-    return Table("M19", title, columns, tuple(rows), notes) if rows else None
+    return Table("overhead", title, columns, tuple(rows), notes, number="M19") if rows else None
 
 
 def _rows(state: CaseState, plain: CaseState) -> list[tuple[Cell, ...]]:

@@ -34,8 +34,8 @@ def ratios(view: RunView) -> Table | None:
                 *axis_cells(group.case, axes),
                 Figure(flops),
                 Figure(rate, None if spread is None else rate * spread),
-                ratio(backward, forward),
-                ratio(backward, within),
+                ratio_cell(backward, forward),
+                ratio_cell(backward, within),
             )
         )
     columns = (
@@ -51,7 +51,7 @@ def ratios(view: RunView) -> Table | None:
         "The last column divides by the forward of the same steps, which also keeps the graph. "
         "Digits follow both confidence intervals.",
     )
-    return Table("M10", "Ratios", columns, tuple(rows), notes)
+    return Table("phase-ratios", "Ratios", columns, tuple(rows), notes, number="M10")
 
 
 def relative(summary: Summary) -> float | None:
@@ -59,7 +59,7 @@ def relative(summary: Summary) -> float | None:
     return None if summary.ci95 is None or summary.mean <= 0 else summary.ci95 / summary.mean
 
 
-def ratio(upper: Summary | None, lower: Summary | None) -> Cell:
+def ratio_cell(upper: Summary | None, lower: Summary | None) -> Cell:
     """A ratio of means with the uncertainty of both; a word where it would say nothing."""
     if upper is None or lower is None or lower.mean <= 0:
         return None

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import alike, axes_of, compare
+from llmprof.core.figures.comparison import compare
+from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
+from llmprof.core.report.comparisons import (
+    decision_cell,
+    excluded,
+    grouped_alike,
+    judging_note,
+    named_parts,
+    phase_sentence,
+    ratio_cells,
+    times,
+)
 from llmprof.core.report.sentences import (
-    launch_bound,
+    is_launch_bound,
     mib,
     ms,
-    on_card,
     peak_bytes,
     ref,
-    times,
     why_not,
 )
 from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.units import MIB
 
-MIB = 2**20
-LITTLE = 1.2  # a speed-up that calls for a reason
-MUCH_HOST = 0.7  # of the step spent on launching
 SAME = 1.0  # percent
 MIXED = ("bf16", "fp16")
 
@@ -40,9 +47,10 @@ def precision(view: RunView) -> Table | None:
         Column("Avg Time FP", "ms"),
         Column("Avg Time MP", "ms"),
         Column("Speed-up", "×"),
-        Column("Speed-up ± 95 %", "×"),
+        Column("95 % interval", "×", numeric=False),
         Column("Peak memory FP", "MiB"),
         Column("Peak memory MP", "MiB"),
+        Column("Verdict", numeric=False),
     )
     rows = tuple(
         (
@@ -57,16 +65,17 @@ def precision(view: RunView) -> Table | None:
     notes = (
         "FP: fp32 with TF32 off. MP: autocast over the forward and the loss, fp32 weights and "
         "optimizer; fp16 with a gradient scaler. Means of whole steps; peak of one extra step.",
+        judging_note(found for pair in pairs if (found := compare(*pair)) is not None),
         *(line for pair in pairs for line in sentences(*pair)),
     )
-    return Table("M17", "Full against mixed precision", columns, rows, notes)
+    return Table("precision", "Full against mixed precision", columns, rows, notes, number="M17")
 
 
 def precision_pairs(view: RunView) -> list[tuple[CaseState, CaseState]]:
     """(fp32, mixed) cases that differ in their precision alone."""
     timing = [state for state in view.cases if state.case.probe == "timing"]
     pairs = []
-    for group in alike(timing, precision="fp32"):
+    for group in grouped_alike(timing, BY_FIELD["precision"]):
         full = next((state for state in group if state.case.precision == "fp32"), None)
         if full is not None:
             pairs += [(full, state) for state in group if state.case.precision in MIXED]
@@ -81,25 +90,20 @@ def sentences(full: CaseState, mixed: CaseState) -> list[str]:
     if found is None:
         return []
     name = f"{full.case.model.name} in {mixed.case.precision}"
-    if not found.changed:
-        text = f"{name}: no difference that these steps show ({times(found)})"
-    elif found.value > 1:
-        text = f"{name} is faster: {ms(mixed.total)} against {ms(full.total)}, {times(found)}"
-    else:
-        text = (
-            f"{name} is slower: {ms(mixed.total)} against {ms(full.total)}, "
-            f"{times(found)} the speed"
-        )
-    if launch_bound(mixed):
+    total = found.total
+    figures = f"{ms(mixed.total)} against {ms(full.total)}, {times(total.speedup)} as fast"
+    match total.decision:
+        case "faster" | "slower":
+            text = f"{name} is {total.decision}: {figures}"
+        case "not distinguished":
+            text = f"{name}: {figures}; {excluded(total)}"
+        case _:
+            text = f"{name}: {figures} ({found.not_judged})"
+    parts = [phase_sentence(part) for part in named_parts(found, "faster", "slower")]
+    if parts and total.decision == "not distinguished":
+        text += f"; {'; '.join(parts)}"
+    if is_launch_bound(mixed):
         text += "; it is launch-bound, so faster kernels only wait for the host"
-        if found.changed and launch_bound(full) and not full.case.interleaved:
-            text += (
-                ", whose time also varies from process to process (with --interleave the cases "
-                "take turns)"
-            )
-    elif found.value < LITTLE and (mixed.host_share or 0) > MUCH_HOST and on_card(mixed):
-        share = 100 * (mixed.host_share or 0)
-        text += f"; the host needs {share:.0f} % of the step for launches, which leaves little"
     return [f"{text}{_memory_words(full, mixed)} {ref(full, mixed)}."]
 
 
@@ -128,11 +132,8 @@ def forward_peak(state: CaseState) -> int | None:
 
 def _figures(full: CaseState, mixed: CaseState) -> tuple[Cell, ...]:
     found = compare(full, mixed)
-    speed: tuple[Cell, ...] = (None, None)
-    if found is not None:
-        half = found.half or 0.01
-        speed = (Figure(found.value, half), Figure(found.half, half))
-    return (*map(_time, (full, mixed)), *speed, *map(_memory, (full, mixed)))
+    speed = ratio_cells(None if found is None else found.total.speedup)
+    return (*map(_time, (full, mixed)), *speed, *map(_memory, (full, mixed)), decision_cell(found))
 
 
 def _time(state: CaseState) -> Cell:

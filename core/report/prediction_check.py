@@ -9,11 +9,10 @@ from llmprof.core.predict.fits import CONTEXT_HIGH, CONTEXT_LOW
 from llmprof.core.report.case_groups import status_word
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.units import MIB
 
-MIB = 1 << 20
 
-
-def prediction_of(state: CaseState, environment: Environment | None) -> Predicted | None:
+def prediction_for(state: CaseState, environment: Environment | None) -> Predicted | None:
     """The journal's prediction of a case, or the closed form's; None off CUDA."""
     if state.predicted is not None:
         return state.predicted
@@ -46,7 +45,7 @@ def prediction_against(view: RunView) -> Table | None:
     """One row a case: requested bytes predicted and measured, and the band of allocated bytes."""
     rows, contexts = [], set()
     for state in view.cases:
-        said = prediction_of(state, view.environment)
+        said = prediction_for(state, view.environment)
         if said is not None and (state.memory is not None or state.status == "oom"):
             rows.append(_row(state, said))
             contexts.add(said.context_bytes)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from llmprof.core.predict.advice import Advice
 from llmprof.core.predict.byte_levels import CATEGORIES
 from llmprof.core.predict.closed_form import MemoryPrediction
-from llmprof.core.predict.fits import Room, Verdict, unsupported
+from llmprof.core.predict.fits import FitVerdict, Room, unsupported
 from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
 from llmprof.core.spec.case import Case
-
-GIB = 1 << 30
+from llmprof.core.system.units import GIB
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class PredictedRow:
     case: Case
     prediction: MemoryPrediction
     room: Room | None
-    verdict: Verdict | None
+    verdict: FitVerdict | None
 
 
 def gib(size: int | None) -> Figure:

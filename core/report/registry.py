@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.attention_lens import lens_tables
@@ -10,17 +11,19 @@ from llmprof.core.report.card_activity import card_memory_table, devices
 from llmprof.core.report.ceilings import ceilings
 from llmprof.core.report.checks import checks
 from llmprof.core.report.coverage import coverage
-from llmprof.core.report.gemms import gemm_table
+from llmprof.core.report.kernel_shares import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.memory_timeline import memory_tables
 from llmprof.core.report.overhead import overhead_table
+from llmprof.core.report.peak_memory import peak_memory
 from llmprof.core.report.phase_ratios import ratios
 from llmprof.core.report.precision import precision
 from llmprof.core.report.prediction_check import out_of_memory_advice, prediction_against
 from llmprof.core.report.scaling import scaling, throughput_table
 from llmprof.core.report.stability import failures, steadiness
-from llmprof.core.report.step_log import memory, step_logs
+from llmprof.core.report.step_log import step_logs
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table
 from llmprof.core.report.timing import model_sizes, phase_times, summary, wide
@@ -36,36 +39,40 @@ BUILDERS: dict[str, Builder] = {
     "attention": attention,
     "exponents": exponents,
     "scaling": scaling,
-    "M08": summary,
-    "M01": model_sizes,
-    "M02": lambda view: phase_times(view, "M02", "Forward", "forward"),
-    "M03": lambda view: phase_times(view, "M03", "Backward", "backward"),
-    "M04": wide,
-    "M05": steadiness,
-    "M10": ratios,
+    "summary": summary,
+    "model-sizes": model_sizes,
+    "forward": partial(phase_times, phase="forward"),
+    "backward": partial(phase_times, phase="backward"),
+    "phases": wide,
+    "stability": steadiness,
+    "phase-ratios": ratios,
     "throughput": throughput_table,
     "timeline": timeline_table,
     "launches": launch_table,
     "kernels": kernel_tables,
     "gemms": gemm_table,
-    "lens": lens_tables,
+    "attention-lens": lens_tables,
     "overhead": overhead_table,
     "ceilings": ceilings,
-    "M06": failures,
+    "failures": failures,
     "checks": checks,
     "devices": devices,
     "card-memory": card_memory_table,
     "coverage": coverage,
-    "memory": memory,
+    "peak-memory": peak_memory,
     "predicted": prediction_against,
     "advice": out_of_memory_advice,
     "memory-timeline": memory_tables,
-    "M07": step_logs,
+    "step-log": step_logs,
 }
 
+# Tables that show every process; in the others the processes of a configuration are one row.
+EACH_PROCESS = frozenset(
+    {"stability", "failures", "checks", "devices", "card-memory", "coverage", "step-log"}
+)
 
 # What a case has beside its record: tables of their own in every format.
-KERNEL_TABLES = ("timeline", "launches", "kernels", "gemms", "lens", "overhead")
+KERNEL_TABLES = ("timeline", "launches", "kernels", "gemms", "attention-lens", "overhead")
 
 
 def tables(view: RunView, among: Iterable[str] = BUILDERS) -> list[Table]:
@@ -73,8 +80,10 @@ def tables(view: RunView, among: Iterable[str] = BUILDERS) -> list[Table]:
     named = () if view.experiment is None else view.experiment.tables
     allowed = frozenset(among)
     found: list[Table] = []
+    subject = subject_of(view)
     for name in filter(allowed.__contains__, named or BUILDERS):
-        built = BUILDERS[name](view) if name in BUILDERS else None
+        about = subject if name in EACH_PROCESS else subject.as_one
+        built = BUILDERS[name](about) if name in BUILDERS else None
         if built is not None:
             found += [built] if isinstance(built, Table) else built
     return found

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from llmprof.core.figures.throughput import MFU_CONVENTION, Throughput, denominators, throughput
 from llmprof.core.predict.flops import step_flops
-from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import alike, axes_of
-from llmprof.core.report.sentences import launch_bound, ref, times
+from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
+from llmprof.core.report.comparisons import grouped_alike, times
+from llmprof.core.report.sentences import is_launch_bound, ref
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
 
-LAUNCH_BOUND = ", where the step is launch-bound"
+WHERE_LAUNCH_BOUND = ", where the step is launch-bound"
 OTHERS = ", where it is not"
+SIZES = ("batch_size", "context_length")
 NOISY = 0.25  # of a ratio: an interval wider than this says little of growth
 
 
@@ -22,7 +24,7 @@ def scaling(view: RunView) -> Table | None:
     if not groups:
         return None
     states = [state for group in groups for state in group]
-    axes = axes_of(states, "batch_size", "context_length")
+    axes = axes_of(states, *SIZES)
     columns = (
         Column("Model Size", numeric=False),
         Column("Mode", numeric=False),
@@ -60,7 +62,7 @@ def scaling_groups(view: RunView) -> list[list[CaseState]]:
     timing = [state for state in view.cases if state.case.probe == "timing"]
     groups = [
         sorted(group, key=lambda state: step_flops(state.case))
-        for group in alike(timing, batch_size=1, context_length=1)
+        for group in grouped_alike(timing, *(BY_FIELD[name] for name in SIZES))
     ]
     return [group for group in groups if len(group) > 1]
 
@@ -71,9 +73,9 @@ def sentences(group: list[CaseState]) -> list[str]:
     if len(ran) < 2:
         return []
     name = f"{ran[0].case.model.name}, {ran[0].case.mode}"
-    slow = [state for state in ran if launch_bound(state)]
-    busy = [state for state in ran if not launch_bound(state)]
-    parts = [(ran, ""), *(((slow, LAUNCH_BOUND), (busy, OTHERS)) if slow else ())]
+    slow = [state for state in ran if is_launch_bound(state)]
+    busy = [state for state in ran if not is_launch_bound(state)]
+    parts = [(ran, ""), *(((slow, WHERE_LAUNCH_BOUND), (busy, OTHERS)) if slow else ())]
     grown = [(_growth_of(states), where) for states, where in parts]
     lines = [f"{name}{where}: {text}." for text, where in grown if text is not None]
     if slow and not grown[1][0]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from llmprof.core.figures.replicates import processes_of
 from llmprof.core.lint.verdict import Context, waits_for_host
 from llmprof.core.report.table import format_number
 from llmprof.core.state.view import CaseState
-from llmprof.core.stats.ratio import Ratio
 from llmprof.core.stats.summary import Summary
-
-MIB = 2**20
+from llmprof.core.system.units import GIB, MIB
 
 
 def ref(*states: CaseState) -> str:
     """(case 3) or (cases 3, 7): numbers as in the coverage table and the order of the exports."""
-    numbers = ", ".join(str(state.index + 1) for state in states)
-    return f"({'case' if len(states) == 1 else 'cases'} {numbers})"
+    indices = [each.index + 1 for state in states for each in processes_of(state)]
+    return f"({'case' if len(indices) == 1 else 'cases'} {', '.join(map(str, indices))})"
 
 
 def ms(summary: Summary) -> str:
@@ -24,18 +23,10 @@ def ms(summary: Summary) -> str:
     return f"{format_number(summary.mean, summary.ci95)} ms"
 
 
-def times(ratio: Ratio) -> str:
-    """1.52 ± 0.03 ×, or without a spread where there is none."""
-    digits = format_number(ratio.value, ratio.half or 0.01 * ratio.value)
-    if not ratio.half:
-        return f"{digits} ×"
-    return f"{digits} ± {format_number(ratio.half, ratio.half)} ×"
-
-
 def mib(count: float) -> str:
     """Bytes as MiB or GiB."""
-    if count >= 1 << 30:
-        return f"{format_number(count / 2**30, 0.1)} GiB"
+    if count >= GIB:
+        return f"{format_number(count / GIB, 0.1)} GiB"
     return f"{format_number(count / MIB, 10.0)} MiB"
 
 
@@ -45,12 +36,12 @@ def listing(items: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def launch_bound(state: CaseState) -> bool:
+def is_launch_bound(state: CaseState) -> bool:
     """Whether a card waited for the host in most of a case's steps."""
     return waits_for_host(state, Context(state.environment))
 
 
-def on_card(state: CaseState) -> bool:
+def ran_on_card(state: CaseState) -> bool:
     """Whether a case ran on a CUDA card."""
     return state.environment is not None and state.environment.device.startswith("cuda")
 

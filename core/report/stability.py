@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from llmprof.core.lint import Verdict, lint
+from llmprof.core.lint import Verdict
 from llmprof.core.report.case_groups import axis_cells, status_word, varying_axes
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
-from llmprof.core.report.timing import MODEL, PARAMETERS, parameters_of
+from llmprof.core.report.timing import MODEL, PARAMETERS_COLUMN, parameters_of
 from llmprof.core.state.view import RunView
 
 
@@ -13,7 +14,7 @@ def steadiness(view: RunView) -> Table | None:
     """M05: how steady each case was, with the verdicts on it."""
     axes = [axis for axis in varying_axes(view) if axis[0] not in ("context_length", "batch_size")]
     rows: list[tuple[Cell, ...]] = []
-    said = lint(view)
+    said = subject_of(view).verdicts
     for state in view.cases:
         total = state.total
         if total is None or state.case.probe in ("kernels", "memory"):  # not timings
@@ -38,7 +39,7 @@ def steadiness(view: RunView) -> Table | None:
     columns = (
         MODEL,
         Column("Mode", numeric=False),
-        PARAMETERS,
+        PARAMETERS_COLUMN,
         Column("Context", "tokens"),
         Column("Batch"),
         *(column for _, column in axes),
@@ -50,7 +51,11 @@ def steadiness(view: RunView) -> Table | None:
         Column("Verdict", numeric=False),
     )
     note = "Whole steps. Very stable: CV below 2 %; acceptable: below 6 %. No step is dropped."
-    return Table("M05", "Stability", columns, tuple(rows), (note,)) if rows else None
+    return (
+        Table("stability", "Stability", columns, tuple(rows), (note,), number="M05")
+        if rows
+        else None
+    )
 
 
 def verdict_cell(said: tuple[Verdict, ...]) -> str:
@@ -87,7 +92,7 @@ def failures(view: RunView) -> Table | None:
     columns = (
         MODEL,
         Column("Modes", numeric=False),
-        PARAMETERS,
+        PARAMETERS_COLUMN,
         Column("Status", numeric=False),
         Column("Phase", numeric=False),
         Column("Asked or needed", "GiB"),
@@ -96,4 +101,8 @@ def failures(view: RunView) -> Table | None:
     note = "OOM (predicted): not tried, since it needs more than is free."
     predicted = any(s.failure is not None and s.failure.predicted for s in view.cases)
     told = tuple((key[0], ", ".join(dict.fromkeys(m)), *key[1:]) for key, m in rows.items())
-    return Table("M06", "Without figures", columns, told, (note,) * predicted) if rows else None
+    return (
+        Table("failures", "Without figures", columns, told, (note,) * predicted, number="M06")
+        if rows
+        else None
+    )

@@ -2,145 +2,243 @@
 
 from __future__ import annotations
 
-from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import SWITCHES, alike, axes_of, compare, switch_name
-from llmprof.core.report.sentences import (
-    launch_bound,
-    listing,
-    ms,
-    peak_bytes,
-    ref,
+from llmprof.core.figures.comparison import Comparison, PartChange, compare
+from llmprof.core.figures.losses import LossDifference, loss_difference
+from llmprof.core.figures.replicates import processes_of
+from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
+from llmprof.core.report.comparisons import (
+    decision_cell,
+    excluded,
+    grouped_alike,
+    judging_note,
+    named_parts,
+    phase_sentence,
+    ratio_cells,
+    switch_name,
     times,
-    why_not,
 )
+from llmprof.core.report.sentences import is_launch_bound, listing, ms, peak_bytes, ref, why_not
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.spec.axes import SWITCHES
+from llmprof.core.state.launch_bound import NEGLIGIBLE
 from llmprof.core.state.view import CaseState, RunView
-from llmprof.core.stats.ratio import Ratio
+from llmprof.core.system.units import MIB
 
-MIB = 2**20
-PAIRED = (
-    "Where cases took turns, the speed-up is the geometric mean over the turns, which a slow turn "
-    "moves less than it moves the ratio of the means."
+COLD = (
+    "Compile times are cold: every cell has its own empty inductor cache, and the figure, which "
+    "holds one run of the step, is no part of the mean."
+)
+LOSSES = (
+    "Loss apart: the largest relative difference of the loss from the baseline's over the same "
+    "steps from the same seed, at most 20; a switch that trains alike stays within its "
+    "precision's rounding."
 )
 
 
-def switches(view: RunView) -> Table | None:
-    """M15: a row a switch: time, speed-up with its interval, memory, and cold compile time."""
+def switches(view: RunView) -> list[Table]:
+    """M15: a row a switch, then a row a switch and phase."""
     groups = switch_groups(view)
     if not groups:
-        return None
-    states = [state for group in groups for state in group]
-    axes = axes_of(states, *SWITCHES)
-    modes = len({state.case.mode for state in states}) > 1
-    columns = (
-        Column("Model Size", numeric=False),
-        *((Column("Mode", numeric=False),) if modes else ()),
-        *(column for _, column in axes),
-        Column("Switch", numeric=False),
-        Column("Mean", "ms"),
-        Column("Std Dev", "ms"),
-        Column("Speed-up", "×"),
-        Column("Speed-up ± 95 %", "×"),
-        Column("Peak memory", "MiB"),
-        Column("Memory change", "%"),
-        Column("Compile + first step", "s"),
-        Column("Verdict", numeric=False),
-    )
-    rows = tuple(
-        (
-            state.case.model.name,
-            *((state.case.mode,) if modes else ()),
-            *axis_cells(state.case, axes),
-            switch_name(state.case, group[0].case),
-            *_figures(state, group[0]),
-        )
-        for group in groups
-        for state in group
-    )
-    notes = (
-        "Each row against the first of its group; a difference is called one only beyond its "
-        "95 % interval, judged on logarithms, and 1 %. Compile times are cold: every cell has its "
-        "own empty inductor cache, and the figure, which holds one run of the step, is no part of "
-        "the mean.",
-        *((PAIRED,) if any(state.case.interleaved for state in states) else ()),
-        *(line for group in groups for line in sentences(group)),
-    )
-    return Table("M15", "Switches", columns, rows, notes)
+        return []
+    return [_overview(groups), _by_phase(groups)]
 
 
 def switch_groups(view: RunView) -> list[list[CaseState]]:
     """Timing cases that differ in precision, attention, optimizer or compilation alone."""
     timing = [state for state in view.cases if state.case.probe == "timing"]
-    return [group for group in alike(timing, **SWITCHES) if len(group) > 1]
+    return [group for group in grouped_alike(timing, *SWITCHES) if len(group) > 1]
+
+
+def comparisons(group: list[CaseState]) -> list[Comparison]:
+    """The measured cases of a group against its first."""
+    base, *others = group
+    return [found for state in others if (found := compare(base, state)) is not None]
+
+
+def _head(groups: list[list[CaseState]]) -> tuple[Column, ...]:
+    states = [state for group in groups for state in group]
+    modes = len({state.case.mode for state in states}) > 1
+    return (
+        Column("Model Size", numeric=False),
+        *((Column("Mode", numeric=False),) if modes else ()),
+        *(column for _, column in axes_of(states, *(axis.field for axis in SWITCHES))),
+        Column("Switch", numeric=False),
+    )
+
+
+def _labels(groups: list[list[CaseState]], state: CaseState, base: CaseState) -> tuple[Cell, ...]:
+    states = [each for group in groups for each in group]
+    modes = len({each.case.mode for each in states}) > 1
+    axes = axes_of(states, *(axis.field for axis in SWITCHES))
+    return (
+        state.case.model.name,
+        *((state.case.mode,) if modes else ()),
+        *axis_cells(state.case, axes),
+        switch_name(state.case, base.case),
+    )
+
+
+def _overview(groups: list[list[CaseState]]) -> Table:
+    columns = (
+        *_head(groups),
+        Column("Processes"),
+        Column("Mean", "ms"),
+        Column("Std Dev", "ms"),
+        Column("Speed-up", "×"),
+        Column("95 % interval", "×", numeric=False),
+        Column("Peak memory", "MiB"),
+        Column("Memory change", "%"),
+        Column("Compile + first step", "s"),
+        Column("Loss apart", "%"),
+        Column("Verdict", numeric=False),
+    )
+    rows = tuple(
+        (*_labels(groups, state, group[0]), *_figures(state, group[0]))
+        for group in groups
+        for state in group
+    )
+    found = [each for group in groups for each in comparisons(group)]
+    notes = (
+        f"Each row against the first of its group. {judging_note(found)}",
+        f"Std Dev is of steps within a process. {COLD} {LOSSES}",
+        *(line for group in groups for line in sentences(group)),
+    )
+    return Table("switches", "Switches", columns, rows, notes, number="M15")
+
+
+def _by_phase(groups: list[list[CaseState]]) -> Table:
+    columns = (
+        *_head(groups),
+        Column("Part of the step", numeric=False),
+        Column("Baseline", "ms"),
+        Column("Switch", "ms"),
+        Column("Speed-up", "×"),
+        Column("95 % interval", "×", numeric=False),
+        Column("Acted on", numeric=False),
+        Column("Verdict", numeric=False),
+    )
+    rows = tuple(
+        (*_labels(groups, found.other, group[0]), *_part_cells(part, found))
+        for group in groups
+        for found in comparisons(group)
+        for part in found.parts
+        if part.touched or _counts(part, found)
+    )
+    notes = (
+        "Device time of each phase, means over processes. Acted on: what the switch changes, which "
+        "is judged with the total; other phases are shown beside it where they take 2 % of a step.",
+    )
+    return Table("switch-phases", "Switches by phase", columns, rows, notes)
+
+
+def _counts(part: PartChange, found: Comparison) -> bool:
+    pairs = ((part.base, found.total.base), (part.other, found.total.other))
+    return any(each.mean >= NEGLIGIBLE * whole.mean for each, whole in pairs)
+
+
+def _part_cells(part: PartChange, found: Comparison) -> tuple[Cell, ...]:
+    verdict = found.not_judged if part.decision == "not judged" else part.decision
+    return (
+        part.part,
+        Figure(part.base.mean, part.base.ci95),
+        Figure(part.other.mean, part.other.ci95),
+        *ratio_cells(part.speedup),
+        "yes" if part.touched else "",
+        verdict,
+    )
 
 
 def sentences(group: list[CaseState]) -> list[str]:
-    """The fastest, what makes no difference, what compiling costs, and what could not run."""
+    """What may be said of a group: from the same decisions as the rows."""
     base, *others = group
     name = base.case.model.name
     if base.total is None:
         return why_not(group)
-    measured = [(state, found) for state in others if (found := compare(base, state)) is not None]
-    lines = []
-    if measured:
-        best, gain = max(measured, key=lambda pair: pair[1].value)
-        lines.append(_fastest(name, base, best, gain))
-    even = [switch_name(s.case, base.case) for s, found in measured if not found.changed]
-    if even:
-        lines.append(f"{name}: {listing(even)} cannot be told from the baseline in these steps.")
-    lines += [line for state, _ in measured if (line := _repaid(state, base)) is not None]
-    if launch_bound(base):
+    found = comparisons(group)
+    lines = [*_fastest(name, base, found), *_phases(name, found), *_even(name, found)]
+    lines += [line for each in found if (line := _repaid(each)) is not None]
+    if is_launch_bound(base):
         share = 100 * (base.host_share or 0)
         lines.append(
             f"{name}: the baseline is launch-bound, the host spends {share:.0f} % of the step "
             f"enqueueing; fewer launches help it more than faster kernels {ref(base)}."
         )
-    lines += _hosts(name, base, measured)
+    lines += _unlike(name, base, others)
     return [*lines, *why_not([state for state in others if state.total is None])]
 
 
-def _fastest(name: str, base: CaseState, best: CaseState, gain: Ratio) -> str:
-    switch = switch_name(best.case, base.case)
+def _fastest(name: str, base: CaseState, found: list[Comparison]) -> list[str]:
+    faster = [each for each in found if each.total.decision == "faster"]
+    if not faster:
+        if not any(each.judged for each in found):
+            return []
+        return [f"{name}: of no switch can it be said that the step is faster {ref(base)}."]
+    best = max(faster, key=lambda each: each.total.speedup.value)
+    assert best.other.total is not None
     assert base.total is not None
-    assert best.total is not None
-    if not gain.changed or gain.value < 1:
-        return f"{name}: no switch makes the step faster {ref(base)}."
-    return (
-        f"{name}: {switch} is the fastest, {ms(best.total)} against {ms(base.total)}, "
-        f"a speed-up of {times(gain)} {ref(base, best)}."
-    )
-
-
-def _hosts(name: str, base: CaseState, measured: list[tuple[CaseState, Ratio]]) -> list[str]:
-    """A warning where what differs is the host's launching, which varies between processes."""
-    bound = [
-        state
-        for state, found in measured
-        if found.changed and not state.case.compile and launch_bound(state)
-    ]
-    if not bound or base.case.interleaved or not launch_bound(base):
-        return []
-    names = listing(switch_name(state.case, base.case) for state in bound)
+    switch = switch_name(best.other.case, base.case)
+    more = f", the largest of {len(faster)}" if len(faster) > 1 else ""
     return [
-        f"{name}: the steps are launch-bound, and the time that differs with {names} is the "
-        f"host's, which also varies from process to process; with --interleave the cases take "
-        f"turns and that hits all alike {ref(base, *bound)}."
+        f"{name}: {switch} makes the step faster{more}: {ms(best.other.total)} against "
+        f"{ms(base.total)}, a speed-up of {times(best.total.speedup)} {ref(base, best.other)}."
     ]
 
 
-def _repaid(state: CaseState, base: CaseState) -> str | None:
+def _phases(name: str, found: list[Comparison]) -> list[str]:
+    """Switches whose own phase changed while the step is not distinguished, or got slower."""
+    lines = []
+    for each in found:
+        parts = named_parts(each, "faster", "slower")
+        if not parts or each.total.decision == "faster":
+            continue
+        switch = switch_name(each.other.case, each.base.case)
+        said = "; ".join(phase_sentence(part) for part in parts)
+        total = each.total
+        step = excluded(total) if total.decision == "not distinguished" else phase_sentence(total)
+        lines.append(f"{name}, {switch}: {said}; {step} {ref(each.base, each.other)}.")
+    return lines
+
+
+def _even(name: str, found: list[Comparison]) -> list[str]:
+    even = [
+        switch_name(each.other.case, each.base.case)
+        for each in found
+        if each.judged and not each.changed("faster", "slower")
+    ]
+    if not even:
+        return []
+    verb = "is" if len(even) == 1 else "are"
+    return [f"{name}: {listing(even)} {verb} not distinguished from the baseline."]
+
+
+def _unlike(name: str, base: CaseState, others: list[CaseState]) -> list[str]:
+    """Switches that train differently than their precision explains."""
+    lines = []
+    for state in others:
+        found = loss_difference(state, base)
+        if found is not None and found.unexplained:
+            switch = switch_name(state.case, base.case)
+            lines.append(
+                f"{name}, {switch}: it trains differently, the loss lies up to "
+                f"{100 * found.largest:.2g} % from the baseline's, where rounding explains "
+                f"{100 * found.explained:.2g} % {ref(base, state)}."
+            )
+    return lines
+
+
+def _repaid(found: Comparison) -> str | None:
+    state, base = found.other, found.base
     cold = None if state.observed is None else state.observed.compile_ms
-    if cold is None or state.total is None or base.total is None:
+    if cold is None or state.total is None or base.total is None or found.not_judged:
         return None
     gain = base.total.mean - state.total.mean
     cost = f"compiling took {format_number(cold / 1e3, 1.0)} s"
     name = f"{state.case.model.name}, {switch_name(state.case, base.case)}"
-    found = compare(base, state)
-    if found is None or not found.changed:
-        return f"{name}: {cost}; these steps do not tell whether any repays it {ref(state, base)}."
-    if gain <= 0:
+    if found.total.decision == "faster":
+        return f"{name}: {cost}, repaid after about {_rough(cold / gain)} steps {ref(state)}."
+    if found.total.decision == "slower":
         return f"{name}: {cost} and no step repays it {ref(state)}."
-    return f"{name}: {cost}, repaid after about {_rough(cold / gain)} steps {ref(state)}."
+    return f"{name}: {cost}; whether steps repay it is not distinguished {ref(state, base)}."
 
 
 def _rough(count: float) -> str:
@@ -153,36 +251,31 @@ def _figures(state: CaseState, base: CaseState) -> tuple[Cell, ...]:
     compiled: Cell = None if cold is None else Figure(cold / 1e3, 0.1)
     if state.case.compile is None:
         compiled = "eager"
+    ran = sum(each.total is not None for each in processes_of(state))
     if state.total is None:
-        return (*(status_word(state),) * 6, compiled, "no figure")
+        return (ran, *(status_word(state),) * 6, compiled, None, "no figure")
     found = None if state is base else compare(base, state)
     before, after = peak_bytes(base), peak_bytes(state)
+    speed: tuple[Cell, Cell] = (Figure(1.0, 0.01), "")
     return (
+        ran,
         Figure(state.total.mean, state.total.ci95),
         Figure(state.total.std, state.total.ci95),
-        *((Figure(1.0, 0.01), None) if state is base else _speed(found)),
+        *(speed if state is base else ratio_cells(None if found is None else found.total.speedup)),
         None if after is None else Figure(after / MIB, 10.0),
         None if not before or after is None else _percent(after / before - 1),
         compiled,
-        _verdict(state, base, found),
+        None if state is base else _loss_cell(loss_difference(state, base)),
+        "baseline" if state is base else decision_cell(found),
     )
+
+
+def _loss_cell(found: LossDifference | None) -> Cell:
+    if found is None:
+        return None
+    percent = 100 * found.largest
+    return Figure(percent, 0.1 * percent) if percent >= 0.01 else "under 0.01"
 
 
 def _percent(change: float) -> Figure:
     return Figure(round(100 * change, 1) + 0.0, 1.0)  # no -0.0
-
-
-def _speed(found: Ratio | None) -> tuple[Cell, Cell]:
-    if found is None:
-        return None, None
-    return Figure(found.value, found.half or 0.01), Figure(found.half, found.half or 0.01)
-
-
-def _verdict(state: CaseState, base: CaseState, found: Ratio | None) -> str:
-    if state is base:
-        return "baseline"
-    if found is None:
-        return "nothing to compare with"
-    if not found.changed:
-        return "no difference"
-    return "faster" if found.value > 1 else "slower"

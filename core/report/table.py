@@ -21,6 +21,8 @@ class Prose(str):
     __slots__ = ()
 
 
+MOST_PLACES = 12  # decimal places of the smallest figure
+
 Cell = str | int | float | Figure | None
 
 
@@ -48,6 +50,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     folded: bool = False
+    number: str = ""  # its row in the field's list of tables: M02
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -70,7 +73,7 @@ def decimals(value: float, uncertainty: float | None) -> int:
 
 
 def format_cell(cell: Cell) -> str:
-    """A cell as text; a value too small for its digits is written in scientific notation."""
+    """A cell as text."""
     match cell:
         case None:
             return "n/a"
@@ -95,8 +98,25 @@ def format_number(value: float | None, uncertainty: float | None = None) -> str:
     places = decimals(value, uncertainty)
     text = f"{value:,.{places}f}"
     if value and not any(digit in text for digit in "123456789"):
-        return f"{value:.1e}"
+        return _smallest(value)
     return text
+
+
+def _smallest(value: float) -> str:
+    """A value too small for its digits: its first one, as a plain decimal."""
+    places = -math.floor(math.log10(abs(value)))
+    return f"{value:.{places}f}" if places <= MOST_PLACES else f"under 1e-{MOST_PLACES}"
+
+
+def interval(low: float, high: float) -> str:
+    """0.92 to 1.31: both ends with the digits that the interval's width allows, at least two."""
+    half = (high - low) / 2
+    return f"{_end(low, half)} to {_end(high, half)}"
+
+
+def _end(value: float, half: float) -> str:
+    own = 0.05 * abs(value) if value else half
+    return format_number(value, min(half, own) if half else own)
 
 
 def with_spread(mean: float, std: float | None, ci95: float | None) -> str:

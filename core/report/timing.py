@@ -9,7 +9,8 @@ from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import CaseState, RunView
 
 MODEL = Column("Model Size", numeric=False)
-PARAMETERS = Column("Parameters")
+PHASE_NUMBERS: dict[Phase, str] = {"forward": "M02", "backward": "M03"}
+PARAMETERS_COLUMN = Column("Parameters")
 SHAPE = (Column("d_model"), Column("d_ff"), Column("num_layers"), Column("num_heads"))
 SPREAD = "Mean and sample standard deviation (ddof 1) over the measured steps; digits follow the "
 SPREAD += "95 % confidence interval of the mean (Student's t)."
@@ -39,15 +40,17 @@ def model_sizes(view: RunView) -> Table | None:
         Column("Size", numeric=False),
         *SHAPE,
         *(column for _, column in more),
-        PARAMETERS,
+        PARAMETERS_COLUMN,
         Column("Counted", numeric=False),
     )
     changed = any("+" in name for name in shapes)
     notes = ("A + marks a preset whose dimensions were changed on the command line.",)
-    return Table("M01", "Model sizes", columns, tuple(rows), notes if changed else ())
+    return Table(
+        "model-sizes", "Model sizes", columns, tuple(rows), notes if changed else (), number="M01"
+    )
 
 
-def phase_times(view: RunView, key: str, title: str, phase: Phase) -> Table | None:
+def phase_times(view: RunView, phase: Phase) -> Table | None:
     """M02, M03: one phase over sizes, with a row also for what does not fit."""
     axes = varying_axes(view)
     rows: list[tuple[Cell, ...]] = []
@@ -71,7 +74,8 @@ def phase_times(view: RunView, key: str, title: str, phase: Phase) -> Table | No
         Column("Std Dev", "ms"),
     )
     notes = (SPREAD, *source_notes(groups(view), (phase,)))
-    return Table(key, title, columns, tuple(rows), notes) if rows else None
+    title, number = phase.capitalize(), PHASE_NUMBERS.get(phase, "")
+    return Table(phase, title, columns, tuple(rows), notes, number=number) if rows else None
 
 
 def wide(view: RunView) -> Table | None:
@@ -98,7 +102,9 @@ def wide(view: RunView) -> Table | None:
     if not any(len(group.modes) > 1 or "train" in group.modes for group in groups(view)):
         return None
     notes = (f"Each measured directly, none by subtraction: {sources(view, phases)}.",)
-    return Table("M04", "Forward, backward, optimizer", columns, tuple(rows), notes)
+    return Table(
+        "phases", "Forward, backward, optimizer", columns, tuple(rows), notes, number="M04"
+    )
 
 
 def sources(view: RunView, phases: tuple[Phase, ...]) -> str:
@@ -134,7 +140,7 @@ def summary(view: RunView) -> Table | None:
         Column("Forward mean ± std", "ms"),
         Column("Backward mean ± std", "ms"),
     )
-    return Table("M08", "Summary", columns, tuple(rows)) if rows else None
+    return Table("summary", "Summary", columns, tuple(rows), number="M08") if rows else None
 
 
 def _mean_and_std(group: Group, phase: Phase) -> list[Cell]:

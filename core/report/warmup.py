@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from llmprof.core.report.case_groups import axis_cells, status_word
-from llmprof.core.report.comparisons import alike, axes_of
-from llmprof.core.report.sentences import ms, ref, times
+from llmprof.core.figures.comparison import ONE_PROCESS
+from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
+from llmprof.core.report.comparisons import grouped_alike, times
+from llmprof.core.report.sentences import ms, ref
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
-from llmprof.core.stats.ratio import ratio
-from llmprof.core.stats.summary import summarize
+from llmprof.core.stats.ratio import Ratio, ratio
 
-COLD = 1.5  # times a steady step: then the first step explains a higher mean
+COLD_FIRST_STEP = 1.5  # times a steady step: then the first step explains a higher mean
 
 
 def warmup(view: RunView) -> Table | None:
@@ -49,13 +50,13 @@ def warmup(view: RunView) -> Table | None:
         "counts as warm-up or as measured; steady is the median of the longest warm-up's steps.",
         *(sentence for group in groups for sentence in sentences(group)),
     )
-    return Table("M09", "Effect of warm-up", columns, rows, notes)
+    return Table("warmup", "Effect of warm-up", columns, rows, notes, number="M09")
 
 
 def warmup_groups(view: RunView) -> list[list[CaseState]]:
     """Timing cases that differ in their warm-up alone, where there are several."""
     timing = [s for s in view.cases if s.case.probe == "timing" and not s.case.warmup_auto]
-    return [group for group in alike(timing, warmup_steps=0) if len(group) > 1]
+    return [group for group in grouped_alike(timing, BY_FIELD["warmup_steps"]) if len(group) > 1]
 
 
 def first_step_ms(state: CaseState) -> float | None:
@@ -89,29 +90,23 @@ def _against(state: CaseState, longest: CaseState) -> str | None:
     ratio_to = f"{format_number(found.value, 0.01)} ×"
     figures = f"{ms(state.total)} against {ms(longest.total)}"
     reached = f"that after {longest.case.warmup_steps}"
-    if count == 0 and cold > COLD:
+    if count == 0 and cold > COLD_FIRST_STEP:
         return (
             f"{which} the mean is {ratio_to} {reached} ({figures}), since "
             f"the first step took {format_number(first)} ms, {format_number(cold, 0.1)} × a steady "
             f"one; the median of its steps is {format_number(state.total.median)} ms {where}."
         )
-    if not found.changed:
-        return f"{which} the mean cannot be told from {reached} ({times(found)}) {where}."
-    line = f"{which} the mean is {times(found)} {reached} ({figures})"
-    return f"{line}{_apart(state, longest)} {where}."
+    if not found.judged:
+        return f"{which} the mean is {times(found)} {reached} ({figures}; {ONE_PROCESS}) {where}."
+    if not (found.resolved and found.large):
+        return f"{which} the mean is not distinguished from {reached} ({times(found)}) {where}."
+    return f"{which} the mean is {times(found)} {reached} ({figures}) {where}."
 
 
-def _apart(state: CaseState, longest: CaseState) -> str:
-    """Words where steps that are as warm as the longest warm-up's differ from them too."""
-    from_step = longest.case.warmup_steps
-    warm = state.measured.total_ms(max(0, from_step - state.case.warmup_steps))
-    found = ratio(summarize(warm) if len(warm) > 1 else None, longest.total)
-    if found is None or not found.changed:
-        return ""
-    return (
-        f", but so are its steps from number {from_step + 1} on ({times(found)}): "
-        f"the two processes differ, whatever their warm-up"
-    )
+def _ratio_figure(found: Ratio) -> Figure:
+    """Between single processes a ratio has no more than three digits."""
+    least = 0.01 * found.value
+    return Figure(found.value, max(found.half or least, least))
 
 
 def _longest(group: list[CaseState]) -> CaseState:
@@ -127,7 +122,7 @@ def _figures(state: CaseState, longest: CaseState) -> tuple[Cell, ...]:
     return (
         Figure(state.total.mean, state.total.ci95),
         Figure(state.total.std, state.total.ci95),
-        None if found is None else Figure(found.value, found.half or 0.01),
+        None if found is None else _ratio_figure(found),
         Figure(first),
         None if first is None or not steady else Figure(first / steady, 0.1),
     )

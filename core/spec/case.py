@@ -6,21 +6,11 @@ from typing import Literal, get_args
 
 import msgspec
 
-from llmprof.core.spec.shape import MOST, MOST_SEED, ModelShape, SpecError
+from llmprof.core.spec.axes import AXES, Axis, CaseAxes, Mode, option_name
+from llmprof.core.spec.shape import LARGEST, MOST_SEED, ModelShape, SpecError
 
-Mode = Literal["forward", "forward-grad", "forward-backward", "train"]
-Precision = Literal["fp32", "tf32", "bf16", "fp16"]
-Attention = Literal["naive", "sdpa"]
-OptimizerKind = Literal["foreach", "fused", "loop"]
 Probe = Literal["timing", "memory", "kernels", "attention", "calibrate"]
-CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 Phase = Literal["forward", "loss", "backward", "optimizer", "zero_grad"]
-
-MODES: tuple[Mode, ...] = get_args(Mode)
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
-OPTIMIZERS: tuple[OptimizerKind, ...] = get_args(OptimizerKind)
-COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
 PHASES_OF: dict[Mode, tuple[Phase, ...]] = {
@@ -29,10 +19,11 @@ PHASES_OF: dict[Mode, tuple[Phase, ...]] = {
     "forward-backward": ("forward", "loss", "backward", "zero_grad"),
     "train": PHASES,
 }
+MOST_PROCESSES = 100  # of one configuration
 ATTENTION_PHASES: tuple[Phase, ...] = ("forward", "backward")
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
+class Case(CaseAxes, frozen=True, kw_only=True):
     """One configuration, measured in one fresh process.
 
     The attention probe measures one attention without heads: d_model is its d and
@@ -42,17 +33,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     model: ModelShape
     probe: Probe = "timing"
-    mode: Mode = "train"
-    precision: Precision = "fp32"
-    attention: Attention = "naive"
-    optimizer: OptimizerKind = "foreach"
-    compile: CompileMode | None = None
-    context_length: int = 128
-    batch_size: int = 4
-    warmup_steps: int = 5
     measure_steps: int = 10
     device: str = "auto"
     seed: int = 0
+    process: int = 0  # which of several fresh processes of one configuration
     warmup_auto: bool = False  # warm up until the steps are steady
     target_percent: float | None = None  # measure until the 95 % interval is within ± this
     interleaved: bool = False  # its steps alternate with those of the cases it is compared to
@@ -61,13 +45,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     nvtx: bool = False  # kernels: NVTX ranges for Nsight
 
     def __post_init__(self) -> None:
-        for field in ("context_length", "batch_size", "measure_steps"):
-            if not 1 <= getattr(self, field) <= MOST:
-                raise SpecError(f"{option_name(field)} must be between 1 and {MOST:,}")
-        if not 0 <= self.warmup_steps <= MOST:
-            raise SpecError(f"--warmup-steps must be between 0 and {MOST:,}")
+        super().__post_init__()
+        if not 1 <= self.measure_steps <= LARGEST:
+            raise SpecError(f"{option_name('measure_steps')} must be between 1 and {LARGEST:,}")
         if self.target_percent is not None and not 0.01 <= self.target_percent <= 100:
             raise SpecError("--target must be between 0.01 % and 100 %")
+        if not 0 <= self.process < MOST_PROCESSES:
+            raise SpecError(f"--processes must be between 1 and {MOST_PROCESSES}")
         if not 0 <= self.seed <= MOST_SEED:
             raise SpecError(f"--seed must be between 0 and {MOST_SEED:,}")
 
@@ -80,6 +64,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             self,
             probe="attention" if self.probe == "attention" else "timing",
             measure_steps=1,
+            process=0,
             target_percent=None,
             interleaved=False,
             stacks=False,
@@ -101,10 +86,18 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Hash of the whole configuration: equal keys, and only these, may be compared."""
+        """Hash of the whole configuration: equal keys, and only these, may be compared.
+
+        What has its default is left out, so that a further axis changes no key.
+        """
         import hashlib  # loads OpenSSL, which the screen's first frame has no use for
 
-        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
+        given = {
+            name: value
+            for name, value in msgspec.to_builtins(self).items()
+            if name == "model" or value != _DEFAULTS[name]
+        }
+        return hashlib.sha256(msgspec.json.encode(given, order="deterministic")).hexdigest()[:16]
 
     @property
     def label(self) -> str:
@@ -112,21 +105,29 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         parts = [self.model.name, self.mode, f"ctx {self.context_length}", self.precision]
         if self.probe != "timing":
             parts.insert(0, self.probe)
-        if self.attention != "naive":
-            parts.append(self.attention)
-        if self.optimizer != "foreach" and self.mode == "train":
-            parts.append(self.optimizer)
-        if self.compile:
-            parts.append("compiled" if self.compile == "default" else f"compiled {self.compile}")
-        if self.batch_size != 4:
-            parts.append(f"batch {self.batch_size}")
+        parts += filter(None, (axis.brief(axis.of(self)) for axis in self._unusual()))
         if self.warmup_auto:
             parts.append("warm-up auto")
         elif self.warmup_steps != 5 and self.probe != "memory":
             parts.append(f"warm-up {self.warmup_steps}")
+        if self.process:
+            parts.append(f"process {self.process + 1}")
         return " · ".join(parts)
 
+    def _unusual(self) -> list[Axis]:
+        """The axes on which the case is not neutral; the optimizer only where it runs."""
+        return [
+            axis
+            for axis in AXES
+            if axis.of(self) != axis.neutral
+            and (axis.field != "optimizer" or "optimizer" in self.phases)
+        ]
 
-def option_name(field: str) -> str:
-    """The command-line option that sets a field of a case."""
-    return "--" + field.replace("_", "-")
+
+_DEFAULTS = dict(
+    zip(
+        Case.__struct_fields__[-len(Case.__struct_defaults__) :],
+        Case.__struct_defaults__,
+        strict=True,
+    )
+)

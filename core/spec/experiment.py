@@ -3,61 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from llmprof.core.spec.case import (
-    ATTENTIONS,
-    COMPILE_MODES,
-    MODES,
-    OPTIMIZERS,
-    PHASES,
-    PHASES_OF,
-    PRECISIONS,
-    Attention,
-    Case,
-    CompileMode,
-    Mode,
-    OptimizerKind,
-    Phase,
-    Precision,
-    Probe,
-    option_name,
-)
-from llmprof.core.spec.shape import MOST, MOST_SEED, ModelShape, SpecError
-
-__all__ = [
-    "ATTENTIONS",
-    "COMPILE_MODES",
-    "MODES",
-    "MOST",
-    "MOST_MEASURE_STEPS",
-    "MOST_PROFILE_STEPS",
-    "MOST_SEED",
-    "MOST_WARMUP_STEPS",
-    "OPTIMIZERS",
-    "PHASES",
-    "PHASES_OF",
-    "PRECISIONS",
-    "RECORDED_STEPS",
-    "RECORDING_WARMUP",
-    "TARGET_PERCENT",
-    "TURN_STEPS",
-    "Attention",
-    "Case",
-    "CompileMode",
-    "Experiment",
-    "Mode",
-    "ModelShape",
-    "OptimizerKind",
-    "Phase",
-    "Precision",
-    "Probe",
-    "SpecError",
-    "Variant",
-    "option_name",
-]
+from llmprof.core.spec.axes import AXES, GRID, SWITCHES, AxisChanges, AxisLists, neutral
+from llmprof.core.spec.case import MOST_PROCESSES, Case, Probe
+from llmprof.core.spec.shape import ModelShape, SpecError
 
 MOST_WARMUP_STEPS = 300  # of --warmup-steps auto
 MOST_MEASURE_STEPS = 1000  # of --measure-steps auto
@@ -66,44 +18,32 @@ MOST_PROFILE_STEPS = 100  # a step of a large model is 40,000 events, which are 
 TURN_STEPS = 2  # measured steps of one turn of an interleaved case
 RECORDING_WARMUP = 2  # of the memory probe: optimizer state and cuBLAS's workspaces are there then
 RECORDED_STEPS = 2
+REPEATED: tuple[Probe, ...] = ("timing", "attention")  # probes whose cases have processes
 
 
-class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Variant(AxisChanges, frozen=True, kw_only=True, omit_defaults=True):  # type: ignore[misc,call-arg]
     """Named changes to every case of a grid: one switch of an A/B experiment."""
 
     label: str = ""
-    precision: Precision | None = None
-    attention: Attention | None = None
-    optimizer: OptimizerKind | None = None
-    compile: CompileMode | None = None
-    warmup_steps: int | None = None
     probe: Probe | None = None
 
     def apply(self, case: Case) -> Case:
         """The case with this variant's fields in place of its own."""
         changes = {
             name: value
-            for name in ("precision", "attention", "optimizer", "compile", "warmup_steps", "probe")
+            for name in ("probe", *(axis.field for axis in AXES))
             if (value := getattr(self, name)) is not None
         }
         return msgspec.structs.replace(case, **changes) if changes else case
 
 
-class Experiment(msgspec.Struct, frozen=True, kw_only=True):
+class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,call-arg]
     """A grid of cases: the product of its axes, models outermost, variants innermost."""
 
     name: str
     title: str = ""
     models: tuple[ModelShape, ...]
     probe: Probe = "timing"
-    modes: tuple[Mode, ...] = ("train",)
-    precisions: tuple[Precision, ...] = ("fp32",)
-    attentions: tuple[Attention, ...] = ("naive",)
-    optimizers: tuple[OptimizerKind, ...] = ("foreach",)
-    compiles: tuple[CompileMode | None, ...] = (None,)
-    context_lengths: tuple[int, ...] = (128,)
-    batch_sizes: tuple[int, ...] = (4,)
-    warmup_steps: tuple[int, ...] = (5,)
     measure_steps: int = 10
     warmup_auto: bool = False
     target_percent: float | None = None
@@ -111,6 +51,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     variants: tuple[Variant, ...] = (Variant(),)
     device: str = "auto"
     seed: int = 0
+    processes: int = 1  # fresh processes of every timed configuration
     cpu_budget_s: float | None = None  # on a CPU, leave out the sizes that would take longer
     profile_steps: int = 3  # steps of a case whose probe is kernels
     stacks: bool = False
@@ -130,47 +71,23 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         unique = {case.key: case for case in self._product()}
         if not unique:
             raise SpecError(f"experiment {self.name} has no cases")
-        return tuple(unique.values())
+        if not 1 <= self.processes <= MOST_PROCESSES:
+            raise SpecError(f"--processes must be between 1 and {MOST_PROCESSES}")
+        return tuple(in_rounds(unique.values(), self.processes))
 
     def _product(self) -> Iterator[Case]:
-        for (
-            model,
-            context,
-            batch,
-            mode,
-            precision,
-            attention,
-            optimizer,
-            compiled,
-            warmup,
-        ) in itertools.product(
-            self.models,
-            self.context_lengths,
-            self.batch_sizes,
-            self.modes,
-            self.precisions,
-            self.attentions,
-            self.optimizers,
-            self.compiles,
-            self.warmup_steps,
-        ):
+        values = [getattr(self, axis.plural) for axis in GRID]
+        for model, *chosen in itertools.product(self.models, *values):
             case = Case(
                 model=model,
                 probe=self.probe,
-                mode=mode,
-                precision=precision,
-                attention=attention,
-                optimizer=optimizer,
-                compile=compiled,
-                context_length=context,
-                batch_size=batch,
-                warmup_steps=warmup,
                 measure_steps=self.measure_steps,
                 device=self.device,
                 seed=self.seed,
                 warmup_auto=self.warmup_auto,
                 target_percent=self.target_percent,
                 interleaved=self.interleave,
+                **{axis.field: value for axis, value in zip(GRID, chosen, strict=True)},
             )
             for variant in self.variants:
                 yield self._profiled(variant.apply(case))
@@ -200,3 +117,22 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
             trace=self.trace,
             nvtx=self.nvtx,
         )
+
+
+def in_rounds(cases: Iterable[Case], processes: int) -> Iterator[Case]:
+    """Every case in so many fresh processes.
+
+    Cases that differ in their switches alone are compared: each round runs all of them once,
+    beginning with the next one, so that what drifts hits all alike. Only timed cases are repeated.
+    """
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        alone = processes == 1 or case.probe not in REPEATED
+        key = case.key if alone else neutral(case, SWITCHES).key
+        groups.setdefault(key, []).append(case)
+    for group in groups.values():
+        rounds = processes if group[0].probe in REPEATED else 1
+        for number in range(rounds):
+            first = number % len(group)
+            for case in (*group[first:], *group[:first]):
+                yield msgspec.structs.replace(case, process=number)

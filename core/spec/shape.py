@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-MOST = 10_000_000  # of any dimension or number of steps
+LARGEST = 10_000_000  # of any dimension or number of steps
 MOST_SEED = 2**63 - 1  # of torch.manual_seed
 
 
@@ -34,8 +34,8 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for field in ("d_model", "d_ff", "num_layers", "num_heads", "vocab_size"):
-            if not 1 <= getattr(self, field) <= MOST:
-                raise SpecError(f"{self.name}: {field} must be between 1 and {MOST:,}")
+            if not 1 <= getattr(self, field) <= LARGEST:
+                raise SpecError(f"{self.name}: {field} must be between 1 and {LARGEST:,}")
         if not 0 < self.rope_theta < math.inf:
             raise SpecError(f"{self.name}: rope_theta must be a positive number")
         if self.d_model % self.num_heads:

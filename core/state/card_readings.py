@@ -15,7 +15,7 @@ WORK_HOLDS_NS = 4_000_000_000  # a reading of other processes says nothing of ea
 BRIEF_NS = 3_000_000_000  # processes are read every two seconds
 MOST_TENANTS = 64  # other processes that are kept of one case
 Reading = tuple[int, float]  # CLOCK_MONOTONIC ns and a value, NaN when unknown
-Change = tuple[int, tuple[CardProcess, ...]]
+ProcessChange = tuple[int, tuple[CardProcess, ...]]
 
 
 @dataclass
@@ -171,9 +171,11 @@ class Tenants:
 
     found: dict[tuple[int | None, str | None], CardProcess] = field(default_factory=dict)
     more: bool = False  # there were more than are kept
-    held: Change | None = None  # the newest change, whose end is not known yet
+    held: ProcessChange | None = None  # the newest change, whose end is not known yet
 
-    def take(self, changes: Iterable[Change], start: int, end: int | None, *, final: bool) -> None:
+    def take(
+        self, changes: Iterable[ProcessChange], start: int, end: int | None, *, final: bool
+    ) -> None:
         """The changes kept so far, those taken before among them."""
         taken = -1 if self.held is None else self.held[0]
         for change in changes:

@@ -42,7 +42,9 @@ HIGHEST = {"memory_used": 0, "other_memory": WORK_HOLDS_NS}  # metric -> ns befo
 LATE_NS = WORK_HOLDS_NS  # after a case, readings that still say something of it
 
 
-def card_of(cards: Iterable[CardSample], environment: Environment | None) -> CardSample | None:
+def environment_card(
+    cards: Iterable[CardSample], environment: Environment | None
+) -> CardSample | None:
     """The card that torch used, by UUID or bus id; a lone card where torch told neither."""
     if environment is None or environment.device == "cpu":
         return None
@@ -54,7 +56,7 @@ def card_of(cards: Iterable[CardSample], environment: Environment | None) -> Car
 
 
 @dataclass(frozen=True)
-class Span:
+class CaseSpan:
     """A case in time: its measured steps, when it began, when it ended (None: it runs)."""
 
     steps: StepsView
@@ -109,7 +111,7 @@ class CardTally:
             _taken=dict(self._taken),
         )
 
-    def take(self, card: CardHistoryView, span: Span, *, final: bool) -> None:
+    def take(self, card: CardHistoryView, span: CaseSpan, *, final: bool) -> None:
         """Take the readings that came since; final: of this case none will follow."""
         self._note(card)
         self.tenants.take(card.others, span.started, span.ended, final=final)
@@ -206,7 +208,7 @@ def tally_of(
     old: CardTally | None,
     cards: Mapping[int, CardHistoryView],
     environment: Environment | None,
-    span: Span,
+    span: CaseSpan,
     *,
     final: bool,
 ) -> CardTally | None:
@@ -214,7 +216,7 @@ def tally_of(
     if old is not None and old.final:
         return old
     lasts = [card.last for card in cards.values() if card.last is not None]
-    found = card_of(lasts, environment)
+    found = environment_card(lasts, environment)
     if found is None:
         return old
     same = old is not None and old.card == found.index

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from llmprof.core.events import CardProcess, CardSample
 from llmprof.core.events.merge import merge_card
 
-RECENT = 8_192  # newest readings, all of them: 34 minutes at 4 Hz
-CHUNK = 1_024  # readings that become old at once
+NEWEST_READINGS = 8_192  # newest readings, all of them: 34 minutes at 4 Hz
+READINGS_AT_ONCE = 1_024  # readings that become old at once
 OLD = 7_168  # readings kept of all that came before
 OTHERS_KEPT = 256  # changes of the other processes on a card
 
@@ -22,7 +22,9 @@ OTHERS_KEPT = 256  # changes of the other processes on a card
 class Series:
     """One metric over time; unknown readings are kept as gaps."""
 
-    def __init__(self, recent: int = RECENT, chunk: int = CHUNK, old: int = OLD) -> None:
+    def __init__(
+        self, recent: int = NEWEST_READINGS, chunk: int = READINGS_AT_ONCE, old: int = OLD
+    ) -> None:
         self._recent, self._chunk, self._most_old = recent, chunk, old
         self._times, self._values = array("q"), array("d")
         self._old_times, self._old_values = array("q"), array("d")

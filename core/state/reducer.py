@@ -13,7 +13,7 @@ import msgspec
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import PHASES, Phase
-from llmprof.core.state.card_tally import Span, tally_of
+from llmprof.core.state.card_tally import CaseSpan, tally_of
 from llmprof.core.state.histories import CardHistory, Series
 from llmprof.core.state.open_cases import OpenCases
 from llmprof.core.state.step_columns import StepColumns
@@ -239,7 +239,7 @@ class Reducer:
         for index, final in due.items():
             self._refresh(index)
             state = self._cases[index]
-            span = Span(state.measured, state.started_ns or 0, state.ended_ns)
+            span = CaseSpan(state.measured, state.started_ns or 0, state.ended_ns)
             tally = tally_of(state.tally, cards, state.environment, span, final=final)
             self._change(index, tally=tally)
 

@@ -15,7 +15,7 @@ from llmprof.core.events import StepDone
 from llmprof.core.spec.case import PHASES, Phase
 
 T = TypeVar("T", int, float)
-BLOCK = 4096  # rows
+BLOCK_STEPS = 4096  # rows
 BATCH = 256  # steps that are written at once
 _NAN = math.nan
 _WIDTH = len(PHASES)
@@ -95,12 +95,12 @@ class StepColumns:
     def _write(self) -> None:
         steps, self._waiting = self._waiting, []
         while steps:
-            if not self._written % BLOCK:
+            if not self._written % BLOCK_STEPS:
                 self.blocks.append(_Block())
-            room = BLOCK - self._written % BLOCK
+            room = BLOCK_STEPS - self._written % BLOCK_STEPS
             self.blocks[-1].extend(steps[:room])
             self._written += len(steps[:room])
-            if not self._written % BLOCK:
+            if not self._written % BLOCK_STEPS:
                 self.blocks[-1].fit()
             steps = steps[room:]
 
@@ -137,7 +137,7 @@ class StepsView:
         if not -self._length <= position < self._length:
             raise IndexError(position)
         index = position % self._length
-        block, at = self._columns.blocks[index // BLOCK], index % BLOCK
+        block, at = self._columns.blocks[index // BLOCK_STEPS], index % BLOCK_STEPS
         phases = slice(at * _WIDTH, (at + 1) * _WIDTH)
         return StepRow(
             index=index,
@@ -193,8 +193,8 @@ class StepsView:
     def _from(self, start: int, column: Callable[[_Block], array[T]]) -> list[T]:
         """One column's rows from `start` on."""
         out: list[T] = []
-        for at in range(start // BLOCK, -(-self._length // BLOCK)):
-            first, last = max(0, start - at * BLOCK), self._length - at * BLOCK
+        for at in range(start // BLOCK_STEPS, -(-self._length // BLOCK_STEPS)):
+            first, last = max(0, start - at * BLOCK_STEPS), self._length - at * BLOCK_STEPS
             out += column(self._columns.blocks[at])[first:last].tolist()
         return out
 

@@ -9,8 +9,9 @@ from typing import Literal
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.spec.experiment import Experiment
-from llmprof.core.state.card_tally import CardTally, Span, tally_of
+from llmprof.core.state.card_tally import CardTally, CaseSpan, tally_of
 from llmprof.core.state.histories import CardHistoryView, SeriesView
+from llmprof.core.state.launch_bound import LaunchBound, launch_bound
 from llmprof.core.state.step_columns import StepsView
 from llmprof.core.stats.summary import Summary, summarize
 
@@ -94,6 +95,11 @@ class CaseState:
         on_cpu = self.environment is not None and self.environment.device == "cpu"
         return None if on_cpu else self.measured.host_share()
 
+    @cached_property
+    def launch_bound(self) -> LaunchBound | None:
+        """The phases of which the host sets the pace; None where that is not known."""
+        return launch_bound(self.measured)
+
 
 @dataclass(frozen=True)
 class RunView:
@@ -128,7 +134,7 @@ class RunView:
 
     def tally(self, case: CaseState) -> CardTally | None:
         """The card over a case up to now; None where its card is not known."""
-        span = Span(case.measured, case.started_ns or 0, case.ended_ns)
+        span = CaseSpan(case.measured, case.started_ns or 0, case.ended_ns)
         environment = case.environment or self.environment
         return tally_of(case.tally, self.cards, environment, span, final=True)
 

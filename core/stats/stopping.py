@@ -10,7 +10,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from llmprof.core.stats.summary import student_t
+from llmprof.core.stats.student import student_t
 
 WINDOW = 20  # steps that the steadiness test looks at
 FASTER, SLOWER = 0.5, 0.1  # the first half's mean may lie so far below or above the second's
@@ -22,7 +22,7 @@ MIN_SAMPLES = 10
 MIN_SECONDS = 0.5  # measured time in all
 MEASURE_BUDGET_S = 15.0
 NORMAL_95 = 1.96
-PATIENCE_S = 600.0  # longer measuring of one case is no advice
+MEASURING_PATIENCE_S = 600.0  # longer measuring of one case is no advice
 
 NOT_STEADY = "not steady"  # how a reason begins that names an unmet condition
 NOT_MET = "target not met"
@@ -141,7 +141,7 @@ def _outlook(samples: Sequence[float], target_percent: float) -> str:
     needed = steps_needed(samples, target_percent)
     if needed is None or needed <= len(samples):
         return ""
-    if needed * statistics.fmean(samples) / 1e3 > PATIENCE_S:
+    if needed * statistics.fmean(samples) / 1e3 > MEASURING_PATIENCE_S:
         return "; the steps scatter too much for any sensible number of them"
     return f"; a fixed --measure-steps {needed} would do"
 

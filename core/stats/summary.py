@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llmprof.core.stats.student import student_t
+
 STABLE_CV = 2.0  # percent: very stable below
 ACCEPTABLE_CV = 6.0  # percent: acceptable below
 MIN_DRIFT_SAMPLES = 6
@@ -22,6 +24,9 @@ class Summary:
     statistics (type 7); outliers are positions beyond the quartiles by more than 1.5 IQR (mild)
     or 3 IQR (severe), flagged and never dropped; drift_percent is the last third's mean over
     the first third's, None below six samples or when the difference is within their noise.
+
+    Of several processes (process_means) the mean is the mean of theirs, ci95 is between them, and
+    std remains that of steps within one.
     """
 
     n: int
@@ -37,6 +42,7 @@ class Summary:
     severe: tuple[int, ...] = ()
     slow_outliers: int = 0  # of mild and severe, those above the median
     drift_percent: float | None = None
+    process_means: tuple[float, ...] = ()  # of each fresh process, where there were several
 
     @property
     def iqr(self) -> float | None:
@@ -85,38 +91,29 @@ def summarize(samples: Sequence[float]) -> Summary:
     )
 
 
-def student_t(df: int, confidence: float = 0.95) -> float:
-    """Two-sided quantile of Student's t for a confidence level.
+def over_processes(summaries: Sequence[Summary]) -> Summary:
+    """One summary of the same steps in several fresh processes, which are the unit of replication.
 
-    Exact for df 1 and 2; else Hill's expansion (G. W. Hill, Algorithm 396, CACM 13(10), 1970),
-    which agrees with tables to six digits from df 3 on. Raises ValueError for df < 1.
+    Outliers and drift are each process's own and are left out. Raises ValueError for none.
     """
-    if df < 1:
-        raise ValueError("degrees of freedom must be at least 1")
-    p = 1 - confidence
-    if df == 1:
-        return 1 / math.tan(p * math.pi / 2)
-    if df == 2:
-        return math.sqrt(2 / (p * (2 - p)) - 2)
-    a = 1 / (df - 0.5)
-    b = 48 / (a * a)
-    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
-    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * df
-    y = (d * p) ** (2 / df)
-    if y > 0.05 + a:
-        x = statistics.NormalDist().inv_cdf(p / 2)
-        y = x * x
-        if df < 5:
-            c += 0.3 * (df - 4.5) * (x + 0.6)
-        c = (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b + c
-        y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
-        y = math.expm1(a * y * y)
-    else:
-        y = (
-            (1 / (((df + 6) / (df * y) - 0.089 * d - 0.822) * (df + 2) * 3) + 0.5 / (df + 4)) * y
-            - 1
-        ) * (df + 1) / (df + 2) + 1 / y
-    return math.sqrt(df * y)
+    if not summaries:
+        raise ValueError("no processes")
+    if len(summaries) == 1:
+        return summaries[0]
+    means = tuple(each.mean for each in summaries)
+    known = [each.std for each in summaries if each.std is not None]
+    variance = math.fsum(std * std for std in known) / len(known) if known else None
+    between = statistics.stdev(means)
+    return Summary(
+        n=sum(each.n for each in summaries),
+        mean=math.fsum(means) / len(means),
+        median=statistics.median(each.median for each in summaries),
+        minimum=min(each.minimum for each in summaries),
+        maximum=max(each.maximum for each in summaries),
+        std=None if variance is None else math.sqrt(variance),
+        ci95=student_t(len(means) - 1) * between / math.sqrt(len(means)),
+        process_means=means,
+    )
 
 
 def stability(summary: Summary) -> str:
@@ -155,7 +152,7 @@ def _ratio(summary: Summary) -> str:
 
 
 def _variance(samples: Sequence[float], mean: float) -> float:
-    """Of a sample (ddof 1), in two passes; statistics.variance, exact by fractions, is dear."""
+    """Of a sample (ddof 1), in two passes; statistics.variance, exact by fractions, is costly."""
     squares = math.fsum([(value - mean) * (value - mean) for value in samples])
     if math.isinf(squares):
         raise OverflowError("samples too large to square")

@@ -11,8 +11,14 @@ import msgspec
 from llmprof.core import events as ev
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
+from llmprof.core.store.earlier_versions import translated
 
-CHUNK = 64 << 10  # decoded at once: what comes of it still lies in the processor's cache
+_RUN_STARTED = f'"{ev.RunStarted.__struct_config__.tag}"'.encode()
+READ_BYTES = 64 << 10  # decoded at once: what comes of it still lies in the processor's cache
+
+
+class JournalGone(OSError):
+    """A journal that was removed while it was written to."""
 
 
 class JournalWriter:
@@ -22,7 +28,9 @@ class JournalWriter:
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._linked = os.fstat(self._fd).st_nlink > 0  # which not every file system counts
         _cut_torn_line(self._fd)
 
     def append(self, event: ev.Event) -> None:
@@ -34,6 +42,18 @@ class JournalWriter:
         view = memoryview(lines)
         while view:
             view = view[os.write(self._fd, view) :]
+
+    def check(self) -> None:
+        """Raise JournalGone where nobody can read what is appended: the file was removed."""
+        try:
+            self._path.stat()
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE):
+                return
+        else:
+            if not self._linked or os.fstat(self._fd).st_nlink:
+                return
+        raise JournalGone(f"{self._path} was removed")
 
     def close(self) -> None:
         """Make the file durable and let go of it."""
@@ -52,7 +72,7 @@ class JournalReader:
         self._fd: int | None = None
         self._offset = 0  # the end of the last whole line
 
-    def read(self, limit: int = CHUNK) -> bytes:
+    def read(self, limit: int = READ_BYTES) -> bytes:
         """Whole lines of the next `limit` bytes, or one longer line; empty when none has come.
 
         A file that does not exist yet has no lines. Raises OSError for one that can't be read.
@@ -102,6 +122,8 @@ def apply_lines(reducer: Reducer, lines: bytes) -> None:
     """Decode whole lines into a reducer: at once where all are events, else one by one."""
     events = ev.decode_lines(lines)
     if events is not None:
+        if _RUN_STARTED in lines:
+            events = [translated(event) for event in events]
         reducer.extend(events)
         return
     for line in lines.split(b"\n"):
@@ -119,7 +141,7 @@ def apply_line(reducer: Reducer, line: bytes) -> None:
     except (msgspec.DecodeError, ValueError, OverflowError):
         reducer.skip(unknown=False)
     else:
-        reducer.apply(event)
+        reducer.apply(translated(event))
 
 
 def replay(path: Path) -> RunView:

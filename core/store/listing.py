@@ -33,10 +33,10 @@ class RunSummary:
 
 def summaries(store: RunStore) -> list[RunSummary]:
     """Every run of the store, newest first; one that can't be read is listed all the same."""
-    return [summarize(run) for run in store.list()]
+    return [summarize_run(run) for run in store.list()]
 
 
-def summarize(run: Run, view: RunView | None = None) -> RunSummary:
+def summarize_run(run: Run, view: RunView | None = None) -> RunSummary:
     """A run's line, from its journal unless a view is given."""
     if view is None:
         try:

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from llmprof.core.memory.allocator_entries import (
-    Entry,
-    Mark,
+    AllocatorEntry,
+    PhaseMark,
     Place,
     Stacks,
     Trace,
@@ -24,7 +24,7 @@ from llmprof.core.memory.allocator_entries import (
 )
 from llmprof.core.memory.timeline import Known
 from llmprof.core.spec.case import Phase
-from llmprof.core.system.atomic import whole
+from llmprof.core.system.atomic import whole_file
 from llmprof.core.worker.storage_tracker import StorageTracker
 from llmprof.core.worker.trainer import Trainer
 
@@ -99,7 +99,7 @@ class CudaRecorder:
 
     def dump(self, path: Path) -> None:
         """Write the snapshot as pytorch.org/memory_viz reads it. Raises OSError."""
-        with whole(path) as draft, draft.open("wb") as file:
+        with whole_file(path) as draft, draft.open("wb") as file:
             pickle.dump(self.snapshot, file)
 
 
@@ -151,8 +151,8 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
         super().__init__(as_cuda=False)
         self.trainer = trainer
         self._weights = {p.data_ptr() for p in trainer.model.parameters()}
-        self._entries: list[Entry] = []
-        self._marks: list[Mark] = []
+        self._entries: list[AllocatorEntry] = []
+        self._marks: list[PhaseMark] = []
         self._stacks = Stacks()
         self._copies: set[int] = set()
         self._ordinal = 0
@@ -189,7 +189,7 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
             now = self._now()
             if opened:
                 phase, start = opened.pop()
-                self._marks.append(Mark(step, phase, start, now))
+                self._marks.append(PhaseMark(step, phase, start, now))
             if index and phases[index - 1] == "backward":
                 found.update(self._gradients())
             if index < len(phases):
@@ -211,7 +211,9 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
             if self._copying:
                 self._copies.add(self._ordinal)
             self._ordinal += 1
-        self._entries.append(Entry(self._now(), key, size, self._stack if size > 0 else -1))
+        self._entries.append(
+            AllocatorEntry(self._now(), key, size, self._stack if size > 0 else -1)
+        )
 
     def _now(self) -> int:
         return time.perf_counter_ns() // 1000 + 2 * len(self._marks)  # edges never share a µs

@@ -77,7 +77,7 @@ class _FusedAttention(torch.autograd.Function):
         at = kernels.Heads(q.shape[0], q.shape[1], q.shape[2], q.shape[3], q.element_size())
         out = torch.empty_like(q) if kernel == "cudnn" else _strided_like(q)
         grad = any(ctx.needs_input_grad)
-        kept = [_bytes(size) for size in kernels.statistics(kernel, at, grad)]
+        kept = [_bytes(size) for size in kernels.saved_statistics(kernel, at, grad)]
         _bytes(kernels.forward_scratch(kernel, at))
         ctx.save_for_backward(q, k, v, out, *kept)
         ctx.kernel, ctx.at = kernel, at

@@ -13,14 +13,13 @@ from torch import Tensor
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
-from llmprof.core.worker.clock import phase_clock
-from llmprof.core.worker.compiling import compile_step
+from llmprof.core.worker.compiling import compiled
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.memory_edges import memory_step
+from llmprof.core.worker.measuring import measure
 from llmprof.core.worker.model import build_attention, causal_mask
-from llmprof.core.worker.observe import Disturbances, sdpa_backend, uses_tf32
-from llmprof.core.worker.stepping import StepWriter, measure, quiet_gc
-from llmprof.core.worker.trainer import AUTOCAST, Edge, autocast, set_precision
+from llmprof.core.worker.observe import Observer, sdpa_backend, uses_tf32
+from llmprof.core.worker.stepper import Edge
+from llmprof.core.worker.trainer import AUTOCAST, autocast, set_precision
 
 
 class AttentionSteps:
@@ -45,7 +44,7 @@ class AttentionSteps:
             self.gradient = torch.randn(shape, dtype=dtype) if case.mode != "forward" else None
         self.call: Callable[..., Tensor] = core
         if case.compile is not None:
-            self.call = torch.compile(core, mode=case.compile)
+            self.call = compiled(core, case.compile)
         self.output_dtype: torch.dtype | None = None
 
     def step(self, edge: Edge) -> None:
@@ -80,41 +79,31 @@ class AttentionSteps:
             return self.call(self.q, self.k, self.v)
 
 
+class AttentionObserver(Observer):
+    """Looks at the tensors that an attention's steps used."""
+
+    def __init__(self, stepper: AttentionSteps) -> None:
+        super().__init__(stepper.case, stepper.device)
+        self._stepper = stepper
+
+    def report(self, index: int) -> ev.Observed:
+        """What really ran."""
+        stepper = self._stepper
+        dtype = stepper.output_dtype
+        return ev.Observed(
+            case=index,
+            logits_dtype=None if dtype is None else str(dtype).removeprefix("torch."),
+            tf32=uses_tf32(stepper.device),
+            batch_size=stepper.q.shape[0],
+            context_length=stepper.q.shape[-2],
+            attention_backend=stepper.backend(),
+            qkv_gradients=stepper.gradients_exist(),
+            **self.counted(),
+        )
+
+
 def run(job: Job) -> None:
     """Measure the job's case. Raises what the step raises."""
     job.phase = "build"
     stepper = AttentionSteps(job.case, job.device)
-    seen = Disturbances(job.case, job.device)
-    seen.compile_ms = compile_step(job, stepper)
-    clock = phase_clock(job.device, job.case.phases)
-    steps = StepWriter(job)
-    try:
-        with quiet_gc(), job.phase_of(clock):
-            seen.warmup_stop = measure(job, stepper, clock, steps, warmup=True)
-            seen.begin()
-            seen.measure_stop = measure(job, stepper, clock, steps, warmup=False)
-            seen.end()
-    finally:
-        steps.flush()
-    job.phase = "memory"
-    job.emit(memory_step(job, stepper))
-    job.emit(observed(job, stepper, seen))
-
-
-def observed(job: Job, stepper: AttentionSteps, seen: Disturbances) -> ev.Observed:
-    """What really ran, read from the tensors that the steps used."""
-    dtype = stepper.output_dtype
-    return ev.Observed(
-        case=job.index,
-        logits_dtype=None if dtype is None else str(dtype).removeprefix("torch."),
-        tf32=uses_tf32(job.device),
-        batch_size=stepper.q.shape[0],
-        context_length=stepper.q.shape[-2],
-        attention_backend=stepper.backend(),
-        qkv_gradients=stepper.gradients_exist(),
-        recompilations=seen.recompilations,
-        compile_ms=seen.compile_ms,
-        alloc_retries=seen.alloc_retries,
-        warmup_stop=seen.warmup_stop,
-        measure_stop=seen.measure_stop,
-    )
+    measure(job, stepper, AttentionObserver(stepper))

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 
 from llmprof.core import events as ev
-from llmprof.core.spec.case import Case, Precision
+from llmprof.core.spec.axes import Precision
+from llmprof.core.spec.case import Case
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.trainer import AUTOCAST, set_precision
 

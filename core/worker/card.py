@@ -12,10 +12,10 @@ from llmprof.core.events import CardSample
 from llmprof.core.events.matching import match
 
 NVML_WAIT_S = 5.0
-Cards = Sequence[CardSample]
+CardSamples = Sequence[CardSample]
 
 
-def cards_now() -> Cards:
+def cards_now() -> CardSamples:
     """Every card and its processes by NVML now; none where it cannot be read."""
     reader = NvmlCards(owner=os.getpid(), wait_s=NVML_WAIT_S)
     try:
@@ -24,7 +24,7 @@ def cards_now() -> Cards:
         reader.close()
 
 
-def card_of(cards: Cards, device: torch.device) -> CardSample | None:
+def card_of_device(cards: CardSamples, device: torch.device) -> CardSample | None:
     """The one of the cards that torch calls `device`."""
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     return None if uuid is None else match(cards, str(uuid), None)
@@ -61,10 +61,10 @@ def context_bytes(before: CardSample | None, after: CardSample | None, reserved:
 
 
 def measure_context(device: torch.device, make: Callable[[], None]) -> int | None:
-    """Have the CUDA context made; its bytes, where NVML tells."""
+    """Have the CUDA context made; its bytes, where NVML says."""
     before = cards_now()
     make()
     if not before:
         return None
-    after = card_of(cards_now(), device)
-    return context_bytes(card_of(before, device), after, torch.cuda.memory_reserved(device))
+    after = card_of_device(cards_now(), device)
+    return context_bytes(card_of_device(before, device), after, torch.cuda.memory_reserved(device))

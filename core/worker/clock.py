@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from llmprof.core.spec.case import PHASES, PHASES_OF, Mode, Phase
+from llmprof.core.spec.case import PHASES, Phase
 
 _MS = 1e-6  # nanoseconds to milliseconds
 
@@ -100,18 +100,13 @@ class CudaClock:
         return StepTimes(self._start, (end - self._start) * _MS, device, _spans(self._at))
 
 
-def build_clock(device: torch.device, mode: Mode) -> PhaseClock:
-    """The clock of a device for the phases of a mode."""
-    return phase_clock(device, PHASES_OF[mode])
-
-
 def phase_clock(device: torch.device, phases: tuple[Phase, ...]) -> PhaseClock:
     """The clock of a device for a step of these phases."""
     count = len(phases)
     return CudaClock(count, device) if device.type == "cuda" else HostClock(count)
 
 
-def spread(phases: tuple[Phase, ...], times: tuple[float, ...]) -> tuple[float | None, ...]:
+def by_phase(phases: tuple[Phase, ...], times: tuple[float, ...]) -> tuple[float | None, ...]:
     """Times of a step's phases laid out as spec.PHASES, None where the step has no such phase."""
     of_step: dict[Phase, float] = dict(zip(phases, times, strict=True))
     return tuple(of_step.get(phase) for phase in PHASES)

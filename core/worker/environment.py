@@ -15,15 +15,17 @@ import torch
 
 from llmprof.core import events as ev
 from llmprof.core.store.calibrations import load_ceilings
-from llmprof.core.system.host_memory import available_bytes
+from llmprof.core.system.host_memory import available_bytes, limit_bytes
+from llmprof.core.system.processors import cpu_name, quota, ranges, usable_cpus
 from llmprof.core.system.text import clean
+from llmprof.core.system.variables import relevant
 from llmprof.core.worker.card import measure_context
 from llmprof.core.worker.failures import Unsupported
 
 MATMUL_S = 0.3
 
 
-def read(device_name: str) -> ev.Environment:
+def read_environment(device_name: str) -> ev.Environment:
     """The environment of a device name ("auto" prefers CUDA).
 
     Raises Unsupported for a device that isn't there.
@@ -34,12 +36,17 @@ def read(device_name: str) -> ev.Environment:
         "python": platform.python_version(),
         "system": clean(f"{platform.system()} {platform.release()}"),
         "host": clean(socket.gethostname(), 80),
-        "cpu_name": _cpu_name(),
+        "cpu_name": cpu_name(),
         "cpu_count": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "cpus_usable": len(usable_cpus()),
+        "affinity": ranges(usable_cpus()),
+        "cpu_quota": quota(),
+        "memory_limit_bytes": limit_bytes(),
+        "variables": relevant(os.environ),
     }
     own = _cuda(device) if device.type == "cuda" else _cpu()
-    rate = matmul_tflops(device)
+    rate = quick_matmul_tflops(device)
     found = ev.Environment(device=str(device), matmul_tflops=rate, **common, **own)
     return msgspec.structs.replace(found, ceilings=load_ceilings(found))
 
@@ -70,7 +77,7 @@ def create_context(device: torch.device) -> None:
     torch.cuda.synchronize(device)
 
 
-def matmul_tflops(device: torch.device, seconds: float = MATMUL_S) -> float:
+def quick_matmul_tflops(device: torch.device, seconds: float = MATMUL_S) -> float:
     """Rate of fp32 matrix products, TFLOP/s: the best of bursts that take about `seconds` in all.
 
     The best, since what else runs on the machine can only slow a burst.
@@ -121,7 +128,7 @@ def _cuda(device: torch.device) -> dict[str, Any]:
 
 def _cpu() -> dict[str, Any]:
     return {
-        "device_name": _cpu_name(),
+        "device_name": cpu_name(),
         "memory_total_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "memory_free_bytes": available_bytes(),
         "unsupported": {
@@ -159,13 +166,3 @@ def _driver() -> str | None:
         return clean(Path("/sys/module/nvidia/version").read_text(), 40) or None
     except OSError:
         return None
-
-
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return clean(line.split(":", 1)[1], 80)
-    except OSError:
-        pass
-    return clean(platform.processor() or platform.machine(), 80)

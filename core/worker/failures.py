@@ -1,4 +1,4 @@
-"""An exception in a worker, told as a Failure."""
+"""An exception in a worker, as a Failure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Unsupported(Exception):
         self.instead = instead
 
 
-def describe(error: BaseException, phase: str | None) -> Failure:
+def describe_failure(error: BaseException, phase: str | None) -> Failure:
     """The failure that an exception means; keeps no reference to it, which would hold tensors."""
     text = str(error)
     if isinstance(error, Unsupported):

@@ -6,8 +6,8 @@ from llmprof.core import events as ev
 from llmprof.core.spec.experiment import TURN_STEPS
 from llmprof.core.worker.clock import PhaseClock
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.stepping import Rule, StepWriter, one_step
-from llmprof.core.worker.trainer import Stepper
+from llmprof.core.worker.stepper import Stepper
+from llmprof.core.worker.stepping import StepWriter, StopRule, one_step
 
 
 def park(job: Job) -> None:
@@ -17,7 +17,7 @@ def park(job: Job) -> None:
 
 
 def measure_in_turns(
-    job: Job, stepper: Stepper, clock: PhaseClock, steps: StepWriter, rule: Rule
+    job: Job, stepper: Stepper, clock: PhaseClock, steps: StepWriter, rule: StopRule
 ) -> str | None:
     """Run the measured steps a few at a time; each turn begins with a step that is not measured.
 

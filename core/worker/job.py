@@ -11,16 +11,16 @@ import torch
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
-from llmprof.core.worker.card import Cards
+from llmprof.core.worker.card import CardSamples
 from llmprof.core.worker.clock import PhaseClock
-from llmprof.core.worker.request import Request
+from llmprof.core.worker.request import WorkerRequest
 
 
 class Job:
     """A case with its device and its way out: events leave on a pipe of their own."""
 
     def __init__(
-        self, request: Request, case: Case, device: torch.device, fd: int, turns: int = -1
+        self, request: WorkerRequest, case: Case, device: torch.device, fd: int, turns: int = -1
     ) -> None:
         self.request = request
         self.case = case
@@ -29,7 +29,7 @@ class Job:
         self.phase: str | None = "start"  # where a failure would have happened
         self.own_ms: float | None = None  # from the engine's asking to here, less the context
         self.context_ms: float | None = None  # creating the CUDA context
-        self.cards: Cards = ()  # before the context was made, where a probe asks for it
+        self.cards: CardSamples = ()  # before the context was made, where a probe asks for it
         self._fd = fd
         self._turns = turns
 

@@ -32,7 +32,7 @@ class Range:
     """
 
     def __init__(self, name: str, *, nvtx: bool) -> None:
-        self._name = name.removeprefix(range_names.PREFIX)
+        self._name = name.removeprefix(range_names.RANGE_PREFIX)
         self._record = _RecordFunctionFast(name)
         self._nvtx = nvtx
 
@@ -66,8 +66,8 @@ class PhaseMarks:
 
     def __init__(self, clock: PhaseClock, phases: tuple[Phase, ...], *, nvtx: bool) -> None:
         self._clock = clock
-        self._ranges = [Range(range_names.PHASE + phase, nvtx=nvtx) for phase in phases]
-        self.step = Range(range_names.STEP, nvtx=nvtx)
+        self._ranges = [Range(range_names.PHASE_RANGE + phase, nvtx=nvtx) for phase in phases]
+        self.step = Range(range_names.STEP_RANGE, nvtx=nvtx)
 
     def edge(self, index: int) -> None:
         """Mark a phase edge."""
@@ -82,7 +82,7 @@ def mark_modules(model: nn.Module, *, nvtx: bool) -> None:
     """Put a range around the forward of every module below the model."""
     for path, module in model.named_modules():
         if path and not isinstance(module, nn.ModuleList):
-            around = Range(range_names.MODULE + path, nvtx=nvtx)
+            around = Range(range_names.MODULE_RANGE + path, nvtx=nvtx)
             module.register_forward_pre_hook(_opening(around))
             module.register_forward_hook(_closing(around), always_call=True)
 
@@ -103,7 +103,7 @@ def mark_attention(model: nn.Module, layer: int, *, nvtx: bool) -> None:
     )
     for stage in names:
         label = attention_stages.FUSED if stage == "forward" else stage
-        around = Range(range_names.LENS + label, nvtx=nvtx)
+        around = Range(range_names.LENS_RANGE + label, nvtx=nvtx)
         setattr(core, stage, around.around(getattr(core, stage)))
 
 
@@ -116,7 +116,7 @@ class SourceMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the call in its range."""
-        with _RecordFunctionFast(range_names.SOURCE + _line(sys._getframe(1))):
+        with _RecordFunctionFast(range_names.SOURCE_RANGE + _line(sys._getframe(1))):
             return func(*args, **(kwargs or {}))
 
 

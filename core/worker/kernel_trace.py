@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from llmprof.core.system.atomic import whole
+from llmprof.core.system.atomic import whole_file
 
 PROBE_BYTES = 1 << 20
 
@@ -30,7 +30,11 @@ def write_trace(results: Any, path: Path) -> Path:
         results.save(str(plain))
         if not _is_whole(plain):
             raise _why_not(Path(folder))
-        with whole(path) as draft, plain.open("rb") as source, gzip.open(draft, "wb", 6) as packed:
+        with (
+            whole_file(path) as draft,
+            plain.open("rb") as source,
+            gzip.open(draft, "wb", 6) as packed,
+        ):
             shutil.copyfileobj(source, packed, 1 << 20)
     return path
 

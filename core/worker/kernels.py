@@ -17,14 +17,14 @@ from torch.profiler import ProfilerActivity, profile
 
 from llmprof.core import events as ev
 from llmprof.core.kernels import profile as summary
-from llmprof.core.kernels.attribution import UNATTRIBUTED, Activities, Source, attribute
+from llmprof.core.kernels.attribution import UNATTRIBUTED, Activities, ActivitySource, attribute
 from llmprof.core.kernels.columns import EventColumns, Kind
 from llmprof.core.kernels.extract import extract
 from llmprof.core.kernels.step_windows import from_marks
 from llmprof.core.kernels.tables import Sources, class_ids, launch_sources, with_sources
 from llmprof.core.kernels.timeline_strip import save_strip
 from llmprof.core.spec.case import Case
-from llmprof.core.worker.clock import PhaseClock, StepTimes, build_clock
+from llmprof.core.worker.clock import PhaseClock, StepTimes, phase_clock
 from llmprof.core.worker.compiling import compile_step
 from llmprof.core.worker.failures import Unsupported
 from llmprof.core.worker.job import Job
@@ -35,10 +35,10 @@ from llmprof.core.worker.kernel_ranges import (
     mark_modules,
 )
 from llmprof.core.worker.kernel_trace import write_trace
-from llmprof.core.worker.observe import Observer
+from llmprof.core.worker.observe import TrainerObserver
 from llmprof.core.worker.optional_parts import tried
-from llmprof.core.worker.stepping import StepWriter, measure, quiet_gc
-from llmprof.core.worker.timing import build
+from llmprof.core.worker.stepping import StepWriter, quiet_gc, run_steps
+from llmprof.core.worker.timing import build_trainer
 from llmprof.core.worker.trainer import Trainer
 
 LEAD_IN = 1  # steps at a session's start that are not read: CUPTI may drop their kernels
@@ -46,7 +46,7 @@ INSTEAD = "the timing of the same case, which needs no profiler"
 
 
 @dataclass(frozen=True)
-class Session:
+class ProfilerSession:
     """What one profiler session recorded."""
 
     columns: EventColumns
@@ -60,17 +60,17 @@ def run(job: Job) -> None:
 
     What was found is sent before anything is tried that the profile can do without.
     """
-    trainer = build(job)
+    trainer = build_trainer(job)
     case = job.case
-    observer = Observer(trainer)
-    observer.compile_ms = compile_step(job, trainer)
-    clock = build_clock(job.device, case.mode)
+    observer = TrainerObserver(trainer)
+    observer.compile_ms, observer.compile_loss = compile_step(job, trainer)
+    clock = phase_clock(job.device, case.phases)
     steps = StepWriter(job)
     layer = _mark(trainer, case)
     probe = Profiler(job, trainer, clock)
     try:
         with quiet_gc(), job.phase_of(clock):
-            measure(job, trainer, clock, steps, warmup=True)
+            run_steps(job, trainer, clock, steps, warmup=True)
             steps.flush()
             probe.record(1)  # a process's first session starts CUPTI and is not read
             observer.begin()
@@ -102,7 +102,7 @@ class Profiler:
         if job.device.type == "cuda":
             self._activities.append(ProfilerActivity.CUDA)
 
-    def record(self, steps: int, *, keep: bool = False) -> Session:
+    def record(self, steps: int, *, keep: bool = False) -> ProfilerSession:
         """One session: a step that is not read, then `steps`. Raises Unsupported.
 
         keep: with kineto's own results, from which a trace can be written.
@@ -124,10 +124,12 @@ class Profiler:
         if results is None:
             raise Unsupported("the profiler recorded nothing", INSTEAD)
         columns = extract(results.events())
-        return Session(columns, times[LEAD_IN:], losses[LEAD_IN:], results if keep else None)
+        return ProfilerSession(
+            columns, times[LEAD_IN:], losses[LEAD_IN:], results if keep else None
+        )
 
 
-def read(session: Session, case: Case, source: Source) -> Activities:
+def read_activities(session: ProfilerSession, case: Case, source: ActivitySource) -> Activities:
     """The session's activities in its measured steps. Raises Unsupported."""
     columns = session.columns
     try:
@@ -138,16 +140,16 @@ def read(session: Session, case: Case, source: Source) -> Activities:
     launches = len(columns.of_kind(Kind.RUNTIME))
     on_card = len(columns.of_kind(Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET))
     try:
-        summary.check(activities, launches, on_card)
+        summary.check_complete(activities, launches, on_card)
     except summary.ProfileError as error:
         raise Unsupported(str(error), INSTEAD) from error
     return activities
 
 
 def _events(
-    job: Job, session: Session, layer: int | None
+    job: Job, session: ProfilerSession, layer: int | None
 ) -> tuple[ev.KernelTable, ev.TimelineFacts, *tuple[ev.AttentionLens, ...]]:
-    activities = read(session, job.case, _source(job))
+    activities = read_activities(session, job.case, _source(job))
     classes = class_ids(activities)
     missing: list[str] = []
     strip = tried(
@@ -171,7 +173,7 @@ def _events(
 
 
 def _extras(
-    job: Job, probe: Profiler, session: Session, table: ev.KernelTable
+    job: Job, probe: Profiler, session: ProfilerSession, table: ev.KernelTable
 ) -> Iterator[ev.KernelTable]:
     """The table once more after each part that was asked for, with it or with why it is not."""
     case, missing = job.case, list(table.missing)
@@ -203,8 +205,8 @@ def _sources(probe: Profiler, case: Case) -> Sources:
     """Python lines of the launches, from a session of their own, which they slow down."""
     with quiet_gc(), SourceMode():
         session = probe.record(1)
-    source: Source = "cuda" if len(session.columns.of_kind(Kind.KERNEL)) else "cpu"
-    return launch_sources(read(session, case, source))
+    source: ActivitySource = "cuda" if len(session.columns.of_kind(Kind.KERNEL)) else "cpu"
+    return launch_sources(read_activities(session, case, source))
 
 
 def _notes(job: Job, activities: Activities) -> tuple[str, ...]:
@@ -231,5 +233,5 @@ def _nvtx(job: Job) -> bool:
     return job.case.nvtx and job.device.type == "cuda"
 
 
-def _source(job: Job) -> Source:
+def _source(job: Job) -> ActivitySource:
     return "cuda" if job.device.type == "cuda" else "cpu"

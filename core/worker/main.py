@@ -20,21 +20,22 @@ import torch
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
 from llmprof.core.system.lifeline import die_with
+from llmprof.core.system.modules_by_name import PROBES
 from llmprof.core.worker import environment
 from llmprof.core.worker.card import cards_now
 from llmprof.core.worker.compiling import use_empty_cache
-from llmprof.core.worker.failures import describe
+from llmprof.core.worker.failures import describe_failure
 from llmprof.core.worker.job import Job, write_all
 from llmprof.core.worker.optional_parts import log_traceback
-from llmprof.core.worker.request import REFUSED, Request
+from llmprof.core.worker.request import REFUSED, WorkerRequest
 
 
-def work(
+def run_request(
     request_json: bytes, events: Connection, lifeline: Connection, turns: Connection, log: str
 ) -> None:
     """Run one request in this process, which ends with the lifeline."""
     isolate(lifeline.fileno())
-    request = msgspec.json.decode(request_json, type=Request)
+    request = msgspec.json.decode(request_json, type=WorkerRequest)
     if request.case is None:
         _look(request, events.fileno())
     else:
@@ -66,17 +67,17 @@ def limit_memory(extra_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (min(allowed), hard))
 
 
-def _look(request: Request, fd: int) -> None:
+def _look(request: WorkerRequest, fd: int) -> None:
     try:
-        write_all(fd, ev.encode(environment.read(request.device)))
+        write_all(fd, ev.encode(environment.read_environment(request.device)))
     except Exception as error:
-        failure = describe(error, "start")
+        failure = describe_failure(error, "start")
         write_all(fd, ev.encode(ev.Log(message=failure.message, level="error")))
         log_traceback()
         sys.exit(REFUSED)
 
 
-def _measure(request: Request, case: Case, fd: int, turns: int) -> None:
+def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
     job = Job(request, case, torch.device(request.device), fd, turns)
     try:
         if request.created_ns:
@@ -85,10 +86,10 @@ def _measure(request: Request, case: Case, fd: int, turns: int) -> None:
             _open_device(job)
         elif request.memory_limit_bytes is not None:
             limit_memory(request.memory_limit_bytes)
-        importlib.import_module(f"llmprof.core.worker.{case.probe}").run(job)
+        importlib.import_module(f"{PROBES}.{case.probe}").run(job)
         job.emit(ev.CaseDone(case=job.index))
     except Exception as error:
-        job.emit(ev.CaseFailed(case=job.index, failure=describe(error, job.phase)))
+        job.emit(ev.CaseFailed(case=job.index, failure=describe_failure(error, job.phase)))
         log_traceback()
     except SystemExit as stop:
         _leave(int(stop.code or 0))

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from llmprof.core import events as ev
 from llmprof.core.memory.kept_timeline import save, thin
-from llmprof.core.memory.live_blocks import largest
-from llmprof.core.memory.timeline import Held, Timeline, base_of, build
+from llmprof.core.memory.live_blocks import largest_live
+from llmprof.core.memory.timeline import Held, Timeline, base_of, build_timeline
 from llmprof.core.predict.byte_levels import CATEGORIES, INPUTS, OPTIMIZER, PARAMETERS
 from llmprof.core.spec.experiment import RECORDED_STEPS, RECORDING_WARMUP
 from llmprof.core.worker import timing
 from llmprof.core.worker.allocation_recorders import CudaRecorder, TensorRecorder
-from llmprof.core.worker.card import card_of, cards_now, used_bytes
+from llmprof.core.worker.card import card_of_device, cards_now, used_bytes
+from llmprof.core.worker.compiling import compile_step
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.optional_parts import tried
@@ -35,7 +36,8 @@ def run(job: Job) -> None:
 
     What was found is sent before a snapshot of it is written.
     """
-    trainer = timing.build(job)
+    trainer = timing.build_trainer(job)
+    compile_step(job, trainer)
     job.phase = "warm-up"
     for _ in range(RECORDING_WARMUP):
         trainer.step(lambda index: None)
@@ -76,7 +78,7 @@ def _record_cuda(
     job: Job, trainer: Trainer, held: list[Held], recorder: CudaRecorder
 ) -> ev.MemoryTimeline:
     trace, known = recorder.record(RECORDED_STEPS)
-    timeline = build(trace, base_of(held, recorder.base), held, known)
+    timeline = build_timeline(trace, base_of(held, recorder.base), held, known)
     free, total = torch.cuda.mem_get_info(job.device)
     return _event(
         job,
@@ -88,8 +90,8 @@ def _record_cuda(
         allocated_bytes=torch.cuda.memory_allocated(job.device),
         reserved_bytes=torch.cuda.memory_reserved(job.device),
         driver_used_bytes=total - free,
-        driver_before_bytes=used_bytes(card_of(job.cards, job.device)),
-        card=card_of(cards_now(), job.device),
+        driver_before_bytes=used_bytes(card_of_device(job.cards, job.device)),
+        card=card_of_device(cards_now(), job.device),
     )
 
 
@@ -98,7 +100,7 @@ def _record_cpu(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimeli
     recorder.count(*(tensor for _, tensor, _ in _tensors(trainer)))
     base = base_of(held, recorder.level)
     trace, known = recorder.record(RECORDED_STEPS)
-    return _event(job, trainer, build(trace, base, held, known), "cpu tensors")
+    return _event(job, trainer, build_timeline(trace, base, held, known), "cpu tensors")
 
 
 def _event(
@@ -137,7 +139,7 @@ def _event(
                 what=each.what,
                 stack=each.stack,
             )
-            for each in largest(timeline, LARGEST)
+            for each in largest_live(timeline, LARGEST)
         ),
         saved=_saved(trainer),
         **measured,  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from llmprof.core.spec.case import Attention
+from llmprof.core.spec.axes import Attention
 from llmprof.core.spec.shape import ModelShape
 
 
@@ -145,7 +145,7 @@ class SwiGLU(nn.Module):
         return out
 
 
-class Block(nn.Module):
+class DecoderBlock(nn.Module):
     """One pre-norm transformer block."""
 
     def __init__(self, shape: ModelShape, core: nn.Module) -> None:
@@ -171,7 +171,7 @@ class TransformerLM(nn.Module):
         self.rope = RoPE(shape.head_dim, context_length, shape.rope_theta)
         mask = causal_mask(context_length) if attention == "naive" else None  # one for all blocks
         self.blocks = nn.ModuleList(
-            Block(shape, build_attention(attention, mask)) for _ in range(shape.num_layers)
+            DecoderBlock(shape, build_attention(attention, mask)) for _ in range(shape.num_layers)
         )
         self.final_norm = RMSNorm(shape.d_model)
         self.head = nn.Linear(shape.d_model, shape.vocab_size, bias=False)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
+from llmprof.core.system.processors import Throttling, throttling
+from llmprof.core.worker.host_pace import host_pace_us, steal_ticks
 from llmprof.core.worker.model import SelfAttention
 from llmprof.core.worker.trainer import AUTOCAST, Trainer
 
@@ -16,19 +20,28 @@ _BACKENDS = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn", 4: "overrideable
 TF32_ERROR = 5e-5  # relative: TF32 rounds to 10 bits (about 3e-4), fp32 products stay under 1e-6
 
 
-class Disturbances:
-    """What must not happen in measured steps, counted by torch itself: no cost on the way."""
+class Observer(ABC):
+    """Looks before and after measured steps, never during them: what must not happen there is
+    counted by torch and the kernel themselves."""
 
     def __init__(self, case: Case, device: torch.device) -> None:
         self._compiled = case.compile is not None
+        self.device = device
         self._device = device if device.type == "cuda" else None
         self._graphs = 0
         self._retries = 0
         self.recompilations: int | None = None
         self.alloc_retries: int | None = None
         self.cpu_wait_percent: float | None = None
+        self.throttled_periods: int | None = None
+        self.throttled_percent: float | None = None
         self._waited = (0, 0)
+        self._throttled: Throttling | None = None
         self.compile_ms: float | None = None
+        self.compile_loss: float | None = None
+        self.steal_percent: float | None = None
+        self._steal: tuple[int, int] | None = None
+        self._pace: list[float] = []
         self.warmup_stop: str | None = None
         self.measure_stop: str | None = None
 
@@ -37,6 +50,8 @@ class Disturbances:
         self._graphs = _graphs()
         self._retries = self._count_retries()
         self._waited = waited_for_cpu()
+        self._steal = steal_ticks()
+        self._throttled = throttling()
 
     def end(self) -> None:
         """The measured steps have ended."""
@@ -48,6 +63,32 @@ class Disturbances:
         ran, waited = (late - early for early, late in zip(before, after, strict=True))
         if ran + waited > 0:
             self.cpu_wait_percent = 100 * waited / (ran + waited)
+        now = throttling()
+        if now is not None and self._throttled is not None:
+            since = now.since(self._throttled)
+            self.throttled_periods = since.periods
+            if ran + since.time_ns > 0:
+                self.throttled_percent = 100 * since.time_ns / (ran + since.time_ns)
+        ticks = steal_ticks()
+        if self._steal is not None and ticks is not None and ticks[1] > self._steal[1]:
+            stolen, passed = ticks[0] - self._steal[0], ticks[1] - self._steal[1]
+            self.steal_percent = 100 * stolen / passed
+
+    def read_pace(self) -> None:
+        """Measure how fast the host is now, outside all steps."""
+        self._pace.append(host_pace_us(self.device))
+
+    def counted(self) -> dict[str, Any]:
+        """What was counted, as fields of an Observed."""
+        names = ("recompilations", "compile_ms", "compile_loss", "alloc_retries",
+                 "cpu_wait_percent", "throttled_periods", "throttled_percent", "steal_percent",
+                 "warmup_stop", "measure_stop")  # fmt: skip
+        counted = {name: getattr(self, name) for name in names}
+        return counted | {"host_pace_us": tuple(self._pace) or None}
+
+    @abstractmethod
+    def report(self, index: int) -> ev.Observed:
+        """Look at what ran, after the measured steps."""
 
     def _count_retries(self) -> int:
         if self._device is None:
@@ -55,8 +96,8 @@ class Disturbances:
         return int(torch.cuda.memory_stats(self._device).get("num_alloc_retries", 0))
 
 
-class Observer(Disturbances):
-    """Looks at a trainer before and after its measured steps, never during them."""
+class TrainerObserver(Observer):
+    """Looks at a trainer."""
 
     def __init__(self, trainer: Trainer) -> None:
         super().__init__(trainer.case, trainer.device)
@@ -76,10 +117,11 @@ class Observer(Disturbances):
             seen["loss"] = None if loss is None else str(loss.dtype).removeprefix("torch.")
 
         def edge(at: int) -> None:
-            if at == 3:
+            if at == backward:
                 gradients.append(self._has_gradients())
 
         trainer = self._trainer
+        backward = trainer.after.get("backward")
         changed = None if trainer.optimizer is None else self._sample() != self._before
         trainer.observe = observe
         trainer.step(edge)
@@ -95,12 +137,7 @@ class Observer(Disturbances):
             parameters_changed=changed,
             updates_skipped=self._skipped(),
             qkv_gradients=gradients[0] if gradients else None,
-            recompilations=self.recompilations,
-            compile_ms=self.compile_ms,
-            alloc_retries=self.alloc_retries,
-            cpu_wait_percent=self.cpu_wait_percent,
-            warmup_stop=self.warmup_stop,
-            measure_stop=self.measure_stop,
+            **self.counted(),
         )
 
     def _skipped(self) -> int | None:

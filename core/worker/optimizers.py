@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
-from llmprof.core.spec.case import OptimizerKind
+from llmprof.core.spec.axes import OptimizerKind
 
 LEARNING_RATE = 1e-4
 BETAS = (0.9, 0.95)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from llmprof.core.system.text import clean
-from llmprof.core.worker.failures import describe
+from llmprof.core.worker.failures import describe_failure
 
 T = TypeVar("T")
 
@@ -20,16 +20,16 @@ def tried(what: str, make: Callable[[], T], missing: list[str]) -> T | None:
         return make()
     except Exception as error:
         log_traceback()
-        missing.append(f"no {what}: {cause(error)}")
+        missing.append(f"no {what}: {error_cause(error)}")
         return None
 
 
-def cause(error: Exception) -> str:
+def error_cause(error: Exception) -> str:
     """Why something failed, in one line; the system's own name of its error in brackets."""
     if isinstance(error, OSError) and error.errno is not None:
         name = errno.errorcode.get(error.errno, str(error.errno))
         return clean(f"{error.strerror} ({name})", 200)
-    return describe(error, None).message
+    return describe_failure(error, None).message
 
 
 def log_traceback() -> None:

@@ -9,7 +9,7 @@ from llmprof.core.spec.case import Case
 REFUSED = 3  # exit code of a worker that has said why the device cannot be read
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One worker's work: a case of a run, or the look at the device (case None)."""
 
     case: Case | None

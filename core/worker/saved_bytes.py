@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from llmprof.core.events import SavedBytes
-from llmprof.core.memory.timeline import alike
+from llmprof.core.memory.timeline import starred
 
 OUTSIDE = "(outside modules)"
 
@@ -32,7 +32,7 @@ def saved_bytes(model: nn.Module, forward: Callable[[], Any]) -> tuple[SavedByte
             if storage._cdata not in own | seen:
                 seen.add(storage._cdata)
                 kept.append(tensor.detach())
-                counts, modules = found.setdefault(alike(running[-1]), ([0, 0], set()))
+                counts, modules = found.setdefault(starred(running[-1]), ([0, 0], set()))
                 counts[0] += storage.nbytes()
                 counts[1] += 1
                 modules.add(running[-1])

@@ -14,14 +14,14 @@ from torch import Tensor
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
 from llmprof.core.stats import stopping
-from llmprof.core.worker.clock import PhaseClock, StepTimes, spread
+from llmprof.core.worker.clock import PhaseClock, StepTimes, by_phase
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.trainer import Stepper
+from llmprof.core.worker.stepper import Stepper
 
 FLUSH_S = 0.05
 
 
-class Rule:
+class StopRule:
     """Decides after each step whether its kind of step has been run often enough."""
 
     def __init__(self, case: Case, *, warmup: bool) -> None:
@@ -66,8 +66,8 @@ class StepWriter:
                 start_ns=times.start_ns,
                 wall_ms=times.wall_ms,
                 total_ms=math.fsum(times.device_ms),
-                device_ms=spread(phases, times.device_ms),
-                host_ms=spread(phases, times.host_ms),
+                device_ms=by_phase(phases, times.device_ms),
+                host_ms=by_phase(phases, times.host_ms),
                 loss=value if value is not None and math.isfinite(value) else None,
                 loss_reason=not_finite(value),
                 allocated_bytes=(
@@ -109,11 +109,11 @@ def one_step(
     return math.fsum(times.device_ms)
 
 
-def measure(
+def run_steps(
     job: Job, stepper: Stepper, clock: PhaseClock, steps: StepWriter, *, warmup: bool
 ) -> str | None:
     """Run a case's warm-up or measured steps; why they ended, where the steps decided it."""
-    rule = Rule(job.case, warmup=warmup)
+    rule = StopRule(job.case, warmup=warmup)
     count = job.case.warmup_steps if warmup else job.case.measure_steps
     for index in range(count):
         reason = rule.take(one_step(stepper, clock, steps, index, warmup=warmup))

@@ -17,7 +17,7 @@ _SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Allocation:
     """One op that allocated: its name, the bytes it allocated, and the highest level in it."""
 
     op: str
@@ -26,12 +26,12 @@ class Moment:
 
 
 @dataclass(slots=True)
-class Span:
+class PhaseSpan:
     """What happened between two phase edges."""
 
     name: str
     start: int
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[Allocation] = field(default_factory=list)
     end: int = 0
 
     @property
@@ -51,7 +51,7 @@ class StorageTracker(TorchDispatchMode):
     def __init__(self, *, as_cuda: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.level = 0
-        self.spans: list[Span] = []
+        self.spans: list[PhaseSpan] = []
         self.changed: Callable[[int, int], None] | None = None  # storage, bytes gained or lost
         self._as_cuda = as_cuda
         self._live: dict[int, tuple[int, Any]] = {}
@@ -60,7 +60,7 @@ class StorageTracker(TorchDispatchMode):
         """End the current span and begin one called `name`."""
         if self.spans:
             self.spans[-1].end = self.level
-        self.spans.append(Span(name, self.level))
+        self.spans.append(PhaseSpan(name, self.level))
 
     def count(self, *tensors: Tensor) -> int:
         """Take tensors that exist already into the books; the bytes that were new."""
@@ -88,7 +88,7 @@ class StorageTracker(TorchDispatchMode):
         grown = self.level - before
         if grown > 0 and self.spans:
             extra = grown if self._as_cuda and func is _SOFTMAX_BACKWARD else 0
-            self.spans[-1].moments.append(Moment(str(func), grown, self.level + extra))
+            self.spans[-1].moments.append(Allocation(str(func), grown, self.level + extra))
         return out
 
     @staticmethod

@@ -7,52 +7,19 @@ import time
 import torch
 
 from llmprof.core import events as ev
-from llmprof.core.worker.clock import PhaseClock, build_clock
-from llmprof.core.worker.compiling import compile_step
-from llmprof.core.worker.failures import describe
-from llmprof.core.worker.interleaving import measure_in_turns
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.memory_edges import memory_step
-from llmprof.core.worker.observe import Observer
-from llmprof.core.worker.stepping import Rule, StepWriter, measure, quiet_gc
-from llmprof.core.worker.trainer import Stepper, Trainer
+from llmprof.core.worker.measuring import measure
+from llmprof.core.worker.observe import TrainerObserver
+from llmprof.core.worker.trainer import Trainer
 
 
 def run(job: Job) -> None:
     """Measure the job's case. Raises what the step raises."""
-    trainer = build(job)
-    observer = Observer(trainer)
-    observer.compile_ms = compile_step(job, trainer)
-    clock = build_clock(job.device, job.case.mode)
-    steps = StepWriter(job)
-    try:
-        with quiet_gc(), job.phase_of(clock):
-            observer.warmup_stop = measure(job, trainer, clock, steps, warmup=True)
-            observer.begin()
-            observer.measure_stop = measure_case(job, trainer, clock, steps)
-            observer.end()
-    finally:
-        steps.flush()
-    # What follows looks at the case; if it cannot, the measurement stands all the same.
-    for name, look in (
-        ("memory of a step", lambda: memory_step(job, trainer)),
-        ("what ran", lambda: observer.report(job.index)),
-    ):
-        try:
-            job.emit(look())
-        except Exception as error:
-            reason = describe(error, None).message
-            job.emit(ev.Log(case=job.index, level="warning", message=f"no {name}: {reason}"))
+    trainer = build_trainer(job)
+    measure(job, trainer, TrainerObserver(trainer))
 
 
-def measure_case(job: Job, stepper: Stepper, clock: PhaseClock, steps: StepWriter) -> str | None:
-    """The measured steps, in one go or in turns with other cases; why they ended, if chosen."""
-    if job.case.interleaved:
-        return measure_in_turns(job, stepper, clock, steps, Rule(job.case, warmup=False))
-    return measure(job, stepper, clock, steps, warmup=False)
-
-
-def build(job: Job) -> Trainer:
+def build_trainer(job: Job) -> Trainer:
     """The case's trainer on the job's device, journalled as ModelBuilt."""
     job.phase = "build"
     start = time.monotonic_ns()

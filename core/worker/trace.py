@@ -18,7 +18,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from llmprof.core.predict.closed_form import HOPPER, workspaces
-from llmprof.core.predict.traced import Request, TracedCase
+from llmprof.core.predict.traced import TracedCase, TraceRequest
 from llmprof.core.predict.traced_depth import PhaseTrace, extrapolate, phase_trace
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
@@ -111,7 +111,7 @@ def _held(trainer: Trainer) -> Iterator[torch.Tensor]:
 
 @contextlib.contextmanager
 def _optimizer_without_data(trainer: Trainer) -> Iterator[None]:
-    """AdamW reads its step count from a tensor; a fake one has no value, so it is told one."""
+    """AdamW reads its step count from a tensor; a fake one has no value, so it is given one."""
     if trainer.optimizer is None:
         yield
         return
@@ -141,7 +141,7 @@ def _place(error: BaseException) -> str:
 
 def main() -> None:
     """Answer one request."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=TraceRequest)
     answers = []
     for case in request.cases:
         try:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from llmprof.core.spec.case import Case, Precision
+from llmprof.core.spec.axes import Precision
+from llmprof.core.spec.case import Case
+from llmprof.core.worker.compiling import compiled
 from llmprof.core.worker.model import build_model
 from llmprof.core.worker.optimizers import build_optimizer
+from llmprof.core.worker.stepper import Edge
 
-Edge = Callable[[int], None]
 AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -31,19 +32,12 @@ def autocast(precision: Precision, device: torch.device) -> contextlib.AbstractC
     return torch.autocast(device.type, dtype=dtype)
 
 
-class Stepper(Protocol):
-    """Whatever can be stepped and timed."""
-
-    def step(self, edge: Edge) -> Tensor | None:
-        """Run one step, calling edge(0) before and edge(i) after its i-th phase."""
-
-
 class Trainer:
     """Model, data and optimizer of a case on a device.
 
     step(edge) calls edge(0) before the first phase and edge(i) after the i-th phase of the
-    case's mode. `observe`, when set, is given logits and loss inside the step: only probes that
-    do not time set it.
+    case's mode; `after` has the i of each phase. `observe`, when set, is given logits and loss
+    inside the step: only probes that do not time set it.
     """
 
     def __init__(self, case: Case, device: torch.device) -> None:
@@ -53,7 +47,7 @@ class Trainer:
         set_precision(case.precision)
         self.model = build_model(case.model, case.attention, case.context_length, device)
         self.call: Callable[[Tensor], Tensor] = (
-            self.model if case.compile is None else torch.compile(self.model, mode=case.compile)
+            self.model if case.compile is None else compiled(self.model, case.compile)
         )
         generator = torch.Generator().manual_seed(case.seed)
         sample = torch.randint(
@@ -73,6 +67,7 @@ class Trainer:
             if case.precision == "fp16" and case.mode in ("forward-backward", "train")
             else None
         )
+        self.after = {phase: at for at, phase in enumerate(case.phases, 1)}
         self.updates = 0  # optimizer steps asked for; a GradScaler may skip some
         self.observe: Callable[[Tensor, Tensor | None], None] | None = None
         self._step = {
@@ -97,37 +92,39 @@ class Trainer:
         edge(0)
         with self._autocast():
             logits = self.call(self.tokens)
-        edge(1)
+        edge(self.after["forward"])
         if self.observe:
             self.observe(logits, None)
 
     def _backward(self, edge: Edge) -> Tensor:
         loss = self._loss_and_gradients(edge)
-        self.model.zero_grad(set_to_none=True)
-        edge(4)
+        self._zero_grad(edge)
         return loss
 
     def _train(self, edge: Edge) -> Tensor:
         loss = self._loss_and_gradients(edge)
         self._update()
-        edge(4)
-        self.model.zero_grad(set_to_none=True)
-        edge(5)
+        edge(self.after["optimizer"])
+        self._zero_grad(edge)
         return loss
+
+    def _zero_grad(self, edge: Edge) -> None:
+        self.model.zero_grad(set_to_none=True)
+        edge(self.after["zero_grad"])
 
     def _loss_and_gradients(self, edge: Edge) -> Tensor:
         edge(0)
         with self._autocast():
             logits = self.call(self.tokens)
-            edge(1)
+            edge(self.after["forward"])
             loss = F.cross_entropy(logits.flatten(0, 1), self.targets.flatten())
-        edge(2)
+        edge(self.after["loss"])
         if self.observe:
             self.observe(logits, loss)
         del logits  # its memory is the loss's to keep, not the step's
         scaled = loss if self.scaler is None else self.scaler.scale(loss)
         scaled.backward()  # type: ignore[no-untyped-call]
-        edge(3)
+        edge(self.after["backward"])
         return loss.detach()
 
     def _update(self) -> None:

@@ -95,6 +95,52 @@ def test_interleaved_cases_take_turns(tmp_path: Path) -> None:
     assert [len(state.warmup) for state in view.cases] == [3, 3]  # one again before each turn
 
 
+def test_interleaved_attentions_take_turns_too(tmp_path: Path) -> None:
+    document = measured(
+        tmp_path,
+        "attention",
+        "--smoke",
+        "--device=cpu",
+        "--context-length=16",
+        "--measure-steps=4",
+        "--mode=forward",
+        "--variant=raw,SDPA",
+        "--interleave",
+    )
+    assert [case["status"] for case in document["cases"]] == ["ok", "ok"]
+    order = [
+        event.case
+        for line in newest(tmp_path).journal.read_bytes().splitlines()
+        if isinstance(event := ev.decode(line), ev.StepDone) and not event.warmup
+    ]
+    assert order == [0, 0, 1, 1, 1, 1, 0, 0]
+    assert all(case["observed"]["cpu_wait_percent"] is not None for case in document["cases"])
+
+
+def test_several_processes_run_in_rounds_and_are_judged_together(tmp_path: Path) -> None:
+    document = measured(
+        tmp_path,
+        *SMALL,
+        "--attention=naive,sdpa",
+        "--mode=train",
+        "--processes=2",
+        "--measure-steps=4",
+        "--warmup-steps=1",
+    )
+    order = [(c["config"]["attention"], c["config"]["process"]) for c in document["cases"]]
+    assert order == [("naive", 0), ("sdpa", 0), ("sdpa", 1), ("naive", 1)]
+    for case in document["cases"]:
+        before, after = case["observed"]["host_pace_us"]
+        assert before > 0
+        assert after > 0
+    (table,) = [each for each in document["tables"] if each["key"] == "switches"]
+    columns = [column["name"] for column in table["columns"]]
+    assert [row[columns.index("Processes")] for row in table["rows"]] == [2, 2]
+    verdict = table["rows"][1][columns.index("Verdict")]
+    assert verdict.startswith(("forward ", "not judged: the host was"))
+    assert table["rows"][1][columns.index("Loss apart")] == "under 0.01"
+
+
 def test_automatic_steps_say_why_they_ended(tmp_path: Path) -> None:
     document = measured(
         tmp_path,

@@ -19,13 +19,13 @@ from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState
 from llmprof.core.store.journal import replay
-from llmprof.core.system.atomic import whole
+from llmprof.core.system.atomic import whole_file
 from llmprof.core.worker import kernels, memory
 from llmprof.core.worker.allocation_recorders import CudaRecorder
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.kernel_trace import write_trace
 from llmprof.core.worker.optional_parts import tried
-from llmprof.core.worker.request import Request
+from llmprof.core.worker.request import WorkerRequest
 from llmprof.core.worker.trainer import Trainer
 from tests.engine.runs import MINI, SMALL, llmprof, newest
 
@@ -36,7 +36,7 @@ class Caught(Job):
     """A job that keeps its events."""
 
     def __init__(self, case: Case, folder: Path) -> None:
-        request = Request(case=case, index=0, device="cpu", run_dir=str(folder))
+        request = WorkerRequest(case=case, index=0, device="cpu", run_dir=str(folder))
         super().__init__(request, case, torch.device("cpu"), -1)
         self.events: list[ev.Event] = []
 
@@ -176,7 +176,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     missing: list[str] = []
 
     def write(text: str, device: str) -> None:
-        with whole(target) as draft:
+        with whole_file(target) as draft:
             draft.write_text(text)
             with Path(device).open("w") as full:
                 full.write(text)
@@ -194,13 +194,13 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_a_case_that_fails_says_so_though_nothing_can_be_printed(tmp_path: Path) -> None:
     code = (
         "import sys, msgspec, torch\n"
-        "from llmprof.core.worker.request import Request\n"
+        "from llmprof.core.worker.request import WorkerRequest\n"
         "from llmprof.core.worker import main\n"
-        "request = msgspec.json.decode(sys.argv[1], type=Request)\n"
+        "request = msgspec.json.decode(sys.argv[1], type=WorkerRequest)\n"
         "case = msgspec.structs.replace(request.case, probe='nothing')\n"
         "main._measure(request, case, 1, -1)\n"
     )
-    request = Request(case=CASE, index=0, device="cpu", run_dir=str(tmp_path))
+    request = WorkerRequest(case=CASE, index=0, device="cpu", run_dir=str(tmp_path))
     line = msgspec.json.encode(request).decode()
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

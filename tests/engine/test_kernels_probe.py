@@ -22,7 +22,7 @@ from llmprof.core.report.overhead import overhead_table
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run, RunStore
-from llmprof.core.worker.request import Request
+from llmprof.core.worker.request import WorkerRequest
 from tests.engine.runs import MINI
 from tests.unit.kernel_events import Made
 
@@ -194,7 +194,7 @@ def job(tmp_path: Path) -> Iterator[Any]:
 
     (tmp_path / "artifacts").mkdir()
     with (tmp_path / "events").open("w+b") as file:
-        request = Request(case=MINI, index=0, device="cpu", run_dir=str(tmp_path))
+        request = WorkerRequest(case=MINI, index=0, device="cpu", run_dir=str(tmp_path))
         yield Job(request, MINI, torch.device("cpu"), file.fileno())
 
 
@@ -214,7 +214,7 @@ def test_a_profiler_that_cannot_start_is_one_line(
     monkeypatch.setattr(kernels, "profile", refuse)
     with pytest.raises(failures.Unsupported) as caught:
         kernels.run(job)
-    failure = failures.describe(caught.value, job.phase)
+    failure = failures.describe_failure(caught.value, job.phase)
     assert (failure.kind, failure.phase) == ("unsupported", "profiler")
     assert failure.message == "the profiler cannot start: CUPTI is taken by another"
     assert failure.instead is not None
@@ -224,14 +224,14 @@ def test_a_profiler_that_cannot_start_is_one_line(
 
 def test_a_card_that_shows_no_kernels_is_never_an_empty_table(job: Any) -> None:
     from llmprof.core.worker import failures, kernels
-    from llmprof.core.worker.clock import build_clock
+    from llmprof.core.worker.clock import phase_clock
     from llmprof.core.worker.trainer import Trainer
 
     trainer = Trainer(job.case, job.device)
-    session = kernels.Profiler(job, trainer, build_clock(job.device, job.case.mode)).record(1)
-    assert kernels.read(session, job.case, "cpu").windows.steps == 1
+    session = kernels.Profiler(job, trainer, phase_clock(job.device, job.case.phases)).record(1)
+    assert kernels.read_activities(session, job.case, "cpu").windows.steps == 1
     with pytest.raises(failures.Unsupported, match="recorded nothing from the card"):
-        kernels.read(session, job.case, "cuda")
+        kernels.read_activities(session, job.case, "cuda")
 
 
 def test_phases_that_do_not_nest_are_one_line(job: Any) -> None:
@@ -240,10 +240,10 @@ def test_phases_that_do_not_nest_are_one_line(job: Any) -> None:
     made = Made()
     phases = job.case.phases
     made.step(0, [10, 500, 400, 700, 800], 1_000, phases)  # the loss ends before it began
-    session = kernels.Session(made.columns(), [None], [None])  # type: ignore[list-item]
+    session = kernels.ProfilerSession(made.columns(), [None], [None])  # type: ignore[list-item]
     with pytest.raises(failures.Unsupported) as caught:
-        kernels.read(session, job.case, "cpu")
-    failure = failures.describe(caught.value, "tables")
+        kernels.read_activities(session, job.case, "cpu")
+    failure = failures.describe_failure(caught.value, "tables")
     assert failure.message == (
         "the profile cannot be read: loss of profiled step 1 is not inside it and in order"
     )

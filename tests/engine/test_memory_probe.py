@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from llmprof.core import events as ev
 from llmprof.core.memory.kept_timeline import load
-from llmprof.core.memory.timeline import alike
+from llmprof.core.memory.timeline import starred
 from llmprof.core.predict.closed_form import predict, workspaces
 from llmprof.core.predict.traced import trace_cases
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.worker import memory
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.request import Request
+from llmprof.core.worker.request import WorkerRequest
 from llmprof.core.worker.saved_bytes import saved_bytes
 from llmprof.core.worker.trace import Untraceable, trace
 from llmprof.core.worker.trainer import Trainer
@@ -33,7 +33,7 @@ class Caught(Job):
     """A job that keeps its events."""
 
     def __init__(self, case: Case, folder: Path) -> None:
-        request = Request(case=case, index=0, device="cpu", run_dir=str(folder))
+        request = WorkerRequest(case=case, index=0, device="cpu", run_dir=str(folder))
         super().__init__(request, case, torch.device("cpu"), -1)
         self.events: list[ev.Event] = []
 
@@ -107,7 +107,7 @@ def test_saved_bytes_of_a_block_are_autograds_saved_tensors(tmp_path: Path) -> N
     tokens = trainer.case.tokens
     assert blocks["blocks.*.ffn.down"].bytes == 3 * 4 * tokens * SHAPE.d_ff
     assert blocks["blocks.*.ffn.down"].modules == 3
-    assert alike("blocks.0.ffn") == "blocks.*.ffn"
+    assert starred("blocks.0.ffn") == "blocks.*.ffn"
 
 
 def _saved_by(out: Tensor) -> list[Tensor]:

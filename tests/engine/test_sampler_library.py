@@ -16,7 +16,7 @@ import json, os
 from llmprof.core import events as ev
 from llmprof.core.events.merge import merge
 from llmprof.core.devices import card_processes
-from llmprof.core.devices.start import open_source
+from llmprof.core.devices.nvml import open_source
 card_processes.shares_namespace = lambda: True  # also where the tests run in a container
 source = open_source(owner=os.getpid(), wait_s=20)
 sample = source.poll()
@@ -112,7 +112,7 @@ def test_a_version_mismatch_shows_both_versions(library: Path) -> None:
 CHAOS = """
 import math, sys
 from llmprof.core.devices.metrics import METRICS
-from llmprof.core.devices.start import open_source
+from llmprof.core.devices.nvml import open_source
 from llmprof.core.devices.nvml import NvmlCards
 import time
 now = time.monotonic_ns()

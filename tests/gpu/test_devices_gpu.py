@@ -12,8 +12,8 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.devices.metrics import METRICS
+from llmprof.core.devices.nvml import open_source
 from llmprof.core.devices.source import DeviceSource
-from llmprof.core.devices.start import open_source
 from llmprof.core.events.matching import match, visible
 from llmprof.core.events.merge import merge
 from tests.waiting import rest

@@ -150,13 +150,13 @@ def test_strip_has_launches_before_kernels(run: Run, state: CaseState) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*Profiler clears events")
 def test_totals_agree_with_key_averages() -> None:
-    from llmprof.core.worker.clock import build_clock
+    from llmprof.core.worker.clock import phase_clock
     from llmprof.core.worker.kernel_ranges import PhaseMarks
     from llmprof.core.worker.trainer import Trainer
 
     case = Case(model=select_models(["tiny"])[0], probe="kernels", measure_steps=3)
     device = torch.device("cuda")
-    trainer, clock = Trainer(case, device), build_clock(device, case.mode)
+    trainer, clock = Trainer(case, device), phase_clock(device, case.phases)
     marks = PhaseMarks(clock, case.phases, nvtx=True)
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     for steps in (1, 3):

@@ -13,18 +13,19 @@ import pytest
 import torch
 
 from llmprof.core import events as ev
+from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.memory.kept_timeline import load
-from llmprof.core.memory.reconcile import reconcile
-from llmprof.core.memory.timeline import base_of, build
+from llmprof.core.memory.timeline import base_of, build_timeline
 from llmprof.core.predict.closed_form import predict
-from llmprof.core.spec.case import MODES, Case
+from llmprof.core.spec.axes import MODES
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.store.journal import replay
 from llmprof.core.worker import allocation_recorders, memory
 from llmprof.core.worker.allocation_recorders import CudaRecorder
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
-from llmprof.core.worker.request import Request
+from llmprof.core.worker.request import WorkerRequest
 from llmprof.core.worker.trainer import Trainer
 from tests.engine.runs import llmprof, newest
 
@@ -53,7 +54,7 @@ class Caught(Job):
     """A job that keeps its events."""
 
     def __init__(self, case: Case, folder: Path) -> None:
-        request = Request(case=case, index=0, device="cuda:0", run_dir=str(folder))
+        request = WorkerRequest(case=case, index=0, device="cuda:0", run_dir=str(folder))
         super().__init__(request, case, torch.device("cuda:0"), -1)
         self.events: list[ev.Event] = []
 
@@ -141,7 +142,7 @@ def test_categories_sum_to_the_level_at_every_point(precision: str, mode: str) -
     recorder = CudaRecorder(trainer, DEVICE)
     trace, known = recorder.record(2)
     assert not trace.overflow
-    made = build(trace, base_of(held, recorder.base), held, known)
+    made = build_timeline(trace, base_of(held, recorder.base), held, known)
     level = recorder.base
     for entry, by_category in zip(trace.entries, made.levels(), strict=True):
         level += entry.size
@@ -164,7 +165,7 @@ def test_a_full_ring_is_detected_and_the_levels_after_it_are_right(
     assert trace.overflow
     assert len(trace.entries) <= 300
     held = list(memory.named_tensors(trainer))
-    made = build(trace, base_of(held, recorder.base), held, known)
+    made = build_timeline(trace, base_of(held, recorder.base), held, known)
     assert sum(made.levels()[-1]) == now
     assert min(min(level) for level in made.levels()) >= 0
     assert made.peak <= recorder.requested_peak
@@ -201,7 +202,7 @@ def test_a_run_reconciles_the_card_and_measures_the_context(tmp_path: Path) -> N
     assert found.snapshot is not None
     assert (run.artifacts / found.snapshot).stat().st_size > 0
     assert f"artifacts/{found.snapshot}" in done.stdout
-    parts = reconcile(found)
+    parts = memory_when_recorded(found)
     assert parts is not None
     assert parts.context is not None, parts.reason
     total = parts.context + parts.allocated + parts.cached + (parts.others or 0) + parts.rest

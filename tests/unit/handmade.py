@@ -7,7 +7,8 @@ from pathlib import Path
 
 from llmprof.core import events as ev
 from llmprof.core.catalog.models import select_models
-from llmprof.core.spec.case import PHASES, PHASES_OF, Case, Mode
+from llmprof.core.spec.axes import Mode
+from llmprof.core.spec.case import PHASES, PHASES_OF, Case
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.store.journal import JournalWriter
 

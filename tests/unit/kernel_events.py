@@ -10,8 +10,8 @@ import numpy as np
 
 from llmprof.core.catalog.models import select_models
 from llmprof.core.kernels import range_names
-from llmprof.core.kernels.attribution import Activities, Source, attribute
-from llmprof.core.kernels.columns import DTYPES, EventColumns, Kind
+from llmprof.core.kernels.attribution import Activities, ActivitySource, attribute
+from llmprof.core.kernels.columns import COLUMN_DTYPES, EventColumns, Kind
 from llmprof.core.kernels.step_windows import from_marks
 from llmprof.core.spec.case import Case, Phase
 
@@ -75,19 +75,19 @@ class Made:
 
     def step(self, start: int, edges: list[int], end: int, phases: tuple[str, ...]) -> None:
         """The ranges of a step whose phases lie between the edges."""
-        self.op(range_names.STEP, start, end - start)
+        self.op(range_names.STEP_RANGE, start, end - start)
         for phase, begin, until in zip(phases, edges[:-1], edges[1:], strict=True):
-            self.op(range_names.PHASE + phase, begin, until - begin)
+            self.op(range_names.PHASE_RANGE + phase, begin, until - begin)
 
     def columns(self) -> EventColumns:
         """All events so far."""
         arrays = {
             name: np.array([row[name] for row in self.rows], dtype)
-            for name, dtype in DTYPES.items()
+            for name, dtype in COLUMN_DTYPES.items()
         }
         return EventColumns(names=tuple(self.names), **arrays)
 
-    def activities(self, phases: tuple[str, ...], source: Source = "cuda") -> Activities:
+    def activities(self, phases: tuple[str, ...], source: ActivitySource = "cuda") -> Activities:
         """The activities of all steps."""
         columns = self.columns()
         return attribute(columns, from_marks(columns, phases), source)
@@ -101,7 +101,7 @@ def two_phases() -> Made:
     """
     made = Made()
     made.step(1_000, [1_100, 2_000, 3_000], 3_500, ("forward", "backward"))
-    made.op(range_names.MODULE + "blocks.0.mlp", 1_150, 700)
+    made.op(range_names.MODULE_RANGE + "blocks.0.mlp", 1_150, 700)
     mm = made.op("aten::mm", 1_200, 100, sequence=5)
     made.launch("sm90_gemm_tn", 1_220, 1_400, 300, op=mm)
     add = made.op("aten::add", 1_400, 100, sequence=6)

@@ -82,8 +82,8 @@ def test_intervals_are_kept_within_reason() -> None:
 
 def test_the_cost_of_late_readings_is_reported_with_the_next_sample() -> None:
     clock, fake = Clock(), FakeNvml()
-    dear = ("nvmlDeviceGetPcieThroughput",)
-    fake.before = lambda name: clock.advance(0.021 if name in dear else 0.0)
+    costly = ("nvmlDeviceGetPcieThroughput",)
+    fake.before = lambda name: clock.advance(0.021 if name in costly else 0.0)
     source = DeviceSource(cards_of(fake, clock), PsutilHost(), clock)
     assert source.poll().cost_ms == 0
     source.catch_up()

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from llmprof.core.catalog.experiments import attention_shape, build_experiment, load_experiments
-from llmprof.core.engine.interleaving import Live, alternate, batches
+from llmprof.core.engine.interleaving import LiveWorker, alternate, batches
 from llmprof.core.report.registry import BUILDERS
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import SpecError
@@ -43,7 +43,7 @@ def test_warmup_has_the_write_ups_cells(own: Path) -> None:
 
 
 def test_switches_go_alone_and_all_together(own: Path) -> None:
-    cases = build_experiment("switches", {"models": ["small"]}).cases()
+    cases = build_experiment("switches", {"models": ["small"], "processes": 1}).cases()
     base = cases[0]
 
     def changed(case: Case) -> set[str]:
@@ -52,6 +52,25 @@ def test_switches_go_alone_and_all_together(own: Path) -> None:
 
     assert [len(changed(case)) for case in cases] == [0, 1, 1, 1, 1, 1, 4]
     assert [case.precision for case in cases[:3]] == ["fp32", "tf32", "bf16"]
+
+
+def test_compared_cases_run_in_rounds_that_begin_with_another(own: Path) -> None:
+    changes = {"models": ["tiny", "small"], "variants": ["baseline", "TF32", "SDPA"]}
+    cases = build_experiment("switches", changes).cases()
+    kinds = {"fp32naive": "b", "tf32naive": "t", "fp32sdpa": "s"}
+    tiny = [case for case in cases if case.model.name == "tiny"]
+    assert cases[: len(tiny)] == tuple(tiny)  # what is compared runs together
+    order = "".join(kinds[case.precision + case.attention] for case in tiny)
+    assert order == "btstsbsbt"
+    assert [case.process for case in tiny] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert len({case.key for case in cases}) == 18
+
+
+def test_only_timed_cases_have_several_processes(own: Path) -> None:
+    cases = build_experiment("overhead", {"models": ["tiny"], "processes": 2}).cases()
+    assert [(case.probe, case.process) for case in cases] == [
+        ("timing", 0), ("timing", 1), ("kernels", 0),
+    ]  # fmt: skip
 
 
 def test_the_attention_grid_is_the_write_ups(own: Path) -> None:
@@ -74,7 +93,7 @@ def test_overrides_go_over_smoke_sizes(own: Path) -> None:
 
 def test_variants_are_chosen_by_label(own: Path) -> None:
     cases = build_experiment(
-        "switches", {"models": ["tiny"], "variants": ["SDPA", "baseline"]}
+        "switches", {"models": ["tiny"], "variants": ["SDPA", "baseline"], "processes": 1}
     ).cases()
     assert [case.attention for case in cases] == ["naive", "sdpa"]
     with pytest.raises(SpecError, match="switches has no variant 'fast'; there are baseline, TF32"):
@@ -138,7 +157,7 @@ def interleaved(**fields: object) -> tuple[Case, ...]:
 def test_cases_that_differ_in_switches_take_turns_together(own: Path) -> None:
     cases = interleaved(variants=["baseline", "bf16", "SDPA"], context_lengths=[128, 256])
     assert batches(range(6), cases, None) == [(0, 1, 2), (3, 4, 5)]
-    apart = build_experiment("switches", {"models": ["small"]}).cases()
+    apart = build_experiment("switches", {"models": ["small"], "processes": 1}).cases()
     assert batches(range(3), apart, None) == [(0,), (1,), (2,)]
 
 
@@ -154,13 +173,13 @@ def test_turns_go_there_and_back_until_all_have_ended() -> None:
     left = {"a": 3, "b": 3, "c": 1}
     order: list[str] = []
 
-    def advance(live: Live) -> bool:
+    def advance(live: LiveWorker) -> bool:
         name = str(live)
         order.append(name)
         left[name] -= 1
         return left[name] > 0
 
-    alternate(cast(list[Live], ["a", "b", "c"]), advance)
+    alternate(cast(list[LiveWorker], ["a", "b", "c"]), advance)
     assert "".join(order) == "abcbaab"
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from llmprof.core.spec.case import Probe
+from llmprof.core.system import modules_by_name
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,3 +56,25 @@ def test_only_the_worker_names_torch() -> None:
     worker = ROOT / "core" / "worker"
     assert [p for p in files if "torch" in imported(p) and worker not in p.parents] == []
     assert [p for p in files if "core" in imported(p) or "tui" in imported(p)] == []
+
+
+BY_NAME = {
+    name: value for name, value in vars(modules_by_name).items() if isinstance(value, str)
+} | {probe: f"{modules_by_name.PROBES}.{probe}" for probe in get_args(Probe)}
+
+
+@pytest.mark.parametrize(
+    "module", [value for name, value in BY_NAME.items() if not name.startswith("_")]
+)
+def test_a_module_started_by_name_is_there(module: str) -> None:
+    assert importlib.util.find_spec(module) is not None
+
+
+def test_modules_started_by_name_are_named_in_one_file() -> None:
+    literal = re.compile(r"""f?["']llmprof\.core\.[a-z_.]+["'{]""")
+    assert literal.search('"llmprof.core.engine"')
+    files = [
+        path for room in ("core", "tui", "src/llmprof/cli") for path in (ROOT / room).rglob("*.py")
+    ]
+    own = ROOT / "core" / "system" / "modules_by_name.py"
+    assert [path for path in files if path != own and literal.search(path.read_text("utf-8"))] == []

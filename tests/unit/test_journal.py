@@ -10,7 +10,7 @@ from llmprof.core import events as ev
 from llmprof.core.lint import verdicts
 from llmprof.core.spec.case import PHASES
 from llmprof.core.state.reducer import Reducer
-from llmprof.core.store.journal import CHUNK, Follower, JournalWriter, apply_line, replay
+from llmprof.core.store.journal import READ_BYTES, Follower, JournalWriter, apply_line, replay
 from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
 
 
@@ -122,7 +122,7 @@ def test_lines_read_at_once_say_what_lines_read_singly_say(tmp_path: Path) -> No
 
 
 def test_a_line_longer_than_a_block_is_read_whole(tmp_path: Path) -> None:
-    path, message = tmp_path / "j", "x" * (5 * CHUNK)
+    path, message = tmp_path / "j", "x" * (5 * READ_BYTES)
     write(path, [ev.Log(t=1, message=message), ev.Log(t=2, message="after")])
     assert [log.message for log in replay(path).log] == [message, "after"]
 

@@ -12,7 +12,7 @@ from llmprof.core.kernels import range_names, tables
 from llmprof.core.kernels.attribution import Activities
 from llmprof.core.kernels.columns import Kind
 from llmprof.core.kernels.gemm_counts import gemm_counts
-from llmprof.core.kernels.profile import ProfileError, check, coverage
+from llmprof.core.kernels.profile import ProfileError, attribution_coverage, check_complete
 from llmprof.core.kernels.tables import class_ids, kernel_rows, launch_sources, share_rows
 from llmprof.core.kernels.timeline import launch_counts
 from tests.unit.kernel_events import PHASES, TINY, Made, recorded, two_phases
@@ -36,15 +36,15 @@ def test_phase_is_that_of_the_launch_not_of_the_kernel() -> None:
 def test_backward_belongs_to_the_module_of_its_forward_op() -> None:
     activities = two_phases().activities(TWO)
     assert places(activities) == ["blocks.*.mlp"] * 4
-    assert coverage(activities).backward_to_module == 100.0
+    assert attribution_coverage(activities).backward_to_module == 100.0
 
 
 def test_the_last_op_with_a_number_made_the_node() -> None:
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
-    made.op(range_names.MODULE + "first", 20, 50)
+    made.op(range_names.MODULE_RANGE + "first", 20, 50)
     made.op("aten::view", 30, 10, sequence=5)  # peeks at the number that mm will draw
-    made.op(range_names.MODULE + "second", 100, 50)
+    made.op(range_names.MODULE_RANGE + "second", 100, 50)
     made.op("aten::mm", 110, 10, sequence=5)
     made.op("MmBackward0", 600, 50, place=2, sequence=5, forward_thread=1, scope=1)
     back = made.op("aten::mm", 610, 20, place=2)
@@ -75,7 +75,7 @@ def test_what_cannot_be_placed_is_a_row_and_lowers_the_coverage() -> None:
     rows = {row.full_name: row for row in kernel_rows(activities, class_ids(activities))}
     lost = rows["lost_kernel"]
     assert (lost.phase, lost.op, lost.module) == ("unattributed", None, None)
-    share = coverage(activities)
+    share = attribution_coverage(activities)
     assert share.to_phase == pytest.approx(100 * 770 / 820)
     assert share.to_op == pytest.approx(100 * 770 / 820)
 
@@ -122,7 +122,7 @@ def test_launches_without_kernels_are_an_error_with_a_cause() -> None:
     activities = made.activities(TWO)
     assert activities.barren == 1
     with pytest.raises(ProfileError, match="1 of 4 kernel launches left no kernel"):
-        check(activities, launches_seen=4, activities_seen=4)
+        check_complete(activities, launches_seen=4, activities_seen=4)
 
 
 @pytest.mark.parametrize(("launches", "words"), [(0, "nothing"), (50, "50 kernel launches and no")])
@@ -130,21 +130,21 @@ def test_a_profile_without_kernels_is_an_error_with_a_cause(launches: int, words
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
     with pytest.raises(ProfileError, match=words) as caught:
-        check(made.activities(TWO), launches_seen=launches, activities_seen=0)
+        check_complete(made.activities(TWO), launches_seen=launches, activities_seen=0)
     assert "RestrictProfilingToAdminUsers" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_profile_without_steps_is_an_error() -> None:
     with pytest.raises(ProfileError, match="no step"):
-        check(Made().activities(()), launches_seen=0, activities_seen=0)
+        check_complete(Made().activities(()), launches_seen=0, activities_seen=0)
 
 
 def test_the_line_that_launched_most_of_a_kernel() -> None:
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
     for start, line, duration in ((20, "a.py:1 in f", 5), (100, "b.py:2 in g", 50)):
-        made.op(range_names.SOURCE + line, start, 40)
+        made.op(range_names.SOURCE_RANGE + line, start, 40)
         op = made.op("aten::mm", start + 5, 10)
         made.launch("gemm", start + 6, start + 20, duration, op=op)
     found = launch_sources(made.activities(TWO))
@@ -154,7 +154,7 @@ def test_the_line_that_launched_most_of_a_kernel() -> None:
 def test_without_a_card_ops_count_by_self_time() -> None:
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
-    made.op(range_names.MODULE + "mlp", 20, 400)
+    made.op(range_names.MODULE_RANGE + "mlp", 20, 400)
     made.op("aten::linear", 30, 300)
     made.op("aten::mm", 50, 200)
     activities = made.activities(TWO, "cpu")
@@ -186,7 +186,7 @@ def test_a_kernel_launched_by_a_range_alone_has_no_op() -> None:
     activities = made.activities(TWO)
     (row,) = kernel_rows(activities, class_ids(activities))
     assert (row.op, row.module) == (None, "(forward)")
-    assert coverage(activities).to_op == 0.0
+    assert attribution_coverage(activities).to_op == 0.0
 
 
 def test_only_the_leaf_of_a_product_is_a_gemm_on_the_cpu() -> None:
@@ -205,7 +205,7 @@ def test_a_rows_origin_is_one_pair_with_its_share() -> None:
     at = 20
     # By time alone "add" and "b" lead, but no kernel of "add" ran in "b".
     for op, module, duration in (("add", "a", 40), ("mul", "b", 35), ("div", "b", 15)):
-        made.op(range_names.MODULE + module, at, 50)
+        made.op(range_names.MODULE_RANGE + module, at, 50)
         made.launch("k", at + 12, 600 + at, duration, op=made.op(f"aten::{op}", at + 10, 20))
         at += 100
     activities = made.activities(TWO)
@@ -218,7 +218,7 @@ def test_a_kernel_of_two_classes_is_two_rows() -> None:
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
     for at, module in ((20, "ffn"), (120, "ffn_norm")):
-        made.op(range_names.MODULE + module, at, 50)
+        made.op(range_names.MODULE_RANGE + module, at, 50)
         op = made.op("aten::mul", at + 10, 20)
         made.launch("void elementwise_kernel<1>(int)", at + 12, 600 + at, 30, op=op)
     activities = made.activities(TWO)
@@ -233,24 +233,24 @@ def test_a_kernel_of_two_classes_is_two_rows() -> None:
 def test_a_range_that_outlasts_its_encloser_places_nothing() -> None:
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
-    made.op(range_names.MODULE + "early", 20, 100)
-    made.op(range_names.MODULE + "late", 80, 100)  # begins in early, ends after it
+    made.op(range_names.MODULE_RANGE + "early", 20, 100)
+    made.op(range_names.MODULE_RANGE + "late", 80, 100)  # begins in early, ends after it
     for at in (30, 90, 150):
         made.launch("k", at + 2, 500 + at, 10, op=made.op("aten::add", at, 10))
     activities = made.activities(TWO)
     assert activities.tree.crossings >= 1
     assert places(activities) == ["early", None, None]
-    assert coverage(activities).to_module == pytest.approx(100 / 3)
+    assert attribution_coverage(activities).to_module == pytest.approx(100 / 3)
 
 
 def test_a_module_that_outlasts_its_phase_places_nothing() -> None:
     made = Made()
-    made.op(range_names.STEP, 0, 1_000)
+    made.op(range_names.STEP_RANGE, 0, 1_000)
     for phase, start in (("forward", 10), ("backward", 500)):
         made.add(
-            range_names.PHASE + phase, Kind.OP, start, 400, place=3
+            range_names.PHASE_RANGE + phase, Kind.OP, start, 400, place=3
         )  # marked on another thread
-    made.op(range_names.MODULE + "long", 300, 300)
+    made.op(range_names.MODULE_RANGE + "long", 300, 300)
     made.launch("k", 322, 700, 10, op=made.op("aten::add", 320, 10))
     assert places(made.activities(TWO)) == [None]
 
@@ -288,7 +288,7 @@ def test_recorded_gemm_ops_are_the_models() -> None:
 
 
 def test_recorded_coverage() -> None:
-    found = coverage(recorded())
+    found = attribution_coverage(recorded())
     assert found.launches_without_kernel == 0
     assert found.to_phase == found.to_op == 100.0
     assert found.to_module is not None
@@ -389,7 +389,7 @@ def test_invariants_of_any_profile(kernels: list[tuple[str, int, bool]]) -> None
     shares = share_rows(activities, class_ids(activities), tuple("abcdefghij"))
     assert sum(row.total_ms for row in shares) == pytest.approx(total * 1e-6)
     known_ns = sum(duration for _, duration, known in kernels if known)
-    assert coverage(activities).to_op == pytest.approx(100 * known_ns / total)
+    assert attribution_coverage(activities).to_op == pytest.approx(100 * known_ns / total)
     assert np.all(activities.phase >= 0)
 
 
@@ -397,6 +397,6 @@ def test_without_module_ranges_nothing_is_said_of_modules() -> None:
     made = Made()
     made.step(0, [10, 500, 900], 1_000, TWO)
     made.launch("k", 32, 530, 10, op=made.op("aten::add", 30, 10))
-    seen = coverage(made.activities(TWO), ranges=False)
+    seen = attribution_coverage(made.activities(TWO), ranges=False)
     assert (seen.to_module, seen.backward_to_module) == (None, None)
     assert seen.to_op == 100.0

@@ -14,7 +14,7 @@ import pytest
 from llmprof.core.kernels import columns as columns_file
 from llmprof.core.kernels import extract as extraction
 from llmprof.core.kernels.column_files import Limits
-from llmprof.core.kernels.columns import DTYPES, EventColumns, Kind
+from llmprof.core.kernels.columns import COLUMN_DTYPES, EventColumns, Kind
 from llmprof.core.kernels.extract import extract
 from tests.unit.kernel_events import FIXTURES, two_phases
 
@@ -117,7 +117,7 @@ KINDS = [
 
 @pytest.mark.parametrize("chunk", [1, 4, 1000])
 def test_kinds_and_fields(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extraction, "CHUNK", chunk)
+    monkeypatch.setattr(extraction, "EVENTS_AT_ONCE", chunk)
     columns = extract(EVENTS)
     assert [Kind(kind) for kind in columns.kind] == KINDS
     assert [columns.names[name] for name in columns.name] == [event.text for event in EVENTS]
@@ -147,7 +147,7 @@ def test_file_keeps_everything(tmp_path: Path) -> None:
     columns.save(tmp_path / "profile.npz")
     again = EventColumns.load(tmp_path / "profile.npz")
     assert again.names == columns.names
-    for field in DTYPES:
+    for field in COLUMN_DTYPES:
         assert np.array_equal(getattr(again, field), getattr(columns, field))
 
 
@@ -161,7 +161,7 @@ def rewritten(tmp_path: Path, **members: np.ndarray) -> Path:
     """A good file with some members replaced."""
     path = tmp_path / "made.npz"
     columns = two_phases().columns()
-    good = {field: getattr(columns, field) for field in DTYPES}
+    good = {field: getattr(columns, field) for field in COLUMN_DTYPES}
     names = np.frombuffer(b'["a"]' if "names" not in members else b"", np.uint8)
     np.savez_compressed(path, **{**good, "names": names, **members})
     return path
@@ -187,10 +187,10 @@ def test_a_strangers_file_is_refused(tmp_path: Path, members: dict[str, np.ndarr
 def test_a_file_that_claims_too_much_is_not_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns_file, "LIMITS", Limits(rows=1_000, names=100))
+    monkeypatch.setattr(columns_file, "COLUMN_LIMITS", Limits(rows=1_000, names=100))
     path = tmp_path / "bomb.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in (*DTYPES, "names"):
+        for name in (*COLUMN_DTYPES, "names"):
             archive.writestr(f"{name}.npy", bytes(1_000_000) if name == "name" else b"")
     with pytest.raises(ValueError, match="too large"):
         EventColumns.load(path)

@@ -18,7 +18,7 @@ from llmprof.core.kernels import timeline_strip as strip_file
 from llmprof.core.kernels.column_files import Limits
 from llmprof.core.kernels.columns import Kind
 from llmprof.core.kernels.tables import class_ids
-from llmprof.core.kernels.timeline import find_gaps, timeline, verdict
+from llmprof.core.kernels.timeline import find_gaps, timeline, timeline_verdict
 from llmprof.core.kernels.timeline_strip import (
     Strip,
     build_strip,
@@ -112,8 +112,11 @@ def test_shares_make_up_the_whole(kernels: list[tuple[int, int, bool]]) -> None:
 )
 def test_verdict(waiting: float, expected: str) -> None:
     step = parts(two_phases(), TWO)["step"]
-    assert verdict(msgspec.structs.replace(step, waiting_ms=waiting * step.wall_ms)) == expected
-    assert verdict(msgspec.structs.replace(step, wall_ms=0.0)) == "n/a"
+    assert (
+        timeline_verdict(msgspec.structs.replace(step, waiting_ms=waiting * step.wall_ms))
+        == expected
+    )
+    assert timeline_verdict(msgspec.structs.replace(step, wall_ms=0.0)) == "n/a"
 
 
 def test_recorded_phases_tile_the_step() -> None:
@@ -126,7 +129,7 @@ def test_recorded_phases_tile_the_step() -> None:
     assert sum(part.gemm_ms for part in phases) == pytest.approx(step.gemm_ms)
     assert step.launches == sum(part.launches or 0 for part in phases)
     assert 0 < step.busy_ms <= step.wall_ms
-    assert verdict(step) == "launch-bound"  # 4 layers of 512 on an H100
+    assert timeline_verdict(step) == "launch-bound"  # 4 layers of 512 on an H100
 
 
 # The strip.
@@ -199,7 +202,7 @@ def test_lens_time_is_that_of_the_marked_layer_only() -> None:
 def test_scaling_is_told_from_the_product_within_the_scores() -> None:
     made = Made()
     made.step(0, [10, 5_000], 6_000, ONE)
-    made.op(range_names.LENS + attention_stages.SCORES, 100, 1_000)
+    made.op(range_names.LENS_RANGE + attention_stages.SCORES, 100, 1_000)
     made.op("aten::matmul", 110, 400)
     product = made.op("aten::bmm", 150, 200)
     made.launch("gemm", 160, 2_000, 700, op=product)
@@ -215,15 +218,15 @@ def test_scaling_is_told_from_the_product_within_the_scores() -> None:
 def test_work_of_a_stage_by_formula() -> None:
     case = msgspec.structs.replace(TINY, batch_size=2, context_length=8)
     heads, size = case.model.num_heads, case.model.head_dim
-    flops, moved = attention_stages.work(case, attention_stages.QK, "forward")
+    flops, moved = attention_stages.stage_work(case, attention_stages.QK, "forward")
     assert flops == 2 * 2 * heads * 8 * 8 * size
     assert moved == 4 * (2 * heads * 8 * 8 + 2 * 2 * heads * 8 * size)
-    assert attention_stages.work(case, attention_stages.QK, "backward")[0] == 2 * flops
+    assert attention_stages.stage_work(case, attention_stages.QK, "backward")[0] == 2 * flops
     half = msgspec.structs.replace(case, precision="bf16")
-    assert attention_stages.work(half, attention_stages.QK, "forward") == (flops, moved / 2)
-    assert attention_stages.work(case, attention_stages.WHOLE, "backward")[0] == 2.5 * flops
+    assert attention_stages.stage_work(half, attention_stages.QK, "forward") == (flops, moved / 2)
+    assert attention_stages.stage_work(case, attention_stages.WHOLE, "backward")[0] == 2.5 * flops
     with pytest.raises(ValueError, match="no such stage"):
-        attention_stages.work(case, "other", "forward")
+        attention_stages.stage_work(case, "other", "forward")
 
 
 def test_no_marks_no_lens() -> None:
@@ -316,7 +319,7 @@ def test_a_strip_of_a_thousand_phases_is_refused(tmp_path: Path) -> None:
 def test_a_strip_of_too_many_names_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strip_file, "LIMITS", Limits(rows=10_000, names=1_000))
+    monkeypatch.setattr(strip_file, "STRIP_LIMITS", Limits(rows=10_000, names=1_000))
     activities = recorded()
     built = build_strip(activities, class_ids(activities))
     assert built is not None
@@ -340,7 +343,7 @@ EXTREMES = (-(2**63), -(2**40), -2, -1, 0, 1, 2**31 - 1, 2**40, 2**61, 2**61 + 1
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(sorted(strip_file.DTYPES)),
+            st.sampled_from(sorted(strip_file.STRIP_DTYPES)),
             st.integers(0, 400),
             st.sampled_from(EXTREMES),
         ),
@@ -353,7 +356,7 @@ def test_any_strip_is_refused_or_drawn(changes: list[tuple[str, int, int]]) -> N
     activities = recorded()
     built = build_strip(activities, class_ids(activities))
     assert built is not None
-    columns = {name: getattr(built[1], name).copy() for name in strip_file.DTYPES}
+    columns = {name: getattr(built[1], name).copy() for name in strip_file.STRIP_DTYPES}
     for column, at, value in changes:
         bounds = np.iinfo(columns[column].dtype)
         columns[column][at] = min(max(value, bounds.min), bounds.max)

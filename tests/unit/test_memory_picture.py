@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from llmprof.core.memory.kept_timeline import Points
-from llmprof.core.memory.picture import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, draw
+from llmprof.core.memory.picture import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, draw_picture
 from llmprof.core.predict.byte_levels import CATEGORIES
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -31,7 +31,7 @@ def points(peak: int = 3 << 20) -> Points:
 
 
 def test_document_is_well_formed_and_within_its_frame() -> None:
-    root = ET.fromstring(draw(points(), "a <b> & \x1b[31m"))
+    root = ET.fromstring(draw_picture(points(), "a <b> & \x1b[31m"))
     polygons = root.findall(f"{SVG}polygon")
     assert [p[0].text for p in polygons] == ["parameters", "activations"]
     for polygon in polygons:
@@ -42,7 +42,7 @@ def test_document_is_well_formed_and_within_its_frame() -> None:
 
 
 def test_areas_are_to_scale() -> None:
-    root = ET.fromstring(draw(points(), "t"))
+    root = ET.fromstring(draw_picture(points(), "t"))
     lower, upper = root.findall(f"{SVG}polygon")
 
     def tops(polygon: ET.Element) -> list[float]:
@@ -55,18 +55,20 @@ def test_areas_are_to_scale() -> None:
 
 
 def test_names_the_peak_phases_and_parts_with_units() -> None:
-    text = draw(points(), "medium")
+    text = draw_picture(points(), "medium")
     for expected in ("peak 3.00 MiB", "forward", "parameters 1.00 MiB", "activations 2.00 MiB"):
         assert expected in text
     assert "\x1b" not in text
     assert "temporaries" not in text
-    assert "2.00 GiB" in draw(points(3 << 30), "large") or "3.00 GiB" in draw(points(3 << 30), "l")
+    assert "2.00 GiB" in draw_picture(points(3 << 30), "large") or "3.00 GiB" in draw_picture(
+        points(3 << 30), "l"
+    )
 
 
 @pytest.mark.parametrize("end_us", [1, 13, 59_400, 100_000, 101_000, 12_345_678])
 def test_times_on_the_axis_are_round_and_lie_under_their_marks(end_us: int) -> None:
     spread = replace(points(), t_us=[0, end_us // 2, end_us], phases=[], peak_t_us=0)
-    root = ET.fromstring(draw(spread, "t"))
+    root = ET.fromstring(draw_picture(spread, "t"))
     under = HEIGHT - BOTTOM + 16
     labels = [each for each in root.findall(f"{SVG}text") if float(each.attrib["y"]) == under]
     times = [float((each.text or "").replace(",", "")) for each in labels]

@@ -11,12 +11,18 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.catalog.models import load_models
-from llmprof.core.memory.reconcile import reconcile
+from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.predict.as_event import predicted
 from llmprof.core.predict.closed_form import predict
 from llmprof.core.report import render as render_as
 from llmprof.core.report.markdown import render
-from llmprof.core.report.memory_timeline import largest, peaks, phases, reconciliation, saved
+from llmprof.core.report.memory_timeline import (
+    largest_allocations,
+    memory_by_phase,
+    peaks,
+    reconciliation,
+    saved,
+)
 from llmprof.core.report.prediction_check import out_of_memory_advice, prediction_against
 from llmprof.core.report.table import Figure
 from llmprof.core.spec.case import Case
@@ -158,10 +164,10 @@ def test_peaks_by_context_and_the_change_against_fp32() -> None:
 def test_tables_of_one_recording() -> None:
     event = timeline(0, 300 * MIB, allocated_peak_bytes=303 * MIB, requested_peak_bytes=300 * MIB)
     (state, *_) = view(event).cases
-    table = phases(state, event)
+    table = memory_by_phase(state, event)
     assert [value(cell) for cell in table.rows[0][2:]] == [300, 150, 50]
     assert any("3.0 MiB larger" in note for note in table.notes)
-    assert value(largest(state, event).rows[0][2]) == 3
+    assert value(largest_allocations(state, event).rows[0][2]) == 3
     assert [value(cell) for cell in saved(state, event).rows[0][3:]] == [1, 12]
 
 
@@ -176,7 +182,7 @@ def test_tables_of_one_recording() -> None:
 def test_what_is_to_know_of_a_recording_is_said(fields: dict[str, object], said: str) -> None:
     event = timeline(0, 300 * MIB, **fields)
     (state, *_) = view(event).cases
-    assert any(said in note for note in phases(state, event).notes)
+    assert any(said in note for note in memory_by_phase(state, event).notes)
 
 
 def test_a_recording_without_a_card_says_so_once_and_why_there_is_no_snapshot() -> None:
@@ -216,7 +222,7 @@ def held(sample: ev.CardSample | None) -> ev.MemoryTimeline:
 
 
 def test_context_allocated_cached_and_others_sum_to_what_is_used() -> None:
-    found = reconcile(held(card(OWN, OTHER)))
+    found = memory_when_recorded(held(card(OWN, OTHER)))
     assert found is not None
     assert found.complete
     parts = (found.allocated, found.cached, found.context, found.others, found.rest)
@@ -237,7 +243,7 @@ def test_context_allocated_cached_and_others_sum_to_what_is_used() -> None:
 def test_what_cannot_be_read_is_unknown_with_its_reason(
     sample: ev.CardSample | None, why: str
 ) -> None:
-    found = reconcile(held(sample))
+    found = memory_when_recorded(held(sample))
     assert found is not None
     assert found.context is None
     assert not found.complete
@@ -251,7 +257,7 @@ def test_what_cannot_be_read_is_unknown_with_its_reason(
 
 def test_in_a_container_the_context_is_what_the_card_grew_by() -> None:
     before = msgspec.structs.replace(held(card(OTHER, OWN_UNSEEN)), driver_before_bytes=300 * MIB)
-    found = reconcile(before)
+    found = memory_when_recorded(before)
     assert found is not None
     assert (found.context, found.others, found.rest) == (380 * MIB, None, 300 * MIB)
     assert not found.complete
@@ -263,14 +269,15 @@ def test_in_a_container_the_context_is_what_the_card_grew_by() -> None:
 
 
 def test_a_card_that_another_emptied_meanwhile_is_not_reconciled() -> None:
-    found = reconcile(msgspec.structs.replace(held(card(OTHER)), driver_before_bytes=700 * MIB))
+    event = msgspec.structs.replace(held(card(OTHER)), driver_before_bytes=700 * MIB)
+    found = memory_when_recorded(event)
     assert found is not None
     assert (found.context, found.rest) == (None, 680 * MIB)
     assert "another moment" in (found.reason or "")
 
 
 def test_a_run_without_a_card_has_nothing_to_reconcile() -> None:
-    assert reconcile(timeline(0, 5)) is None
+    assert memory_when_recorded(timeline(0, 5)) is None
 
 
 def test_the_stack_of_an_allocation_is_in_the_json_and_its_first_own_frame_in_the_table() -> None:
@@ -301,7 +308,7 @@ def test_a_recording_of_a_card_adds_up_and_its_parts_are_all_known() -> None:
     for state in view.cases:
         event = state.memory_timeline
         assert event is not None
-        found = reconcile(event)
+        found = memory_when_recorded(event)
         assert found is not None
         parts = (found.context, found.allocated, found.cached, found.others, found.rest)
         known = [part for part in parts if part is not None]
@@ -309,5 +316,7 @@ def test_a_recording_of_a_card_adds_up_and_its_parts_are_all_known() -> None:
         assert sum(known) == found.used
         assert 0.3 * GIB < (found.context or 0) < 1.3 * GIB
         assert 0 <= (found.rest or 0) < 0.01 * found.used
-    rest = phases(view.cases[0], view.cases[0].memory_timeline or timeline(0, 5)).rows[-1][-1]
+    rest = memory_by_phase(view.cases[0], view.cases[0].memory_timeline or timeline(0, 5)).rows[-1][
+        -1
+    ]
     assert rest == "under 0.01"

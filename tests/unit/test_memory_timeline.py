@@ -13,8 +13,8 @@ import pytest
 
 from llmprof.core.memory.allocator_entries import (
     MOST_FRAMES,
-    Entry,
-    Mark,
+    AllocatorEntry,
+    PhaseMark,
     Stacks,
     Trace,
     frame_text,
@@ -24,8 +24,8 @@ from llmprof.core.memory.allocator_entries import (
     settle,
 )
 from llmprof.core.memory.kept_timeline import load, save, thin
-from llmprof.core.memory.live_blocks import largest
-from llmprof.core.memory.timeline import Held, Known, alike, base_of, build
+from llmprof.core.memory.live_blocks import largest_live
+from llmprof.core.memory.timeline import Held, Known, base_of, build_timeline, starred
 from llmprof.core.predict.byte_levels import (
     ACTIVATIONS,
     CATEGORIES,
@@ -41,7 +41,11 @@ from llmprof.core.spec.shape import ModelShape
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 HELD = (Held("blocks.0.w", 100, PARAMETERS), Held("blocks.1.w", 100, PARAMETERS))
-MARKS = [Mark(0, "forward", 0, 9), Mark(0, "backward", 10, 19), Mark(0, "optimizer", 20, 29)]
+MARKS = [
+    PhaseMark(0, "forward", 0, 9),
+    PhaseMark(0, "backward", 10, 19),
+    PhaseMark(0, "optimizer", 20, 29),
+]
 STACKS = [
     ("torch/nn/functional.py:9 linear", "worker/model.py:1 forward"),
     ("worker/model.py:2 forward",),
@@ -51,23 +55,23 @@ STACKS = [
 def step() -> Trace:
     """A copy and an activation saved, a temporary freed, a gradient kept to the end."""
     entries = [
-        Entry(1, 1, 40, 0),  # autocast copy
-        Entry(2, 2, 60, 0),  # activation
-        Entry(3, 3, 30, 1),  # temporary of the forward
-        Entry(4, 3, -30),
-        Entry(11, 4, 80),  # gradient
-        Entry(12, 5, 10),  # temporary of the backward
-        Entry(13, 5, -10),
-        Entry(14, 2, -60),
-        Entry(15, 1, -40),
-        Entry(25, 4, -80),
+        AllocatorEntry(1, 1, 40, 0),  # autocast copy
+        AllocatorEntry(2, 2, 60, 0),  # activation
+        AllocatorEntry(3, 3, 30, 1),  # temporary of the forward
+        AllocatorEntry(4, 3, -30),
+        AllocatorEntry(11, 4, 80),  # gradient
+        AllocatorEntry(12, 5, 10),  # temporary of the backward
+        AllocatorEntry(13, 5, -10),
+        AllocatorEntry(14, 2, -60),
+        AllocatorEntry(15, 1, -40),
+        AllocatorEntry(25, 4, -80),
     ]
     return Trace(entries, MARKS, STACKS)
 
 
 def timeline() -> Any:
     known = Known(({4: "blocks.7.w"},), frozenset((0,)))
-    return build(step(), base_of(HELD, 250), HELD, known)
+    return build_timeline(step(), base_of(HELD, 250), HELD, known)
 
 
 def test_categories_follow_from_lifetimes() -> None:
@@ -93,12 +97,16 @@ def test_categories_sum_to_the_level_at_every_point() -> None:
     for t in range(600):
         if live and rng.random() < 0.45:
             address, size = live.pop(rng.randrange(len(live)))
-            entries.append(Entry(t, address, -size))
+            entries.append(AllocatorEntry(t, address, -size))
         else:
             live.append((1000 + t, rng.randint(1, 99)))
-            entries.append(Entry(t, *live[-1]))
-    marks = [Mark(0, "forward", 0, 250), Mark(0, "loss", 251, 300), Mark(0, "backward", 301, 599)]
-    made = build(Trace(entries, marks), {WORKSPACE: 1}, (), Known())
+            entries.append(AllocatorEntry(t, *live[-1]))
+    marks = [
+        PhaseMark(0, "forward", 0, 250),
+        PhaseMark(0, "loss", 251, 300),
+        PhaseMark(0, "backward", 301, 599),
+    ]
+    made = build_timeline(Trace(entries, marks), {WORKSPACE: 1}, (), Known())
     total = 1
     for entry, level in zip(entries, made.levels(), strict=True):
         total += entry.size
@@ -108,12 +116,16 @@ def test_categories_sum_to_the_level_at_every_point() -> None:
 
 
 def test_a_free_of_what_was_there_before_lowers_the_unknown() -> None:
-    made = build(Trace([Entry(1, 77, -20)], MARKS), base_of(HELD, 250), HELD, Known())
+    made = build_timeline(
+        Trace([AllocatorEntry(1, 77, -20)], MARKS), base_of(HELD, 250), HELD, Known()
+    )
     assert made.levels()[-1][WORKSPACE] == 30
 
 
 def test_largest_names_parameters_gradients_and_lines() -> None:
-    found = {(live.what, live.category): (live.size, live.count) for live in largest(timeline(), 9)}
+    found = {
+        (live.what, live.category): (live.size, live.count) for live in largest_live(timeline(), 9)
+    }
     assert found == {
         ("blocks.*.w", "parameters"): (100, 2),
         ("gradient of blocks.*.w", "gradients"): (80, 1),
@@ -121,7 +133,7 @@ def test_largest_names_parameters_gradients_and_lines() -> None:
         ("model.py:1 forward", "autocast copies"): (40, 1),
         ("autograd", "temporaries"): (10, 1),
     }
-    assert [live.what for live in largest(timeline(), 1)] == ["blocks.*.w"]
+    assert [live.what for live in largest_live(timeline(), 1)] == ["blocks.*.w"]
 
 
 def test_snapshot_is_read_with_phases_frames_and_overflow() -> None:
@@ -143,7 +155,7 @@ def test_snapshot_is_read_with_phases_frames_and_overflow() -> None:
     assert [entry.size for entry in trace.entries] == [5, -5]
     assert trace.stacks == [("torch/nn/functional.py:1 f", "me/model.py:12 forward")]
     assert own_line(trace.stacks[0]) == "model.py:12 forward"
-    assert trace.marks == [Mark(1, "zero_grad", 0, 9)]
+    assert trace.marks == [PhaseMark(1, "zero_grad", 0, 9)]
     assert not trace.overflow
     assert read_snapshot(snapshot, 0, 4).overflow
 
@@ -184,7 +196,7 @@ def test_equal_stacks_are_kept_once_and_without_their_outermost_frames() -> None
 
 
 def test_the_largest_come_with_their_stacks() -> None:
-    found = {live.what: live.stack for live in largest(timeline(), 9)}
+    found = {live.what: live.stack for live in largest_live(timeline(), 9)}
     assert found["model.py:1 forward"] == STACKS[0]
     assert found["autograd"] == found["blocks.*.w"] == ()
 
@@ -197,7 +209,7 @@ def test_a_recording_of_which_the_start_is_lost_ends_at_the_right_level() -> Non
         base = settle(kept, 250, levels[-1])
         assert kept.overflow
         assert base == levels[lost]
-        made = build(kept, base_of(HELD, base), HELD, Known())
+        made = build_timeline(kept, base_of(HELD, base), HELD, Known())
         assert [sum(level) for level in made.levels()] == levels[lost + 1 :]
         assert min(min(level) for level in made.levels()) >= 0
     assert [mark.phase for mark in kept.marks] == ["backward", "optimizer"]
@@ -207,18 +219,18 @@ def test_a_recording_of_which_the_start_is_lost_ends_at_the_right_level() -> Non
 
 
 def test_alike_names() -> None:
-    assert alike("blocks.12.ffn.up.weight") == "blocks.*.ffn.up.weight"
-    assert alike("layer2.norm") == "layer2.norm"
+    assert starred("blocks.12.ffn.up.weight") == "blocks.*.ffn.up.weight"
+    assert starred("layer2.norm") == "layer2.norm"
 
 
 def many(count: int) -> Any:
     rng = random.Random(1)
-    entries = [Entry(t, t, rng.randint(1, 1000)) for t in range(count)]
+    entries = [AllocatorEntry(t, t, rng.randint(1, 1000)) for t in range(count)]
     entries[count // 3 : count // 3] = [
-        Entry(count // 3, -1, 10**6),
-        Entry(count // 3, -1, -(10**6)),
+        AllocatorEntry(count // 3, -1, 10**6),
+        AllocatorEntry(count // 3, -1, -(10**6)),
     ]
-    return build(Trace(entries, [Mark(0, "forward", 0, count)]), {}, (), Known())
+    return build_timeline(Trace(entries, [PhaseMark(0, "forward", 0, count)]), {}, (), Known())
 
 
 def test_thinning_keeps_the_peak_and_stays_small() -> None:
@@ -258,7 +270,7 @@ def recorded() -> dict[str, Any]:
 def test_a_real_recording_reaches_the_allocators_peak_to_the_byte() -> None:
     data = recorded()
     trace = read_snapshot(data["snapshot"], 0, 200_000)
-    made = build(trace, base_of((), data["base"]), (), Known())
+    made = build_timeline(trace, base_of((), data["base"]), (), Known())
     assert made.peak == data["requested_peak"]
     assert [span.phase for span in made.spans] == [
         "forward",
@@ -273,7 +285,7 @@ def test_a_real_recording_reaches_the_allocators_peak_to_the_byte() -> None:
 
 def test_a_real_recordings_phases_are_those_of_the_closed_form() -> None:
     data = recorded()
-    made = build(
+    made = build_timeline(
         read_snapshot(data["snapshot"], 0, 200_000), base_of((), data["base"]), (), Known()
     )
     shape = ModelShape(
@@ -289,6 +301,6 @@ def test_a_real_recordings_phases_are_those_of_the_closed_form() -> None:
     )
     predicted = {each.phase: each.peak for each in predict(case).phases}
     assert {span.phase: span.peak for span in made.spans} == pytest.approx(predicted, abs=64)
-    lines = {live.what for live in largest(made, 50)}
+    lines = {live.what for live in largest_live(made, 50)}
     assert any(line.startswith("model.py:") for line in lines)
     assert not any("functional.py" in line for line in lines)

@@ -20,8 +20,8 @@ from llmprof.core.predict.fits import (
     Room,
     context_span,
     decide,
+    fit_verdict,
     needed_bytes,
-    verdict,
 )
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
@@ -55,7 +55,7 @@ def test_every_advice_is_a_command_that_fits(budget: int) -> None:
     assert (len(advice) > 0) == (budget > 12)
     for each in advice:
         assert each.needed_bytes <= budget * GIB
-        assert verdict(predict(each.case), budget * GIB) == "fits"
+        assert fit_verdict(predict(each.case), budget * GIB) == "fits"
         assert same(parsed(each.command), each.case)
 
 
@@ -99,9 +99,9 @@ def test_verdict_between_the_bounds_is_settled_by_replaying() -> None:
     case = Case(model=load_models()["medium"], mode="train", context_length=512)
     prediction = predict(case)
     low, high = needed_bytes(prediction)
-    assert verdict(prediction, high) == "fits"
-    assert verdict(prediction, low - 1) == "does not fit"
-    assert verdict(prediction, high - 1) == "too close to say"
+    assert fit_verdict(prediction, high) == "fits"
+    assert fit_verdict(prediction, low - 1) == "does not fit"
+    assert fit_verdict(prediction, high - 1) == "too close to say"
     assert decide(case, prediction, Room("r", high - 1, (9, 0))) == "fits"
     tight = prediction.requested_bytes + CONTEXT_LOW + (1 << 20)
     assert decide(case, prediction, Room("r", tight, (9, 0))) == "does not fit"
@@ -113,23 +113,23 @@ def test_a_measured_context_is_the_least_that_a_case_needs(measured: int) -> Non
     low, high = needed_bytes(prediction, measured)
     assert low == prediction.allocated_low + measured
     assert context_span(measured)[1] >= max(CONTEXT_HIGH, measured + 1)
-    assert verdict(prediction, low - 1, measured) == "does not fit"
-    assert verdict(prediction, low, measured) == "too close to say"
-    assert verdict(prediction, high, measured) == "fits"
+    assert fit_verdict(prediction, low - 1, measured) == "does not fit"
+    assert fit_verdict(prediction, low, measured) == "too close to say"
+    assert fit_verdict(prediction, high, measured) == "fits"
 
 
 def test_a_measured_context_settles_what_an_assumed_one_leaves_open() -> None:
     prediction = predict(Case(model=load_models()["medium"], mode="train"))
     free = prediction.allocated_low + CONTEXT_LOW + 100 * MIB
-    assert verdict(prediction, free) == "too close to say"
-    assert verdict(prediction, free, CONTEXT_LOW + 200 * MIB) == "does not fit"
+    assert fit_verdict(prediction, free) == "too close to say"
+    assert fit_verdict(prediction, free, CONTEXT_LOW + 200 * MIB) == "does not fit"
 
 
 def test_replaying_counts_the_context_that_was_measured() -> None:
     case = Case(model=load_models()["medium"], mode="train", context_length=512)
     prediction = predict(case)
     room = prediction.requested_bytes + CONTEXT_HIGH + 60 * MIB
-    assert verdict(prediction, room) == "too close to say"
+    assert fit_verdict(prediction, room) == "too close to say"
     assert decide(case, prediction, Room("r", room, (9, 0))) != "does not fit"
     huge = Room("r", room, (9, 0), context_bytes=CONTEXT_HIGH + 100 * MIB)
     assert decide(case, prediction, huge) == "does not fit"
@@ -164,7 +164,7 @@ def test_a_compiled_case_is_never_said_not_to_fit_when_half_would() -> None:
     case = Case(model=load_models()["medium"], mode="train", compile="default")
     prediction = predict(case)
     assert prediction.upper_bound
-    assert verdict(prediction, int(0.8 * prediction.allocated_low)) == "too close to say"
+    assert fit_verdict(prediction, int(0.8 * prediction.allocated_low)) == "too close to say"
 
 
 def test_event_carries_the_prediction() -> None:

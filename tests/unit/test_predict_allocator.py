@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from llmprof.core.predict.allocator import Block, CachingAllocator, OutOfMemory
+from llmprof.core.predict.allocator import AllocatorBlock, CachingAllocator, OutOfMemory
 
 MIB = 1 << 20
 
@@ -60,7 +60,7 @@ def test_full_card_gives_whole_segments_back_once_then_fails() -> None:
 def test_random_traffic_keeps_the_books() -> None:
     rng = random.Random(7)
     allocator = CachingAllocator()
-    live: list[Block] = []
+    live: list[AllocatorBlock] = []
     for _ in range(2000):
         if live and rng.random() < 0.5:
             allocator.release(live.pop(rng.randrange(len(live))))

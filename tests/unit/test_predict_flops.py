@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from llmprof.core.predict import flops
-from llmprof.core.spec.case import MODES, Case, Mode
+from llmprof.core.spec.axes import MODES, Mode
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 
 PRESETS = {

@@ -15,17 +15,16 @@ import pytest
 from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev
-from llmprof.core.figures.launch_bound import bound
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.report import render
 from llmprof.core.report.attention import attention, exponents
-from llmprof.core.report.case_groups import settled
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.markdown import facts, steps_of
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.report.scaling import scaling
-from llmprof.core.report.sentences import launch_bound
+from llmprof.core.report.sentences import is_launch_bound
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table, format_cell
 from llmprof.core.report.warmup import warmup
@@ -48,6 +47,8 @@ RECORDINGS = (
     "warmup-forward-backward-h100",
     "scaling-h200",
     "interleave-h200",
+    "switches-h200",
+    "processes-h200",
 )
 GIB = 1 << 30
 
@@ -96,9 +97,10 @@ def test_precision_on_a_card_has_the_write_ups_columns() -> None:
         "Avg Time FP (ms)",
         "Avg Time MP (ms)",
         "Speed-up (×)",
-        "Speed-up ± 95 % (×)",
+        "95 % interval (×)",
         "Peak memory FP (MiB)",
         "Peak memory MP (MiB)",
+        "Verdict",
     ]
     assert cells(table, "Model Size") == ["small", "small", "medium", "medium", "large", "large"]
     full, mixed = cells(table, "Avg Time FP (ms)"), cells(table, "Avg Time MP (ms)")
@@ -151,35 +153,66 @@ def test_warm_up_on_a_card_is_worth_its_first_step() -> None:
     spread = [float(text) for text in cells(table, "Std Dev (ms)")]
     assert all(spread[at] > 5 * spread[at + 3] for at in (0, 4, 8))
     said = [note for note in table.notes if "after one warm-up step" in note]
-    assert sum("the two processes differ, whatever their warm-up" in note for note in said) == 2
+    assert len(said) == 3
+    assert all("one process: not judged" in note for note in said)
 
 
 def test_switches_on_a_card_that_waits_for_its_host() -> None:
     state = recording("switches-h100")
     assert to_resume(state) == ()
-    table = switches(state)
-    assert table is not None
+    table, _ = switches(state)
     verdicts = dict(zip(cells(table, "Switch"), cells(table, "Verdict"), strict=True))
-    assert verdicts["torch.compile"] == "faster"
-    assert verdicts["TF32"] == "no difference"
-    assert any("the time that differs with SDPA is the host's" in note for note in table.notes)
+    assert set(verdicts.values()) == {"baseline", "one process: not judged"}
+    assert any("the baseline is launch-bound" in note for note in table.notes)
+
+
+def test_switches_in_three_processes_each_on_a_card() -> None:
+    """small, medium, large at 512 tokens, 45 fresh processes on an H200."""
+    table, phases = switches(subject_of(recording("switches-h200")).as_one)
+    rows = zip(*(cells(table, each) for each in ("Model Size", "Switch", "Verdict")), strict=True)
+    verdicts = {(size, switch): verdict for size, switch, verdict in rows}
+    for size in ("small", "medium", "large"):
+        assert verdicts[size, "fused AdamW"] == "optimizer faster; step faster"
+        assert verdicts[size, "SDPA"] == "forward faster; backward faster; step faster"
+    assert verdicts["medium", "TF32"].endswith("no phase acted on is told from equal)")
+    parts = cells(phases, "Part of the step")
+    gains = cells(phases, "Speed-up (×)")
+    acted = cells(phases, "Acted on")
+    fused = [row[1] == "fused AdamW" for row in phases.rows]
+    optimizer = [
+        float(gain)
+        for gain, part, mine in zip(gains, parts, fused, strict=True)
+        if mine and part == "optimizer"
+    ]
+    assert optimizer == pytest.approx([2.8, 2.6, 2.5], abs=0.35)
+    assert {part for part, yes, mine in zip(parts, acted, fused, strict=True) if mine and yes} == {
+        "optimizer"
+    }
+    said = " ".join(table.notes)
+    assert "small: bf16 makes the step faster" in said
+    assert "no switch" not in said
 
 
 def test_switches_of_large_models_are_all_there() -> None:
     state = recording("switches-large-h100")
     assert to_resume(state) == ()
-    table = switches(state)
-    assert table is not None
+    table, phases = switches(state)
     assert cells(table, "Switch")[-1] == "bf16 + SDPA + fused AdamW + torch.compile"
-    assert cells(table, "Verdict")[-1] == "faster"
+    optimizer = [
+        row[-6:-3]
+        for row in phases.rows
+        if row[0] == "large" and row[1] == "fused AdamW" and row[2] == "optimizer"
+    ]
+    assert [[format_cell(cell) for cell in row] for row in optimizer] == [
+        ["34.13", "16.00", "2.13"]
+    ]
     assert float(cells(table, "Compile + first step (s)")[-1]) > 60
 
 
 def test_a_stopped_run_shows_what_is_missing(tmp_path: Path) -> None:
     state = before_its_last_resume("switches-large-h100", tmp_path)
     assert to_resume(state) == (13,)
-    table = switches(state)
-    assert table is not None
+    table, _ = switches(state)
     assert cells(table, "Verdict")[0] == "baseline"
     assert cells(table, "Verdict")[-1] == "no figure"
     grid = coverage(state)
@@ -240,34 +273,21 @@ def test_warmup_names_the_cold_step() -> None:
     said = " ".join(table.notes)
     assert "without warm-up the mean is 1.383 × that after 5" in said
     assert "the first step took 290.0 ms" in said
-    assert "after one warm-up step the mean cannot be told from that after 5" in said
-
-
-def test_a_process_that_differs_is_not_called_a_warm_up() -> None:
-    cases = [case(warmup_steps=count) for count in (1, 5)]
-    slow: Times = {"forward": around(30.0), "backward": around(60.0)}
-    fast: Times = {"forward": around(20.0), "backward": around(40.0)}
-    still: Times = {"forward": [60.0, *around(20.0, 9)], "backward": [70.0, *around(40.0, 9)]}
-    table = warmup(view(cases, [*run(0, cases[0], slow), *run(1, cases[1], fast)]))
-    assert table is not None
-    (said,) = [note for note in table.notes if "after one warm-up step" in note]
-    assert "but so are its steps from number 6 on (1.499 ± 0.0" in said
-    table = warmup(view(cases, [*run(0, cases[0], still), *run(1, cases[1], fast)]))
-    assert table is not None
-    assert not any("differ, whatever" in note for note in table.notes)
+    assert "after one warm-up step the mean is 1.00 × that after 5" in said
+    assert "one process: not judged" in said
 
 
 def test_recorded_sizes_go_from_waiting_for_the_host_to_keeping_the_card_busy() -> None:
     """At 2.7B the card is 50 ms behind the host by the end of the forward and stays there."""
     recorded = recording("end-to-end-h100")
     waits = {
-        state.case.model.name: launch_bound(state)
+        state.case.model.name: is_launch_bound(state)
         for state in recorded.cases
         if state.case.mode == "train"
     }
     sizes = ("tiny", "small", "medium", "large", "xl", "2.7B")
     assert waits == dict(zip(sizes, (True, True, True, False, False, False), strict=True))
-    busy = bound(recorded.cases[-1])
+    busy = recorded.cases[-1].launch_bound
     assert busy is not None
     assert busy.phases == ()
 
@@ -280,50 +300,6 @@ def test_every_kind_of_missing_energy_has_its_reason() -> None:
     assert any("3.7 s of steps are too short" in note for note in said)
     counted = sum(int(note.rsplit(" of ", 1)[1].split()[0]) for note in said)
     assert counted == cells(table, "Energy (J/step)").count("n/a")
-
-
-def test_host_bound_switches_are_not_taken_for_the_cards() -> None:
-    cases = [case(mode="train"), case(mode="train", precision="bf16")]
-    events = [
-        event
-        for index, speed in enumerate((1.0, 1.4))
-        for event in run(
-            index,
-            cases[index],
-            {"forward": around(30 * speed), "backward": around(50 * speed)},
-            host=0.97,
-        )
-    ]
-    pair = precision(view(cases, events))
-    assert pair is not None
-    assert any("varies from process to process (with --interleave" in each for each in pair.notes)
-    table = switches(view(cases, events))
-    assert table is not None
-    (said,) = [note for note in table.notes if "--interleave" in note]
-    assert "the time that differs with bf16 is the host's" in said
-    assert said.endswith("(cases 1, 2).")
-    quick = [*run(0, cases[0], train(60.0)), *run(1, cases[1], train(90.0))]
-    table = switches(view(cases, quick))
-    assert table is not None
-    assert not any("--interleave" in note for note in table.notes)
-
-
-def test_a_baseline_has_no_spread_against_itself_and_no_compile_is_repaid_by_chance() -> None:
-    for interleaved in (False, True):
-        cases = [case(interleaved=interleaved), case(compile="default", interleaved=interleaved)]
-        events = run(0, cases[0], train(60.0))
-        slower: Times = {
-            phase: [*times[:-1], 3 * times[-1]] for phase, times in train(59.5).items()
-        }
-        events += run(1, cases[1], slower)
-        events.append(observed(1, cases[1], compile_ms=9e3))
-        table = switches(view(cases, events))
-        assert table is not None
-        assert float(cells(table, "Speed-up (×)")[0]) == 1
-        assert cells(table, "Speed-up ± 95 % (×)")[0] == "n/a"
-        assert cells(table, "Verdict") == ["baseline", "no difference"]
-        assert any("do not tell whether any repays it (cases 2, 1)" in note for note in table.notes)
-        assert any("took turns" in note for note in table.notes) is interleaved
 
 
 def test_steps_that_were_not_counted_beforehand_are_not_given_as_if_they_were() -> None:
@@ -365,12 +341,14 @@ def test_mixed_precision_says_why_the_forward_peak_rises() -> None:
     assert table is not None
     assert cells(table, "Speed-up (×)")[0].startswith("2.0")
     (note,) = (note for note in table.notes if "in bf16" in note)
-    assert "is faster: 30.0" in note
+    assert "in bf16: 30.0" in note
+    assert "as fast (one process: not judged)" in note
     assert "(the same); within the forward it rises from 6.00 GiB to 7.00 GiB" in note
 
 
-def switch_run() -> RunView:
-    cases = [
+def switch_run(processes: int = 3) -> RunView:
+    """Fused AdamW changes nothing, compiling a third; the last one does not fit."""
+    kinds = [
         case(),
         case(optimizer="fused"),
         case(compile="default"),
@@ -378,29 +356,65 @@ def switch_run() -> RunView:
     ]
     levels = {"start": 4 * GIB, "forward": 10 * GIB}
     less = {"start": 4 * GIB, "forward": 8 * GIB}
-    events = run(0, cases[0], train(60.0), memory(0, levels))
-    events += run(1, cases[1], train(60.05), memory(1, levels))
-    compiled = observed(2, cases[2], compile_ms=42_000.0)
-    events += run(2, cases[2], train(40.0), memory(2, less), compiled)
-    events += failed(3, kind="oom", message="CUDA out of memory", phase="backward", bytes_asked=GIB)
+    cases: list[Case] = []
+    events: list[ev.Event] = []
+    for number in range(processes):
+        luck = 1 + 0.004 * number
+        for kind, total in zip(kinds, (60.0, 60.05, 40.0, None), strict=True):
+            at, each = len(cases), msgspec.structs.replace(kind, process=number)
+            cases.append(each)
+            if total is None:
+                oom = {"kind": "oom", "message": "CUDA out of memory", "phase": "backward"}
+                events += failed(at, **oom, bytes_asked=GIB)
+                continue
+            extra: list[ev.Event] = [memory(at, less if each.compile else levels)]
+            if each.compile:
+                extra.append(observed(at, each, compile_ms=42_000.0))
+            events += run(at, each, train(total * luck), *extra)
     return view(cases, events)
 
 
 def test_switches_are_measured_and_never_asserted() -> None:
-    table = switches(switch_run())
-    assert table is not None
+    table, phases = switches(subject_of(switch_run()).as_one)
     assert cells(table, "Switch") == [
         "baseline",
         "fused AdamW",
         "torch.compile",
         "bf16 + SDPA + fused AdamW + torch.compile",
     ]
-    assert cells(table, "Verdict") == ["baseline", "no difference", "faster", "no figure"]
+    assert cells(table, "Verdict") == [
+        "baseline",
+        "optimizer not distinguished; step not distinguished",
+        "forward faster; backward faster; step faster",
+        "no figure",
+    ]
+    assert cells(table, "Processes") == ["3", "3", "3", "0"]
+    acted = zip(cells(phases, "Part of the step"), cells(phases, "Acted on"), strict=True)
+    assert list(acted)[:4] == [
+        ("forward", ""),
+        ("backward", ""),
+        ("optimizer", "yes"),
+        ("total", ""),
+    ]
     assert cells(table, "Compile + first step (s)") == ["eager", "eager", "42.00", "n/a"]
     assert cells(table, "Memory change (%)") == ["0.0", "0.0", "-20.0", "OOM"]
     said = " ".join(table.notes)
-    assert "compiling took 42.0 s, repaid after about 2,100 steps (case 3)" in said
-    assert "out of memory in backward, 1.00 GiB asked (case 4)" in said
+    assert "compiling took 42.0 s, repaid after about 2,100 steps (cases 3, 7, 11)" in said
+    assert "out of memory in backward, 1.00 GiB asked (cases 4, 8, 12)" in said
+    assert "torch.compile makes the step faster: 40." in said
+    assert "fused AdamW is not distinguished from the baseline" in said
+
+
+def test_steps_of_one_process_judge_nothing() -> None:
+    """However far apart: another process may measure something else."""
+    table, phases = switches(switch_run(processes=1))
+    verdicts = cells(table, "Verdict")
+    assert verdicts[:3] == ["baseline", *["one process: not judged"] * 2]
+    assert cells(table, "95 % interval (×)")[1:3] == ["one process"] * 2
+    said = " ".join(table.notes)
+    assert "One process a cell" in said
+    assert "faster" not in said
+    assert set(cells(phases, "Verdict")) == {"", "one process: not judged"}
 
 
 def attention_run() -> RunView:
@@ -485,7 +499,7 @@ def test_scaling_sets_time_beside_work() -> None:
     assert cells(table, "Work growth (×)") == ["1.00", "4.00"]
     assert [float(t) for t in cells(table, "Time growth (×)")] == pytest.approx([1, 3], abs=0.01)
     said = " ".join(table.notes)
-    assert re.search(r"4\.00 × the work takes 3\.0\d* ± 0\.0\d+ × the time \(cases 2, 1\)\.", said)
+    assert re.search(r"4\.00 × the work takes 3.00 × the time \(cases 2, 1\)\.", said)
     assert "scatter too much" not in said
 
 
@@ -531,6 +545,9 @@ HOSTILE = [
     "\x1b[31mred\x1b[0m",
     "<script>alert(1)</script>",
     "__init__ *bold* ~~gone~~ # head",
+    "$x$ and $`y`$",
+    "&lt;b&gt; AT&T",
+    "12. another list",
 ]
 
 
@@ -604,9 +621,9 @@ def test_recordings_pass_the_markdown_lint_and_round_trip(name: str) -> None:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_tables_and_rates_are_in_the_data_too(name: str) -> None:
-    state = settled(recording(name))
+    state = subject_of(recording(name))
     document = json.loads(render(state, "json"))
-    shown = [table for table in tables(state) if table.key != "M07"]
+    shown = [table for table in tables(state) if table.key != "step-log"]
     assert [found["key"] for found in document["tables"]] == [table.key for table in shown]
     for found, table in zip(document["tables"], shown, strict=True):
         assert [column["unit"] for column in found["columns"]] == [c.unit for c in table.columns]
@@ -628,11 +645,11 @@ def test_the_registry_shows_what_an_experiment_names() -> None:
         state.experiment, tables=("coverage", "switches", "warmup", "?")
     )
     shown = tables(replace(state, experiment=named))
-    assert [table.key for table in shown] == ["coverage", "M15"]
+    assert [table.key for table in shown] == ["coverage", "switches", "switch-phases"]
     everything = [table.key for table in tables(state)]
-    assert everything[0] == "M15"
-    assert {"M05", "M06", "coverage", "throughput"} <= set(everything)
-    assert len(BUILDERS) >= len(set(everything) - {"M23", "M25"})
+    assert everything[0] == "switches"
+    assert {"stability", "failures", "coverage", "throughput"} <= set(everything)
+    assert len(BUILDERS) >= len(set(everything))
 
 
 def test_a_cpu_run_has_no_memory_growth() -> None:
@@ -657,9 +674,9 @@ def test_growth_on_a_card_is_told_apart_where_the_host_sets_the_pace() -> None:
     assert table is not None
     said = {note.split(":", maxsplit=1)[0]: note for note in table.notes}
     waiting = said["small, train, where the step is launch-bound"]
-    assert waiting.endswith("16.9 × the work takes 1.55 ± 0.13 × the time (cases 2, 16).")
+    assert waiting.endswith("16.9 × the work takes 1.55 × the time (cases 2, 16).")
     busy = said["small, train, where it is not"]
-    assert busy.endswith("9.07 × the work takes 7.08 ± 0.45 × the time (cases 6, 24).")
+    assert busy.endswith("9.07 × the work takes 7.08 × the time (cases 6, 24).")
     assert said["small, train"].startswith("small, train: 145 × the work")
 
 
@@ -674,20 +691,3 @@ def test_one_launch_bound_cell_is_named_without_growth() -> None:
     table = scaling(view(cases, events))
     assert table is not None
     assert "medium, forward: launch-bound at 512 tokens a step (case 1)." in table.notes
-
-
-def test_turns_that_alternate_know_a_speed_up_better_than_the_steps_scatter() -> None:
-    state = recording("interleave-h200")
-    table = switches(state)
-    assert table is not None
-    speed, interval = (
-        dict(zip(cells(table, "Switch"), cells(table, heading), strict=True))
-        for heading in ("Speed-up (×)", "Speed-up ± 95 % (×)")
-    )
-    assert float(speed["TF32"]) - float(interval["TF32"]) > 1
-    assert interval["baseline"] == "n/a"
-    assert dict(zip(cells(table, "Switch"), cells(table, "Verdict"), strict=True)) == {
-        "baseline": "baseline",
-        "TF32": "faster",
-        "bf16": "no difference",
-    }

@@ -11,30 +11,8 @@ from llmprof.core import events as ev
 from llmprof.core.figures.throughput import peak_of, throughput
 from llmprof.core.report.scaling import throughput_table
 from llmprof.core.report.table import format_cell
-from llmprof.core.stats.ratio import paired_ratio, ratio
-from llmprof.core.stats.summary import summarize
 from llmprof.core.store.calibrations import load_ceilings, save_ceilings
 from tests.unit.planted import CPU, GPU, Times, around, case, one, run, view
-
-
-@pytest.mark.parametrize("turns", [False, True], ids=["means", "turns"])
-def test_a_change_is_one_whichever_way_round_the_cases_are_compared(turns: bool) -> None:
-    """Two noisy means: the ratio below 1 must not be called a change sooner than its inverse."""
-    slow, fast = [100.0, 650.0, 360.0, 250.0], [40.0, 200.0, 120.0, 116.0]
-    for top, bottom in ((slow, fast), (fast, slow)):
-        found = (
-            paired_ratio(top, bottom[::-1], 1)
-            if turns
-            else ratio(summarize(top), summarize(bottom))
-        )
-        assert found is not None
-        assert not found.changed, found
-    clear = ratio(summarize([99.0, 101.0]), summarize([49.0, 51.0]))
-    inverse = ratio(summarize([49.0, 51.0]), summarize([99.0, 101.0]))
-    assert clear is not None
-    assert inverse is not None
-    assert clear.changed
-    assert inverse.changed
 
 
 def test_rates_by_hand() -> None:
@@ -122,44 +100,3 @@ def test_the_share_of_a_calibration() -> None:
     assert rates is not None
     assert rates.of_ceiling == pytest.approx(0.5, rel=1e-3)
     assert rates.mfu is None
-
-
-def test_a_ratio_and_its_interval() -> None:
-    slow, fast = summarize([20.0, 21.0, 19.0, 20.0]), summarize([10.0, 10.5, 9.5, 10.0])
-    found = ratio(slow, fast)
-    assert found is not None
-    assert found.value == pytest.approx(2.0)
-    # Both relative standard errors are 0.02041; Welch's degrees of freedom are 6, t = 2.4469.
-    assert found.half == pytest.approx(2.0 * 2.4469 * 0.02041 * 2**0.5, rel=1e-3)
-    assert found.changed
-
-
-@pytest.mark.parametrize("factor", [1.0, 1.005, 0.995])
-def test_less_than_one_percent_is_no_change_however_sure(factor: float) -> None:
-    samples = [20.0, 20.001, 19.999] * 10
-    found = ratio(summarize([factor * value for value in samples]), summarize(samples))
-    assert found is not None
-    assert found.half is not None
-    assert found.half < 0.001
-    assert not found.changed
-
-
-def test_one_sample_gives_no_interval_and_no_change() -> None:
-    found = ratio(summarize([20.0]), summarize([10.0]))
-    assert found is not None
-    assert found.half is None
-    assert not found.changed
-    assert ratio(None, summarize([1.0])) is None
-
-
-def test_turns_cancel_a_drift_that_hits_both() -> None:
-    drift = [1.0 + 0.1 * at for at in range(10)]
-    top, bottom = [22.0 * d for d in drift], [20.0 * d for d in drift]
-    paired = paired_ratio(top, bottom, turn=2)
-    assert paired is not None
-    assert paired.value == pytest.approx(1.1)
-    assert paired.changed
-    apart = ratio(summarize(top), summarize(bottom))
-    assert apart is not None
-    assert not apart.changed
-    assert paired_ratio(top[:3], bottom[:3], turn=2) is None

@@ -54,8 +54,8 @@ def in_words(found: CaseDevice | None) -> str:
     if found.throttled_s:
         said.append(f"{', '.join(found.throttle_reasons)} {found.throttled_s:.1f} s")
     if found.others:
-        from llmprof.core.figures.case_device import describe
+        from llmprof.core.figures.case_device import describe_process
 
         more = f" and {len(found.others) - 1} more" if len(found.others) > 1 else ""
-        said.append(f"shared with {describe(found.others[0])}{more}")
+        said.append(f"shared with {describe_process(found.others[0])}{more}")
     return "; ".join(said)

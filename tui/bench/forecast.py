@@ -16,7 +16,7 @@ from llmprof.core.catalog.cards import load_cards, match_device
 from llmprof.core.events import Environment
 from llmprof.core.predict.as_event import free_for_a_process
 from llmprof.core.predict.closed_form import HOPPER, MemoryPrediction, Unpredictable, predict
-from llmprof.core.predict.fits import Room, Verdict, needed_bytes, room_of, verdict
+from llmprof.core.predict.fits import FitVerdict, Room, fit_verdict, needed_bytes, room_of
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape, SpecError
@@ -25,7 +25,7 @@ from llmprof.core.system.text import clean
 DEFAULT_CARD = "H100-80GB"
 NVIDIA_CARDS = Path("/proc/driver/nvidia/gpus")  # one folder a card
 MOST_UNTICKED = 300  # cases beyond those that would run are forecast only up to here
-_WORST: dict[Verdict, int] = {"fits": 0, "too close to say": 1, "does not fit": 2}
+_WORST: dict[FitVerdict, int] = {"fits": 0, "too close to say": 1, "does not fit": 2}
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Need:
     case: Case
     low: int
     high: int
-    verdict: Verdict
+    verdict: FitVerdict
 
 
 def card_names() -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def card_here(folder: Path | None = None) -> CardChoice | None:
     return None if card is None else CardChoice(room_of(card), here=True)
 
 
-def card_of(environment: Environment | None) -> CardChoice | None:
+def card_of_machine(environment: Environment | None) -> CardChoice | None:
     """The card of a run's machine, None where it had none or its memory was not read."""
     if environment is None or environment.memory_total_bytes is None:
         return None
@@ -121,7 +121,7 @@ class Forecast:
         self.card = card
         self.needs: list[Need] = []
         self.unknown = 0  # cases that the closed form does not know
-        self.by_model: dict[str, Verdict] = {}
+        self.by_model: dict[str, FitVerdict] = {}
         self.ticked = len(ticked)
         first = sorted(ticked, key=_weight, reverse=True)
         rest = sorted(others, key=_weight, reverse=True)
@@ -144,7 +144,7 @@ class Forecast:
         """Of the cases that would run, the one that takes most."""
         return max(self.needs, key=lambda need: need.high, default=None)
 
-    def count(self, wanted: Verdict) -> int:
+    def count(self, wanted: FitVerdict) -> int:
         """Cases that would run and have a verdict."""
         return sum(need.verdict == wanted for need in self.needs)
 
@@ -165,7 +165,7 @@ class Forecast:
             return
         room = self.card.room
         low, high = needed_bytes(found, room.context_bytes)
-        need = Need(case, low, high, verdict(found, room.free_bytes, room.context_bytes))
+        need = Need(case, low, high, fit_verdict(found, room.free_bytes, room.context_bytes))
         if ticked:
             self.needs.append(need)
         name = case.model.name

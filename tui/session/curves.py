@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.step_columns import StepsView
 from llmprof.core.state.view import CaseState
-from llmprof.core.stats.summary import Summary, student_t
+from llmprof.core.stats.student import student_t
+from llmprof.core.stats.summary import Summary
 from llmprof.tui.chart.envelope import Envelope
 
 OUTLIER_CHECK = 2000  # beyond so many samples outliers are looked for when the case is done

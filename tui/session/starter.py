@@ -15,6 +15,7 @@ from typing import Protocol
 from llmprof.core.engine.client import Engine, Plan
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.store.run import Run
+from llmprof.core.system.modules_by_name import REPLAYER
 
 
 class CannotStart(RuntimeError):
@@ -107,7 +108,7 @@ class ReplayStarter:
         """Replay into the run. Raises OSError."""
         words = [str(self._recording), str(run.path), str(self._speed)]
         process = subprocess.Popen(
-            [sys.executable, "-m", "llmprof.core.store.replay", *words],
+            [sys.executable, "-m", REPLAYER, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
-from llmprof.cli.types import automatic, device, listed, one_of, percent, positive, seconds, whole
-from llmprof.core.spec.case import ATTENTIONS, COMPILE_MODES, MODES, OPTIMIZERS, PRECISIONS
+from llmprof.cli.types import (
+    automatic,
+    device_type,
+    listed,
+    one_of,
+    percent_type,
+    positive,
+    seconds_type,
+    whole_number,
+)
+from llmprof.core.spec.axes import GRID, Axis
+from llmprof.core.spec.case import MOST_PROCESSES
 from llmprof.core.spec.experiment import MOST_PROFILE_STEPS
 from llmprof.core.spec.shape import MOST_SEED
 
-EAGER = "none"  # of --compile
 DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
 
 
@@ -21,7 +31,9 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     shape = parser.add_argument_group("change the model's dimensions")
     for name in DIMENSIONS:
         least = 0 if name == "kv_heads" else 1  # 0: as many as there are heads
-        shape.add_argument(f"--{name.replace('_', '-')}", type=listed(whole(least)), metavar="N")
+        shape.add_argument(
+            f"--{name.replace('_', '-')}", type=listed(whole_number(least)), metavar="N"
+        )
     _add_profile(parser)
     _add_limits(parser)
 
@@ -35,35 +47,9 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="small,medium or all (tiny to 2.7B); `llmprof presets` lists them",
     )
-    add("--context-length", "--seq-len", type=listed(whole(1)), metavar="N", help="tokens (128)")
-    add("--batch-size", type=listed(whole(1)), metavar="N", help="sequences a step (4)")
-    add("--mode", "--pass-type", type=listed(one_of(MODES)), metavar="MODES", help=", ".join(MODES))
-    add(
-        "--precision",
-        type=listed(one_of(PRECISIONS)),
-        metavar="NAMES",
-        help=", ".join(PRECISIONS),
-    )
-    add(
-        "--attention",
-        type=listed(one_of(ATTENTIONS)),
-        metavar="NAMES",
-        help="naive writes the scores to memory, sdpa uses torch's fused kernels",
-    )
-    add(
-        "--optimizer",
-        type=listed(one_of(OPTIMIZERS)),
-        metavar="NAMES",
-        help="AdamW as foreach, fused or a loop over tensors",
-    )
-    add(
-        "--compile",
-        nargs="?",
-        const=["default"],
-        type=listed(one_of((EAGER, *COMPILE_MODES))),
-        metavar="MODES",
-        help="torch.compile the model: " + ", ".join((EAGER, *COMPILE_MODES)),
-    )
+    for axis in GRID:
+        if axis.changes != "steps":
+            _add_axis(group, axis)
     add(
         "--variant",
         type=listed(str),
@@ -71,29 +57,51 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         help="only these of the experiment's variants, by label: baseline,SDPA",
     )
     add("--smoke", action="store_true", help="the experiment's small sizes, for a try on a CPU")
-    add("--device", type=device, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)")
-    add("--seed", type=whole(0, MOST_SEED), metavar="N", help="of weights and tokens (0)")
+    add("--device", type=device_type, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)")
+    add("--seed", type=whole_number(0, MOST_SEED), metavar="N", help="of weights and tokens (0)")
+
+
+def _add_axis(group: argparse._ArgumentGroup, axis: Axis) -> None:
+    """Declare an axis's option: a comma list of its values, with `auto` for numbers of steps."""
+    kind: Callable[[str], object] = listed(
+        one_of(axis.words) if axis.values else whole_number(axis.least)
+    )
+    if axis.changes == "steps":
+        kind = automatic(kind)
+    names = (axis.option, *axis.aliases)
+    if axis.bare is None:
+        group.add_argument(*names, type=kind, metavar=axis.metavar, help=axis.help)
+    else:
+        bare = [axis.text(axis.bare)]
+        group.add_argument(
+            *names, nargs="?", const=bare, type=kind, metavar=axis.metavar, help=axis.help
+        )
 
 
 def _add_how_long(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("how many steps").add_argument
-    add(
-        "--warmup-steps",
-        type=automatic(listed(whole(0))),
-        metavar="N",
-        help="steps before the measured (5), or auto: until they are steady",
-    )
+    group = parser.add_argument_group("how many steps")
+    add = group.add_argument
+    for axis in GRID:
+        if axis.changes == "steps":
+            _add_axis(group, axis)
     add(
         "--measure-steps",
-        type=automatic(whole(1)),
+        type=automatic(whole_number(1)),
         metavar="N",
         help="measured steps (10), or auto: until --target is met",
     )
     add(
         "--target",
-        type=percent,
+        type=percent_type,
         metavar="P",
         help="measure until the mean's 95%% interval is within ± P%% (1), 15 s a case at most",
+    )
+    add(
+        "--processes",
+        type=whole_number(1, MOST_PROCESSES),
+        metavar="N",
+        help="fresh processes of every timed case (1); differences are judged from 2 on, "
+        "3 to 8 find small ones",
     )
     add(
         "--interleave",
@@ -106,7 +114,7 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
     profile = parser.add_argument_group("kernel and memory profiles")
     profile.add_argument(
         "--profile-steps",
-        type=whole(1, MOST_PROFILE_STEPS),
+        type=whole_number(1, MOST_PROFILE_STEPS),
         metavar="N",
         help=f"steps under the profiler (3, at most {MOST_PROFILE_STEPS})",
     )
@@ -135,7 +143,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     limits.add_argument("--force", action="store_true", help="try what is predicted not to fit")
     limits.add_argument(
         "--timeout",
-        type=seconds,
+        type=seconds_type,
         metavar="S",
         help="end a case from which nothing, not even a step, is heard for so long (600)",
     )

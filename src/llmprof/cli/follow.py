@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from llmprof.cli.exits import CRASHED, NOTHING, OK
-from llmprof.cli.progress import Progress
+from llmprof.cli.progress import ProgressLine
+from llmprof.cli.streams import tell
 from llmprof.core.engine.client import Engine
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import Follower
 from llmprof.core.store.run import Run
 
-POLL_S = 0.1
+FOLLOW_POLL_S = 0.1
 KILL_GRACE_S = 2.0
 CRASHES = frozenset({"error", "killed", "timeout"})
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -40,7 +40,7 @@ class Follow:
         """The last view, and the first signal that came, if one did."""
         follower = Follower(self._run.journal)
         try:
-            with _caught(self._note), Progress(quiet=self._quiet) as progress:
+            with _caught(self._note), ProgressLine(quiet=self._quiet) as progress:
                 while True:
                     over = self._over()
                     while follower.poll():
@@ -50,7 +50,7 @@ class Follow:
                     if over or (self._engine is None and self._received):
                         break
                     self._pass_on()
-                    time.sleep(POLL_S)
+                    time.sleep(FOLLOW_POLL_S)
         finally:
             follower.close()
         return view, self._received[0] if self._received else None
@@ -76,10 +76,10 @@ class Follow:
         if again:
             self._kill_at = time.monotonic() + KILL_GRACE_S
         else:
-            print("\nstopping; once more to kill", file=sys.stderr)
+            tell("\nstopping; once more to kill")
 
 
-def verdict(view: RunView) -> int:
+def exit_code_of(view: RunView) -> int:
     """Exit code of a run that was not interrupted: see exits.py."""
     states = {state.status for state in view.cases}
     if states & CRASHES:

@@ -12,19 +12,20 @@ from typing import Any
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.machine import print_table
 from llmprof.cli.screen import add_look_options, open_screen, require_terminal
+from llmprof.cli.streams import put
 from llmprof.cli.types import factor
 from llmprof.core.devices.gpm import METRIC_IDS
 from llmprof.core.devices.sampler import INTERVAL_S, MAX_INTERVAL_S, MIN_INTERVAL_S
 from llmprof.core.devices.sampler_process import SamplerProcess
 from llmprof.core.events.matching import Selection
 from llmprof.core.monitor import words
-from llmprof.core.monitor.playback import Playback, whole
+from llmprof.core.monitor.playback import Playback, whole_recording
 from llmprof.core.monitor.recordings import Recording, RecordingError
 from llmprof.core.monitor.watch import Watch
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import duration
 
-START_S = 30.0  # NVML takes up to 24 s to start with persistence mode off
+SAMPLER_START_S = 30.0  # NVML takes up to 24 s to start with persistence mode off
 SETTLE_S = 3.0  # for metrics that need two readings
 
 
@@ -79,21 +80,21 @@ def _replay(args: argparse.Namespace, *, live: bool) -> int:
             require_terminal()
             playback = Playback(recording, args.speed or 1.0)
             return _screen(args, {"recorded": recording.origin, "open": lambda *_: playback})
-        view = whole(recording)
+        view = whole_recording(recording)
     except RecordingError as error:
         raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"{args.replay}: {error.strerror or error}") from error
     if not args.json:
         length = duration(recording.seconds(view.last_t))
-        print(f"Recorded {recording.when}, the end of {length}{recording.unreadable}")
+        put(f"Recorded {recording.when}, the end of {length}{recording.unreadable}")
     _print(view, recording.wall(view.last_t), as_json=args.json)
     return OK
 
 
 def _print(view: RunView, wall_ns: int | None, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(words.as_object(view, wall_ns), indent=2))
+        put(json.dumps(words.as_object(view, wall_ns), indent=2))
     else:
         print_table(view)
 
@@ -112,7 +113,7 @@ def _watch(args: argparse.Namespace) -> int:
 
 
 def _screen(args: argparse.Namespace, monitoring: dict[str, Any]) -> int:
-    from llmprof.tui.monitor.watch import Monitoring
+    from llmprof.tui.session.monitoring import Monitoring
     from llmprof.tui.session.starter import EngineStarter
 
     class Cold(EngineStarter):
@@ -150,7 +151,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _await_cards(watch: Watch, asked: str | None) -> None:
     """Wait for NVML to start or fail. Raises UserError where a card asked for is not there."""
-    end = time.monotonic() + START_S
+    end = time.monotonic() + SAMPLER_START_S
     while not _started(view := watch.view()) and time.monotonic() < end:
         watch.poll(0.25)
     sample = view.last_sample
@@ -191,4 +192,4 @@ def _follow(watch: Watch) -> None:
     while True:
         if watch.poll(1.0) and (view := watch.view()).last_sample is not None:
             line = json.dumps(words.as_object(view, time.time_ns()), separators=(",", ":"))
-            print(line, flush=True)
+            put(line)

@@ -8,11 +8,18 @@ from typing import Any
 
 import msgspec
 
-from llmprof.cli.declare import DIMENSIONS, EAGER, add_case_options, add_export_option
+from llmprof.cli.declare import DIMENSIONS, add_case_options, add_export_option
 from llmprof.cli.exits import UserError
 from llmprof.cli.types import AUTO
-from llmprof.core.catalog.experiments import DEFAULT, build_experiment, is_attention
-from llmprof.core.catalog.models import select_models
+from llmprof.core.catalog.experiments import (
+    DEFAULT,
+    build_experiment,
+    is_attention,
+    load_experiments,
+)
+from llmprof.core.catalog.models import load_models, select_models
+from llmprof.core.catalog.names import named
+from llmprof.core.spec.axes import AXES, Axis, Value
 from llmprof.core.spec.case import Probe
 from llmprof.core.spec.experiment import (
     MOST_MEASURE_STEPS,
@@ -36,15 +43,10 @@ _PROBE_OPTIONS: dict[str, Probe] = {
 def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment:
     """The experiment that the options ask for. Raises UserError."""
     axes = {
-        "context_lengths": args.context_length,
-        "batch_sizes": args.batch_size,
-        "modes": args.mode,
-        "precisions": args.precision,
-        "attentions": args.attention,
-        "optimizers": args.optimizer,
-        "compiles": args.compile and [None if m == EAGER else m for m in args.compile],
+        **{axis.plural: _values(axis, args) for axis in AXES if axis.changes != "steps"},
         "variants": args.variant,
         **_steps(args),
+        "processes": args.processes,
         "interleave": args.interleave or None,
         "profile_steps": args.profile_steps,
         "stacks": args.stacks or None,
@@ -65,9 +67,26 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
             overrides |= chosen | {"cpu_budget_s": None}
         experiment = build_experiment(name, overrides, smoke=args.smoke)
     except SpecError as error:
-        raise UserError(str(error)) from error
+        hint = "; the items of a list are joined by commas: small,medium" if _is_item(name) else ""
+        raise UserError(f"{error}{hint}") from error
     _refuse_without_effect(args, experiment)
     return experiment
+
+
+def _values(axis: Axis, args: argparse.Namespace) -> list[Value] | None:
+    """What the options say of an axis; None where they don't."""
+    words: list[Any] | None = getattr(args, axis.field)
+    if words is None or not axis.values:
+        return words
+    return [axis.value(word) for word in words]
+
+
+def _is_item(name: str) -> bool:
+    """Whether what stands for an experiment is an item of some list, as after a blank in one."""
+    if named(name, load_experiments()) is not None:
+        return False
+    items = (*load_models(), *(word for axis in AXES for word in axis.words))
+    return name.isdigit() or named(name, items) is not None
 
 
 def _refuse_without_effect(args: argparse.Namespace, experiment: Experiment) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 
 from rich.console import Console
@@ -13,12 +14,14 @@ from llmprof.core.figures.eta import Eta, remaining
 from llmprof.core.state.view import CaseState, RunView
 
 
-class Progress:
+class ProgressLine:
     """Two bars: cases of the run, steps of the case; a line for each case that ends."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=True)
-        self._shown = self._console.is_terminal and not quiet
+        # The stream itself is asked, for variables such as FORCE_COLOR make of a file a terminal.
+        there = sys.stderr is not None and sys.stderr.isatty()
+        self._shown = there and self._console.is_terminal and not quiet
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
@@ -33,7 +36,7 @@ class Progress:
         self._cases: TaskID | None = None
         self._steps: TaskID | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         self._bars.start()
         return self
 

@@ -6,9 +6,10 @@ import argparse
 import time
 
 from llmprof.cli.exits import OK, UserError
-from llmprof.core.store.run import RunNotFound, RunStore
+from llmprof.cli.streams import put
+from llmprof.core.store.run import RunElsewhere, RunNotFound, RunStore
 
-PATIENCE_S = 10.0
+STOP_PATIENCE_S = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,12 +24,20 @@ def run(args: argparse.Namespace) -> int:
         found = RunStore().find(args.run)
     except RunNotFound as error:
         raise UserError(str(error)) from error
-    if not found.stop(force=args.kill):
+    try:
+        stopping = found.stop(force=args.kill)
+    except RunElsewhere as error:
+        raise UserError(str(error)) from error
+    except PermissionError as error:
+        raise UserError(f"run {found.id} is another user's: {error.strerror}") from error
+    if not stopping:
         raise UserError(f"run {found.id} is not running")
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + STOP_PATIENCE_S
     while found.alive():
         if time.monotonic() > deadline:
-            raise UserError(f"run {found.id} did not stop within {PATIENCE_S:.0f} s; try --kill")
+            raise UserError(
+                f"run {found.id} did not stop within {STOP_PATIENCE_S:.0f} s; try --kill"
+            )
         time.sleep(0.05)
-    print(f"stopped {found.id}")
+    put(f"stopped {found.id}")
     return OK

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from llmprof.core.spec.shape import MOST
+from llmprof.core.spec.shape import LARGEST
 
 T = TypeVar("T")
 AUTO = "auto"
@@ -42,7 +42,7 @@ def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     return parse
 
 
-def whole(least: int, most: int = MOST) -> Callable[[str], int]:
+def whole_number(least: int, most: int = LARGEST) -> Callable[[str], int]:
     """An argparse type: a whole number between two bounds, which it may be; digits only.
 
     Whatever else is given is answered with one line, which names both bounds.
@@ -50,6 +50,10 @@ def whole(least: int, most: int = MOST) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         digits = text.isascii() and text.isdigit() and len(text) <= 20
+        if digits and len(text) > 1 and text.startswith("0"):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} begins with a zero; a comma separates items of a list: 1024, not 1,024"
+            )
         if not digits or not least <= int(text) <= most:
             what = f"a whole number from {least} to {most:,}"
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
@@ -58,7 +62,7 @@ def whole(least: int, most: int = MOST) -> Callable[[str], int]:
     return parse
 
 
-def percent(text: str) -> float:
+def percent_type(text: str) -> float:
     """An argparse type: a positive number of percent, with or without the sign."""
     return positive(text.removesuffix("%").strip())
 
@@ -74,7 +78,7 @@ def positive(text: str, what: str = "number") -> float:
     return value
 
 
-def seconds(text: str) -> float:
+def seconds_type(text: str) -> float:
     """An argparse type: a positive number of seconds."""
     return positive(text, "number of seconds")
 
@@ -90,7 +94,7 @@ def factor(text: str) -> float:
     return value
 
 
-def device(text: str) -> str:
+def device_type(text: str) -> str:
     """An argparse type: the name of a device."""
     if not _DEVICE.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not auto, cpu, cuda or cuda:N")

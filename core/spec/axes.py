@@ -1,0 +1,228 @@
+"""The axes of a case: all along which a grid may vary, each with its one entry.
+
+An entry is a field of CaseAxes with its Axis. Case, experiment, variant, command line, form,
+tables, exports, turns, neighbours and the coverage grid are made from it; what a worker does with
+a value is the worker's. A field's default is its neutral value: what is not asked for, and what
+stands in for it where cases are compared but for this axis.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+
+from llmprof.core.spec.shape import LARGEST, SpecError
+
+Mode = Literal["forward", "forward-grad", "forward-backward", "train"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+Attention = Literal["naive", "sdpa"]
+OptimizerKind = Literal["foreach", "fused", "loop"]
+CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
+OPTIMIZERS: tuple[OptimizerKind, ...] = get_args(OptimizerKind)
+COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)
+
+Changes = Literal["work", "phases", "switch", "steps"]
+CHANGES: tuple[Changes, ...] = get_args(Changes)  # in the order of columns and of a grid's loops
+NONE = "none"  # on the command line and in files: the value None
+Value = str | int | None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis. What is not given follows from the field that it annotates.
+
+    changes: the work of a step (batch), its phases (mode), how the same step is computed (a
+    switch), or how it is measured (steps). named: a switch's value as a table names it. brief: a
+    value as a case's label has it, "" to leave it out. none: what tables call the value None.
+    touches: the phases that a switch acts on, which are judged before the whole step.
+    """
+
+    label: str  # a column's heading
+    plural: str  # the field of an experiment that lists its values
+    changes: Changes
+    help: str
+    unit: str = ""
+    aliases: tuple[str, ...] = ()  # of the option
+    touches: tuple[str, ...] = ()
+    metavar: str = "NAMES"
+    least: int = 1  # of whole numbers
+    bare: Value = None  # the value of the option without one; None: it must have one
+    none: str = NONE
+    named: Callable[[Any], str] = str
+    brief: Callable[[Any], str] = lambda value: ""
+    field: str = ""
+    neutral: Value = None
+    values: tuple[Value, ...] = ()  # that may be chosen; empty: whole numbers from `least`
+    kind: Any = None  # the type of a value
+
+    @property
+    def option(self) -> str:
+        """The command-line option."""
+        return option_name(self.field)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The values that may be chosen, as the command line and the form write them."""
+        return tuple(map(self.text, self.values))
+
+    def text(self, value: Value) -> str:
+        """A value as the command line and files write it."""
+        return NONE if value is None else str(value)
+
+    def shown(self, value: Value) -> str | int:
+        """A value as a table shows it."""
+        return self.none if value is None else value
+
+    def value(self, word: str) -> Value:
+        """The value that one of `words` means."""
+        return self.values[self.words.index(word)]
+
+    def of(self, case: CaseAxes) -> Value:
+        """A case's value."""
+        found: Value = getattr(case, self.field)
+        return found
+
+
+def _compiled(mode: str) -> str:
+    return "compiled" if mode == "default" else f"compiled {mode}"
+
+
+def _torch_compile(mode: str | None) -> str:
+    if mode is None:
+        return "eager"
+    return "torch.compile" + ("" if mode == "default" else f" ({mode})")
+
+
+class CaseAxes(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a case lies on every axis. Raises SpecError for numbers that cannot be measured."""
+
+    mode: Annotated[
+        Mode,
+        Axis("Mode", "modes", "phases", ", ".join(MODES), aliases=("--pass-type",),
+             metavar="MODES"),
+    ] = "train"  # fmt: skip
+    precision: Annotated[
+        Precision,
+        Axis("Precision", "precisions", "switch", ", ".join(PRECISIONS),
+             named=lambda value: {"tf32": "TF32"}.get(value, value),
+             touches=("forward", "backward")),
+    ] = "fp32"  # fmt: skip
+    attention: Annotated[
+        Attention,
+        Axis("Attention", "attentions", "switch",
+             "naive writes the scores to memory, sdpa uses torch's fused kernels",
+             named=lambda value: {"sdpa": "SDPA"}.get(value, f"{value} attention"), brief=str,
+             touches=("forward", "backward")),
+    ] = "naive"  # fmt: skip
+    optimizer: Annotated[
+        OptimizerKind,
+        Axis("Optimizer", "optimizers", "switch",
+             "AdamW as foreach, fused or a loop over tensors",
+             named=lambda value: f"{value} AdamW", brief=str, touches=("optimizer",)),
+    ] = "foreach"  # fmt: skip
+    compile: Annotated[
+        CompileMode | None,
+        Axis("Compile", "compiles", "switch",
+             "torch.compile the model: " + ", ".join((NONE, *COMPILE_MODES)),
+             metavar="MODES", bare="default", none="eager", named=_torch_compile, brief=_compiled,
+             touches=("forward", "backward")),
+    ] = None  # fmt: skip
+    context_length: Annotated[
+        int,
+        Axis("Context", "context_lengths", "work", "tokens (128)", unit="tokens",
+             aliases=("--seq-len",), metavar="N"),
+    ] = 128  # fmt: skip
+    batch_size: Annotated[
+        int,
+        Axis("Batch", "batch_sizes", "work", "sequences a step (4)", metavar="N",
+             brief=lambda value: f"batch {value}"),
+    ] = 4  # fmt: skip
+    warmup_steps: Annotated[
+        int,
+        Axis("Warm-up", "warmup_steps", "steps",
+             "steps before the measured (5), or auto: until they are steady", unit="steps",
+             metavar="N", least=0),
+    ] = 5  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for axis in AXES:
+            value = axis.of(self)
+            if not axis.values and not axis.least <= typing.cast(int, value) <= LARGEST:
+                raise SpecError(f"{axis.option} must be between {axis.least} and {LARGEST:,}")
+
+
+def option_name(name: str) -> str:
+    """The command-line option that sets a field of a case."""
+    return "--" + name.replace("_", "-")
+
+
+def _bound(name: str, annotation: Any, neutral: Value) -> Axis:
+    """The axis of a field, with what follows from the field."""
+    kind, axis = get_args(annotation)
+    assert isinstance(axis, Axis)
+    options = get_args(kind) if get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    values: tuple[Value, ...] = ()
+    for option in options:
+        values += (None,) if option is type(None) else get_args(option)
+    ordered = tuple(sorted(values, key=lambda value: value is not None))
+    return replace(axis, field=name, neutral=neutral, values=ordered, kind=kind)
+
+
+def _all_axes() -> tuple[Axis, ...]:
+    hints = typing.get_type_hints(CaseAxes, include_extras=True)
+    defaults = CaseAxes.__struct_defaults__
+    return tuple(
+        _bound(name, hints[name], default)
+        for name, default in zip(CaseAxes.__struct_fields__, defaults, strict=True)
+    )
+
+
+AXES: tuple[Axis, ...] = _all_axes()  # in the order of the fields
+# In the order of a grid's loops and of a table's columns.
+GRID: tuple[Axis, ...] = tuple(sorted(AXES, key=lambda axis: CHANGES.index(axis.changes)))
+SWITCHES: tuple[Axis, ...] = tuple(axis for axis in AXES if axis.changes == "switch")
+BY_FIELD: Mapping[str, Axis] = {axis.field: axis for axis in AXES}
+
+AxisLists: Any = msgspec.defstruct(
+    "AxisLists",
+    [(axis.plural, types.GenericAlias(tuple, (axis.kind, ...)), (axis.neutral,)) for axis in AXES],
+    frozen=True,
+    kw_only=True,
+)
+AxisLists.__doc__ = "The values of every axis that a grid has."
+
+AxisChanges: Any = msgspec.defstruct(
+    "AxisChanges",
+    [(axis.field, axis.kind | None, None) for axis in AXES],
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+)
+AxisChanges.__doc__ = "Values for some axes; None leaves an axis as it is."
+
+AnyCase = TypeVar("AnyCase", bound=CaseAxes)
+
+
+def neutral(case: AnyCase, axes: Iterable[Axis]) -> AnyCase:
+    """The case with the neutral values of some axes: equal for cases that differ in these alone."""
+    return msgspec.structs.replace(case, **{axis.field: axis.neutral for axis in axes})
+
+
+def apart(case: CaseAxes, other: CaseAxes, axes: Iterable[Axis] = AXES) -> tuple[Axis, ...]:
+    """The axes on which two cases differ."""
+    return tuple(axis for axis in axes if axis.of(case) != axis.of(other))
+
+
+def varying(cases: Iterable[CaseAxes], axes: Iterable[Axis] = GRID) -> tuple[Axis, ...]:
+    """The axes along which cases differ."""
+    listed = list(cases)
+    return tuple(axis for axis in axes if len({axis.of(case) for case in listed}) > 1)

@@ -1,0 +1,14 @@
+"""Modules that no import names: processes are started with `-m`, workers preload and look up.
+
+A module that moves is changed here; a test looks each of them up.
+"""
+
+from __future__ import annotations
+
+ENGINE = "llmprof.core.engine"
+SAMPLER = "llmprof.core.devices"
+TRACER = "llmprof.core.worker.trace"
+REPLAYER = "llmprof.core.store.replay"
+CUDA_COUNT = "llmprof.core.devices.cuda_count"
+PRELOAD = "llmprof.core.worker.preload"
+PROBES = "llmprof.core.worker"  # the package with a module a probe
