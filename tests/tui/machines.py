@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.devices.scripted import read_recording
+from llmprof.core.devices.recorded import read_recording
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
 from llmprof.tui.session.monitoring import Monitoring

@@ -280,8 +280,8 @@ def test_steps_that_overlap_are_an_error() -> None:
 
 def test_recorded_gemm_ops_are_the_models() -> None:
     counts = {count.phase: count for count in gemm_counts(recorded(), TINY)}
-    assert counts["forward"].per_step == 9 * 4 + 1
-    assert counts["backward"].per_step == 18 * 4 + 2
+    assert counts["forward"].ops == (9 * 4 + 1) * counts["forward"].steps
+    assert counts["backward"].ops == (18 * 4 + 2) * counts["backward"].steps
     assert all(count.as_expected for count in counts.values())
     assert counts["forward"].kernels is not None
     assert counts["forward"].kernels >= counts["forward"].ops

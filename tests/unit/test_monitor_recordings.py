@@ -11,7 +11,7 @@ import json
 
 import pytest
 
-from llmprof.core.devices.scripted import ReplaySource
+from llmprof.core.devices.recorded import ReplaySource
 from llmprof.core.events.merge import merge
 from llmprof.core.figures.case_device import CaseDevice, disturbances, join_case, other_processes
 from llmprof.core.monitor.words import as_object

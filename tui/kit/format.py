@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from llmprof.tui.chart.scale import scale_for
 
 if TYPE_CHECKING:
-    from llmprof.core.stats.summary import Summary
+    pass
 
 
 def decimals_for(uncertainty: float | None, value: float) -> int:
@@ -87,13 +87,6 @@ def clock_text(seconds: float | None) -> str:
 def percent_text(value: float | None, places: int = 1) -> str:
     """A share in percent."""
     return "–" if value is None else f"{value:.{places}f} %"
-
-
-def spread_verdict(summary: Summary | None, verdict: str) -> str:
-    """CV and verdict in one cell."""
-    if summary is None or summary.cv_percent is None:
-        return verdict
-    return f"{summary.cv_percent:.1f} % {verdict}"
 
 
 def sparkline(values: list[float], width: int, glyphs: str) -> str:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from textual.app import App
 
 
-
 class TerminalFile:
     """The terminal as a file that never raises: a closed one is reported once instead."""
 
