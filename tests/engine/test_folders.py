@@ -12,6 +12,7 @@ import pytest
 
 from llmprof.core.store.journal import JournalGone, JournalWriter
 from llmprof.core.store.run import RunStore
+from tests.builders.handmade import experiment, opening, write
 from tests.engine.runs import (
     ENDLESS,
     SMALL,
@@ -23,7 +24,6 @@ from tests.engine.runs import (
     started,
     wait_view,
 )
-from tests.unit.handmade import experiment, opening, write
 from tests.waiting import wait_for
 
 NO_LOCKS = """

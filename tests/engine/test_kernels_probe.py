@@ -23,8 +23,8 @@ from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.worker.request import WorkerRequest
+from tests.builders.kernel_events import Made
 from tests.engine.runs import MINI
-from tests.unit.kernel_events import Made
 
 torch = pytest.importorskip("torch")
 

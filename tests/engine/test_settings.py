@@ -94,6 +94,7 @@ def half_a_cpu() -> Iterator[Path]:
         wait_for(lambda: removed(folder), "an empty cgroup")
 
 
+@pytest.mark.timeout(600)
 def test_a_quota_that_holds_a_run_back_is_named(tmp_path: Path) -> None:
     with half_a_cpu() as folder:
 
@@ -106,10 +107,11 @@ def test_a_quota_that_holds_a_run_back_is_named(tmp_path: Path) -> None:
             "--model-size=tiny",
             "--device=cpu",
             "--mode=forward",
-            "--measure-steps=40",
+            "--measure-steps=20",
             "--warmup-steps=1",
             f"--export={tmp_path / 'r.json'}",
             preexec=enter,
+            timeout=500,  # torch is imported with half a CPU
         )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads((tmp_path / "r.json").read_text("utf-8"))

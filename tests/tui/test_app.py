@@ -22,7 +22,8 @@ from llmprof.tui.kit.look import ASCII
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.kit.too_small import TooSmall
 from llmprof.tui.views import VIEWS
-from tests.tui import journals
+from tests.builders import journals
+from tests.builders.journals import live_run
 from tests.tui.apps import (
     bench,
     make_app,
@@ -31,7 +32,6 @@ from tests.tui.apps import (
     sizes,
 )
 from tests.tui.frames import contains, settle, text_of
-from tests.tui.journals import live_run
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.bench.live import LivePanels
 from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.bench.step_log import StepLog
-from tests.tui import journals
+from tests.builders import journals
+from tests.builders.journals import live_run
 from tests.tui.apps import (
     bench,
     make_app,
@@ -19,7 +20,6 @@ from tests.tui.apps import (
     table,
 )
 from tests.tui.frames import contains, look_again, settle, text_of
-from tests.tui.journals import live_run
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from llmprof.tui.kernels.rows import ALL, kernel_table_rows
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.session.starter import ReplayStarter
 from llmprof.tui.views import VIEWS
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
 from tests.tui.terminal import Terminal, environment

@@ -23,10 +23,10 @@ from llmprof.tui.monitor.card_panel import Window
 from llmprof.tui.monitor.host_panel import HostLine
 from llmprof.tui.monitor.view import MonitorView
 from llmprof.tui.session.monitoring import Monitoring
+from tests.builders.recorded_run import events as recorded_events
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, look_again, settle, text_of
 from tests.tui.machines import GIB, RECORDING, Machine, card, recorded, sample, shifted
-from tests.unit.recorded_run import events as recorded_events
 
 SIZES = ((80, 24), (120, 30), (200, 50))
 sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from llmprof.core.store.run import RunStore
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.terminal import Terminal, environment
 from tests.waiting import PATIENCE_S, wait_for
 

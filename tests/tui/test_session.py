@@ -11,7 +11,7 @@ from llmprof.tui.session.feed import Feed
 from llmprof.tui.session.run_index import RunIndex, headline
 from llmprof.tui.session.screen_session import ScreenSession
 from llmprof.tui.session.starter import CannotStart
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import FakeStarter
 from tests.waiting import wait_for
 

@@ -14,7 +14,7 @@ from llmprof.tui.app import LlmprofApp
 from llmprof.tui.bench.progress import progress
 from llmprof.tui.bench.view import BenchView
 from llmprof.tui.session.screen_session import ScreenSession
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import FakeStarter, make_app
 from tests.tui.frames import contains, settle, text_of
 from tests.waiting import wait_for

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from llmprof.core.store.run import RunStore
 from llmprof.tui.session.screen_session import ALIVE_S, ScreenSession
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import FakeStarter
 from tests.waiting import wait_for
 

@@ -23,7 +23,7 @@ from llmprof.tui.help import HelpDialog
 from llmprof.tui.kit.ask import AskDialog
 from llmprof.tui.kit.canvas import Canvas
 from llmprof.tui.kit.colors import DARK_THEME, LIGHT_THEME
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, look_again, settle, text_of
 

@@ -15,7 +15,7 @@ from llmprof.core.kernels.gemm_counts import gemm_counts
 from llmprof.core.kernels.profile import ProfileError, attribution_coverage, check_complete
 from llmprof.core.kernels.tables import class_ids, kernel_rows, launch_sources, share_rows
 from llmprof.core.kernels.timeline import launch_counts
-from tests.unit.kernel_events import PHASES, TINY, Made, recorded, two_phases
+from tests.builders.kernel_events import PHASES, TINY, Made, recorded, two_phases
 
 TWO = ("forward", "backward")
 

@@ -15,7 +15,7 @@ from llmprof.core.kernels.columns import Kind
 from llmprof.core.kernels.narrow_names import narrow
 from llmprof.core.kernels.short_names import LONGEST_NAME, short_name, short_names
 from llmprof.core.store.pack import open_view
-from tests.unit.kernel_events import FIXTURES
+from tests.builders.kernel_events import FIXTURES
 
 Row = tuple[int, str, str | None, str | None, str | None]
 LIBRARY_GEMM = (

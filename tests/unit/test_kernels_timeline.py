@@ -27,7 +27,7 @@ from llmprof.core.kernels.timeline_strip import (
     open_strip,
     save_strip,
 )
-from tests.unit.kernel_events import PHASES, TINY, Made, recorded, two_phases
+from tests.builders.kernel_events import PHASES, TINY, Made, recorded, two_phases
 
 ONE = ("forward",)
 TWO = ("forward", "backward")

@@ -15,7 +15,7 @@ from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.stopping import steps_for
 from llmprof.core.stats.student import student_t
-from tests.unit.planted import (
+from tests.builders.planted import (
     CPU,
     GPU,
     SHAPE,

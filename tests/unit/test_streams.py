@@ -20,7 +20,7 @@ import llmprof.cli
 from llmprof.cli.progress import ProgressLine
 from llmprof.cli.streams import put, tell, write_whole
 from llmprof.core.store.journal import replay
-from tests.unit.handmade import whole_run
+from tests.builders.handmade import whole_run
 from tests.waiting import wait_for
 
 CLI = Path(llmprof.cli.__path__[0])
