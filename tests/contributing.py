@@ -47,6 +47,9 @@ def tree_with(heading: str, folder: Path) -> Path:
     shutil.copy(ROOT / "pyproject.toml", tree)
     for language, name, lines in blocks(heading):
         path = tree / name
+        if not path.exists() and (ROOT / name).exists():
+            path.parent.mkdir(parents=True)
+            shutil.copy(ROOT / name, path)
         there = path.read_text("utf-8") if path.exists() else ""
         if language == "diff":
             path.write_text(patched(there, lines), "utf-8")
@@ -60,7 +63,7 @@ def tree_with(heading: str, folder: Path) -> Path:
 
 def run_in(tree: Path, *words: str) -> str:
     """What a command of Python prints, with the copy's modules and the tests of this tree."""
-    path = os.pathsep.join((str(tree / "src"), str(ROOT)))
+    path = os.pathsep.join(map(str, (tree / "src", tree, ROOT)))
     variables = {**os.environ, "PYTHONPATH": path, "LLMPROF_HOME": str(tree.parent / "home")}
     variables.pop("LLMPROF_PRESETS", None)
     done = subprocess.run(

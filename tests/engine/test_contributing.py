@@ -57,13 +57,10 @@ def test_an_experiment(tmp_path: Path) -> None:
 def test_a_metric_of_the_card(tmp_path: Path) -> None:
     tree = tree_with("A metric of the card", tmp_path)
     printed = run_in(tree, "-c", """
-from llmprof.core.devices.card_processes import Identity
 from llmprof.core.devices.metrics import METRICS
 from tests.unit.fake_binding import Clock, FakeNvml, cards_of
 
-fake, clock = FakeNvml(), Clock()
-fake.nvmlDeviceGetPerformanceState = lambda handle: 2
-cards = cards_of(fake, clock)
+cards = cards_of(FakeNvml(), Clock())
 print(METRICS["performance_state"][1], cards.read().cards[0].metrics["performance_state"].value)
 """)  # fmt: skip
     assert printed == "performance state, from 0, the fastest, to 15 2\n"

@@ -342,7 +342,7 @@ def test_a_host_that_waits_for_room_in_the_queue_sets_no_pace(ahead: float) -> N
 
 def test_every_rule_is_explained() -> None:
     rules = set(EXPLAINED)
-    assert len(RULES) == 16
+    assert len(rules) >= len(RULES)
     assert {"flops", "mfu", "bytes", "cliff", "scaling", "elsewhere", "device", "drift"} <= rules
     assert all(text.endswith(".") for text in EXPLAINED.values())
 
