@@ -291,10 +291,6 @@ def _on_tokens(
                 "module(ids) → logits")  # fmt: skip
 
 
-def _loss_of(module: nn.Module) -> Callable[[Any, Any], Tensor]:
-    return _inner_loss
-
-
 def _hugging_face(call: Call, batch: TokenBatch) -> Any:
     return call(input_ids=batch.tokens, labels=batch.tokens)
 
