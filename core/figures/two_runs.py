@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from llmprof.core.figures.outcomes import outcome_of
 from llmprof.core.figures.replicates import configurations, processes_of
 from llmprof.core.spec.axes import AXES, BY_FIELD, SWITCHES, Axis, apart, neutral
 from llmprof.core.spec.case import Case, Phase, Probe
+from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.state.view import CaseState, RunView
 
 TIMED: tuple[Probe, ...] = ("timing", "attention")
@@ -207,6 +209,7 @@ class TwoRuns:
             ("Processes", lambda state: len(processes_of(state))),
             ("Steps in turns", lambda state: "yes" if state.case.interleaved else "no"),
             ("Seed", lambda state: state.case.seed),
+            ("Model's code", _code),
         )
         for what, read in told:
             yield from _unlike(what, *(_listed(map(read, side)) for side in self._sides()))
@@ -253,13 +256,17 @@ def _probes(one: RunView, other: RunView) -> tuple[Probe, ...]:
 def _alike_but_for(axes: Sequence[Axis]) -> Callable[[CaseState], str]:
     """A key that is equal for cases that differ in some axes alone, however they were measured.
 
-    A profile stands for the timing of the same steps.
+    A profile stands for the timing of the same steps. A model of one's own stays itself where its
+    code has changed or lies elsewhere: that is what is compared.
     """
 
     def key(state: CaseState) -> str:
         case = state.case.configuration()
         auto = case.warmup_auto and WARMUP not in axes
-        plain = msgspec.structs.replace(case, device="auto", seed=0, warmup_auto=auto)
+        model = case.model
+        if isinstance(model, OwnModel):
+            model = model._replace(path=PurePath(model.path).name, folder="", content="")
+        plain = msgspec.structs.replace(case, model=model, device="auto", seed=0, warmup_auto=auto)
         return neutral(plain, axes).key
 
     return key
@@ -289,6 +296,12 @@ def _warmup(case: Case) -> str:
 def _measured(state: CaseState) -> str:
     target = state.case.target_percent
     return str(state.case.measure_steps) if target is None else f"until ±{target:g} %"
+
+
+def _code(state: CaseState) -> str:
+    """What tells one state of the file of a model of one's own from another."""
+    model = state.case.model
+    return model.content[:12] if isinstance(model, OwnModel) else "llmprof's"
 
 
 def _version(view: RunView) -> str:

@@ -100,7 +100,7 @@ def _case(state: CaseState, view: RunView, said: tuple[Verdict, ...]) -> Case:
         number=state.index + 1,
         label=case.label,
         model=case.model.name,
-        parameters=case.model.parameters if state.model is None else state.model.parameters,
+        parameters=_parameters(state),
         probe=case.probe,
         mode=case.mode,
         precision=case.precision,
@@ -132,6 +132,12 @@ def _case(state: CaseState, view: RunView, said: tuple[Verdict, ...]) -> Case:
             *(_step(step, warmup=False) for step in state.measured),
         ),
     )
+
+
+def _parameters(state: CaseState) -> int | None:
+    if state.model is not None:
+        return state.model.parameters
+    return None if state.case.shape is None else state.case.shape.parameters
 
 
 def _times(summary: Summary) -> Times:

@@ -140,7 +140,7 @@ class Case:
     number: int  # from 1, as in tables and exports
     label: str
     model: str
-    parameters: int
+    parameters: int | None  # counted; None of a model of one's own that was not built
     probe: str  # what was done: timing, memory, kernels, attention, calibrate
     mode: str
     precision: str

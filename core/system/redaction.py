@@ -96,7 +96,17 @@ class Redactor:
                 return self.text(value.split()[0] if value.split() else "", by_name=by_name)
         if isinstance(value, list) and name == "command":
             return [self._argument(each, by_name=by_name) for each in value]
+        if isinstance(value, list) and name == "model":
+            return self._own_model(value, by_name=by_name)
+        if isinstance(value, list) and name == "models":
+            return [self._field("model", each, by_name=by_name) for each in value]
         return self.data(value, by_name=by_name)
+
+    def _own_model(self, value: list[Any], *, by_name: bool) -> list[Any]:
+        """A model of someone's own: its name, its file, the file's folder, and what follows."""
+        name, path, folder, *rest = [*value, "", "", ""][: max(3, len(value))]
+        known = [name, str(path).rpartition("/")[2], "" if isinstance(folder, str) else folder]
+        return [self.data(each, by_name=by_name) for each in (*known[: len(value)], *rest)]
 
     def _argument(self, value: Any, *, by_name: bool) -> Any:
         """A word of a command line: a path in it may hold blanks, and may be relative."""

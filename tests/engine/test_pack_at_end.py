@@ -14,9 +14,9 @@ from tests.engine.runs import (
     measuring,
     newest,
     started,
-    wait_for,
     wait_view,
 )
+from tests.waiting import wait_for
 
 
 def test_a_finished_run_is_in_one_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.compare.view import CompareView
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import make_app, open_runs, sizes, table
 from tests.tui.frames import contains, settle, text_of
 

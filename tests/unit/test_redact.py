@@ -19,11 +19,12 @@ from llmprof.core import events as ev
 from llmprof.core.events.kernel_rows import Coverage, KernelRow
 from llmprof.core.kernels.timeline_strip import open_strip
 from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.store.pack import open_view, unpack
 from llmprof.core.store.redact import pack_redacted
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.redaction import Redactor
-from tests.unit.planted import SHAPE, case
+from tests.builders.planted import SHAPE, case
 
 DEMO = Path(__file__).parents[2] / "tui"
 
@@ -53,7 +54,11 @@ def written(root: Path, of: Secrets) -> Run:
     run = RunStore(root).create("shared")
     path = f"/home/{of.user}/{of.folder}/train.py"
     blank = f"/data/{of.folder} with blanks/{of.host}.log"
-    plan = Experiment(name="shared", models=(SHAPE,))
+    own = OwnModel(
+        name="theirs", path=path, folder=f"/home/{of.user}/{of.folder}", module="train",
+        factory="build", arguments=(("weights", f"/data/{of.folder}/w.pt"),), content="c0ffee",
+    )  # fmt: skip
+    plan = Experiment(name="shared", models=(SHAPE, own))
     process = ev.CardProcess(pid=7, user=of.user, command=f"{path} --token zqsecret")
     card = ev.CardSample(
         index=0,
@@ -87,7 +92,7 @@ def written(root: Path, of: Secrets) -> Run:
         ev.RunStarted(
             run_id="shared",
             experiment=plan,
-            cases=(case(),),
+            cases=(case(), case(model=own)),
             command=(
                 "llmprof",
                 f"--export=/mnt/{of.folder} b/r.md",
@@ -162,6 +167,7 @@ def test_nothing_secret_is_left_in_any_byte(of: Secrets) -> None:
         assert (view.events, view.unknown_events) == (7, 1)
         assert view.environment is not None
         assert view.environment.host.startswith("host-")
+        assert view.cases[1].case.model[:3] == ("theirs", "train.py", "")  # type: ignore[index]
         assert view.environment.device_uuid == view.cards[0].last.uuid  # type: ignore[union-attr]
         assert b"tokens/s" in data
         assert b"train.py:12 in forward" in data

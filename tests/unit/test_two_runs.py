@@ -18,9 +18,10 @@ from llmprof.core.report.class_changes import explanation
 from llmprof.core.report.run_comparison import RunComparison
 from llmprof.core.report.run_comparison_exports import render
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.pack import open_view
-from tests.unit.planted import GPU, Times, around, case, failed, memory, observed, run, view
+from tests.builders.planted import GPU, Times, around, case, failed, memory, observed, run, view
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 PROCESSES = open_view(FIXTURES / "processes-h200.llmprof")
@@ -189,6 +190,18 @@ def test_runs_of_other_software_may_differ_in_every_phase() -> None:
     }
     (one,) = found.comparisons
     assert {part.part: part.decision for part in one.parts}["optimizer"] == "faster"
+
+
+def test_a_changed_model_of_ones_own_is_what_is_compared() -> None:
+    before = OwnModel("mine", "/home/a/model.py", "/home/a", "model", "build", content="1" * 64)
+    after = before._replace(path="/srv/model.py", folder="/srv", content="2" * 64)
+    found = TwoRuns(planted(16.0, model=before), planted(12.0, model=after))
+    assert [(each.what, each.base, each.other) for each in found.differences] == [
+        ("Model's code", "1" * 12, "2" * 12)
+    ]
+    assert len(found.comparisons) == 1
+    other = after._replace(factory="another")
+    assert TwoRuns(planted(16.0, model=before), planted(12.0, model=other)).pairs == ()
 
 
 # ------------------------------------------------------------------------------- refused
