@@ -107,6 +107,8 @@ def _case(state: CaseState, view: RunView, said: tuple[Verdict, ...]) -> Case:
         attention=case.attention,
         optimizer=case.optimizer,
         compile=case.compile,
+        checkpoint=case.checkpoint,
+        accumulate=case.accumulate,
         context_length_tokens=case.context_length,
         batch_size_sequences=case.batch_size,
         warmup_steps=case.warmup_steps,

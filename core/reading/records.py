@@ -147,6 +147,8 @@ class Case:
     attention: str
     optimizer: str
     compile: str | None
+    checkpoint: str | int | None  # of how many blocks one is, or "all"
+    accumulate: int  # micro-batches a step
     context_length_tokens: int
     batch_size_sequences: int
     warmup_steps: int

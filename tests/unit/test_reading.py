@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import llmprof
+from llmprof.core.reading.records import Case
+from llmprof.core.spec.axes import AXES
 from llmprof.core.store.run import RunStore
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -69,6 +71,12 @@ def test_units_stand_in_names_and_rows_are_plain() -> None:
         sum(value for name, value in step.items() if name.endswith("_ms")
             and name not in ("total_ms", "wall_ms") and isinstance(value, float)), rel=0.01,
     )  # fmt: skip
+
+
+def test_every_axis_of_a_case_can_be_read() -> None:
+    names = [each.name for each in dataclasses.fields(Case)]
+    for axis in AXES:
+        assert any(name.startswith(axis.field) for name in names), axis.field
 
 
 def test_records_are_frozen() -> None:
