@@ -10,7 +10,7 @@ import msgspec
 
 from llmprof.core.catalog.models import builtin, select_models, user_folder
 from llmprof.core.spec.experiment import Experiment
-from llmprof.core.spec.shape import ModelShape, SpecError
+from llmprof.core.spec.shape import SpecError, attention_shape
 from llmprof.core.system.text import clean
 
 DEFAULT = "end-to-end"
@@ -63,13 +63,6 @@ def build_experiment(name: str, overrides: dict[str, Any], *, smoke: bool = Fals
 def is_attention(name: str) -> bool:
     """Whether an experiment measures bare attentions; False for one that isn't there."""
     return load_experiments().get(name, {}).get("probe") == "attention"
-
-
-def attention_shape(width: int) -> ModelShape:
-    """What stands for one attention without heads, projections or a model around it."""
-    return ModelShape(
-        name=f"d={width}", d_model=width, d_ff=1, num_layers=1, num_heads=1, vocab_size=1
-    )
 
 
 def _merged(*layers: dict[str, Any] | None) -> dict[str, Any]:

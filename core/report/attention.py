@@ -9,12 +9,13 @@ from llmprof.core.figures.comparison import compare
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
 from llmprof.core.report.sentences import is_launch_bound, mib, ref, why_not
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.power_fit import Point, Power, fit_power
 from llmprof.core.stats.ratio import ratio
+from llmprof.core.system.numbers import format_number
 from llmprof.core.system.units import MIB
 
 WAYS = ("compiled", "raw", "SDPA", "SDPA compiled")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmprof.core.figures.comparison import Comparison, Decision, PartChange
-from llmprof.core.report.table import Cell, Figure, format_number, interval
+from llmprof.core.report.table import Cell, Figure
 from llmprof.core.spec.axes import SWITCHES, Axis, apart, neutral
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.ratio import Ratio
+from llmprof.core.system.numbers import format_number, interval
 
 JUDGED = (
     "Differences are judged between fresh processes (--processes), the phases that a switch acts "

@@ -15,8 +15,9 @@ from llmprof.core.report.kernel_shares import (
     share_columns,
     shares_note,
 )
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.numbers import format_number
 
 TOP = 15
 NUMBERS = {"forward": "M23", "backward": "M25"}

@@ -7,10 +7,11 @@ from llmprof.core.predict.flops import step_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
 from llmprof.core.report.sentences import is_launch_bound, ref
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
+from llmprof.core.system.numbers import format_number
 
 WHERE_LAUNCH_BOUND = ", where the step is launch-bound"
 OTHERS = ", where it is not"

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.lint.verdict import Context, waits_for_host
-from llmprof.core.report.table import format_number
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.summary import Summary
-from llmprof.core.system.units import GIB, MIB
+from llmprof.core.system.numbers import format_number
+from llmprof.core.system.units import MIB
 
 
 def ref(*states: CaseState) -> str:
@@ -24,9 +24,7 @@ def ms(summary: Summary) -> str:
 
 
 def mib(count: float) -> str:
-    """Bytes as MiB or GiB."""
-    if count >= GIB:
-        return f"{format_number(count / GIB, 0.1)} GiB"
+    """Bytes in MiB, the unit of the tables' memory columns."""
     return f"{format_number(count / MIB, 10.0)} MiB"
 
 
@@ -70,5 +68,5 @@ def reason(state: CaseState) -> str:
 
 
 def peak_bytes(state: CaseState) -> int | None:
-    """Peak memory of one step."""
+    """Peak memory of one step: allocated bytes on a card, the resident set on a CPU."""
     return None if state.memory is None else state.memory.peak_bytes

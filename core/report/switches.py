@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmprof.core.figures.comparison import Comparison, PartChange, compare
 from llmprof.core.figures.losses import LossDifference, loss_difference
+from llmprof.core.figures.memory_peaks import kind_of
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import (
@@ -18,10 +19,11 @@ from llmprof.core.report.comparisons import (
     times,
 )
 from llmprof.core.report.sentences import is_launch_bound, listing, ms, peak_bytes, ref, why_not
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import SWITCHES
 from llmprof.core.state.launch_bound import NEGLIGIBLE
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.numbers import format_number, significant
 from llmprof.core.system.units import MIB
 
 COLD = (
@@ -79,6 +81,7 @@ def _labels(groups: list[list[CaseState]], state: CaseState, base: CaseState) ->
 
 
 def _overview(groups: list[list[CaseState]]) -> Table:
+    kind = kind_of(state for group in groups for state in group)
     columns = (
         *_head(groups),
         Column("Processes"),
@@ -86,7 +89,7 @@ def _overview(groups: list[list[CaseState]]) -> Table:
         Column("Std Dev", "ms"),
         Column("Speed-up", "×"),
         Column("95 % interval", "×", numeric=False),
-        Column("Peak memory", "MiB"),
+        Column(f"Peak {kind}", "MiB"),
         Column("Memory change", "%"),
         Column("Compile + first step", "s"),
         Column("Loss apart", "%"),
@@ -218,10 +221,10 @@ def _unlike(name: str, base: CaseState, others: list[CaseState]) -> list[str]:
         found = loss_difference(state, base)
         if found is not None and found.unexplained:
             switch = switch_name(state.case, base.case)
+            apart, explained = (significant(100 * x, 2) for x in (found.largest, found.explained))
             lines.append(
-                f"{name}, {switch}: it trains differently, the loss lies up to "
-                f"{100 * found.largest:.2g} % from the baseline's, where rounding explains "
-                f"{100 * found.explained:.2g} % {ref(base, state)}."
+                f"{name}, {switch}: it trains differently, the loss lies up to {apart} % from "
+                f"the baseline's, where rounding explains {explained} % {ref(base, state)}."
             )
     return lines
 

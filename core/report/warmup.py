@@ -6,10 +6,11 @@ from llmprof.core.figures.comparison import ONE_PROCESS
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
 from llmprof.core.report.sentences import ms, ref
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
+from llmprof.core.system.numbers import format_number
 
 COLD_FIRST_STEP = 1.5  # times a steady step: then the first step explains a higher mean
 

@@ -20,6 +20,7 @@ PHASES_OF: dict[Mode, tuple[Phase, ...]] = {
     "train": PHASES,
 }
 MOST_PROCESSES = 100  # of one configuration
+USUAL_WARMUP: dict[Probe, int] = {"memory": 2}  # where it is not the axis's: labels leave it out
 ATTENTION_PHASES: tuple[Phase, ...] = ("forward", "backward")
 
 
@@ -108,7 +109,7 @@ class Case(CaseAxes, frozen=True, kw_only=True):
         parts += filter(None, (axis.brief(axis.of(self)) for axis in self._unusual()))
         if self.warmup_auto:
             parts.append("warm-up auto")
-        elif self.warmup_steps != 5 and self.probe != "memory":
+        elif self.warmup_steps != USUAL_WARMUP.get(self.probe, 5):
             parts.append(f"warm-up {self.warmup_steps}")
         if self.process:
             parts.append(f"process {self.process + 1}")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from llmprof.core.catalog.experiments import attention_shape
 from llmprof.core.events import Ceilings, Environment
 from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import attention_shape
 from llmprof.core.store.run import default_home
 
 CALIBRATE = "calibrations.json"

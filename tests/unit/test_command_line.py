@@ -47,7 +47,7 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (["run", "--context-length=128,"], "empty item"),
         (["run", "--device=gpu"], "is not auto, cpu"),
         (["run", "--profile-steps=5"], "--profile-steps has no effect here"),
-        (["run", "--stacks"], "end-to-end has no kernels profiles"),
+        (["run", "--stacks"], "end-to-end has no kernel profiles"),
         (["run", "memory", "--chrome-trace"], "`llmprof run kernels --chrome-trace` does"),
         (["run", "kernels", "--variant=plain", "--nvtx"], "--nvtx has no effect here"),
         (["run", "kernels", "--nvtx", "--device=cpu"], "--nvtx has no effect with --device cpu"),

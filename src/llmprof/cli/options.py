@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from llmprof.cli.declare import DIMENSIONS, add_case_options, add_export_option
+from llmprof.cli.effects import refuse_without_effect
 from llmprof.cli.exits import UserError
 from llmprof.cli.types import AUTO
 from llmprof.core.catalog.experiments import DEFAULT, build_experiment, is_attention
 from llmprof.core.catalog.models import select_models
 from llmprof.core.spec.axes import AXES, Axis, Value
-from llmprof.core.spec.case import Probe
 from llmprof.core.spec.experiment import (
     MOST_MEASURE_STEPS,
     MOST_WARMUP_STEPS,
@@ -24,14 +24,6 @@ from llmprof.core.spec.experiment import (
 from llmprof.core.spec.shape import ModelShape, SpecError
 
 __all__ = ["add_case_options", "add_export_option", "experiment_from"]
-
-_PROBE_OPTIONS: dict[str, Probe] = {
-    "profile_steps": "kernels",
-    "stacks": "kernels",
-    "chrome_trace": "kernels",
-    "nvtx": "kernels",
-    "snapshot": "memory",
-}
 
 
 def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment:
@@ -62,7 +54,7 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
         experiment = build_experiment(name, overrides, smoke=args.smoke)
     except SpecError as error:
         raise UserError(str(error)) from error
-    _refuse_without_effect(args, experiment)
+    refuse_without_effect(args, experiment)
     return experiment
 
 
@@ -72,23 +64,6 @@ def _values(axis: Axis, args: argparse.Namespace) -> list[Value] | None:
     if words is None or not axis.values:
         return words
     return [axis.value(word) for word in words]
-
-
-def _refuse_without_effect(args: argparse.Namespace, experiment: Experiment) -> None:
-    """Raise UserError for an option of a profile that would change nothing."""
-    probes = {case.probe for case in experiment.cases()}
-    for name, probe in _PROBE_OPTIONS.items():
-        option = f"--{name.replace('_', '-')}"
-        if getattr(args, name) not in (None, False) and probe not in probes:
-            raise UserError(
-                f"{option} has no effect here: {experiment.name} has no {probe} profiles with "
-                f"these options; `llmprof run {probe} {option}` does"
-            )
-    if experiment.nvtx and experiment.device == "cpu":
-        raise UserError("--nvtx has no effect with --device cpu: its ranges are for a card")
-    profiled = [case for case in experiment.cases() if case.probe == "kernels"]
-    if experiment.stacks and all(case.compile is not None for case in profiled):
-        raise UserError("--stacks has no effect on compiled models: their source is not followed")
 
 
 def _steps(args: argparse.Namespace) -> dict[str, Any]:
