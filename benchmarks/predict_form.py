@@ -23,7 +23,7 @@ from llmprof.tui.app import LlmprofApp
 from llmprof.tui.bench.fits import FitsBar
 from llmprof.tui.bench.forecast_line import ForecastLine
 from llmprof.tui.bench.setup import SetupPane
-from llmprof.tui.setting import Setting
+from llmprof.tui.session.setting import Setting
 from tests.tui.apps import FakeStarter
 
 CHANGES: tuple[tuple[str, tuple[object, ...]], ...] = (

@@ -33,9 +33,9 @@ from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.monitor.watch import Monitoring
+from llmprof.tui.session.monitoring import Monitoring
+from llmprof.tui.session.setting import Setting
 from llmprof.tui.session.starter import EngineStarter
-from llmprof.tui.setting import Setting
 
 RUN = (
     *("run", "--model-size", "small", "--context-length", "256", "--mode", "train"),

@@ -22,8 +22,8 @@ from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.replay import recorded
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
+from llmprof.tui.session.setting import Setting
 from llmprof.tui.session.starter import ReplayStarter
-from llmprof.tui.setting import Setting
 
 OUT = Path(__file__).resolve().parent
 WIDE, NARROW = (120, 30), (80, 24)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import App, SystemCommand
@@ -16,13 +16,14 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from llmprof.core.system.text import cause, clean
-from llmprof.tui.bindings import BINDINGS
-from llmprof.tui.kit import themes
-from llmprof.tui.kit.palette import Palette
+from llmprof.tui.bindings import APP_BINDINGS
+from llmprof.tui.kit.colors import DARK_THEME, LIGHT_THEME, theme_variables
+from llmprof.tui.kit.roles import Palette
 from llmprof.tui.kit.view import View
-from llmprof.tui.session.session import Session
+from llmprof.tui.session.header_status import header_status
+from llmprof.tui.session.screen_session import ScreenSession
+from llmprof.tui.session.setting import Setting
 from llmprof.tui.session.starter import CannotStart
-from llmprof.tui.setting import Setting
 from llmprof.tui.terminal.driver import TerminalDriver
 from llmprof.tui.terminal.ends import Ends
 from llmprof.tui.ticker import Ticker
@@ -31,11 +32,11 @@ from llmprof.tui.views import VIEWS
 if TYPE_CHECKING:
     from llmprof.core.spec.experiment import Experiment
     from llmprof.core.store.run import Run
+    from llmprof.tui.chart.cells import Row
     from llmprof.tui.kit.dialog import Dialog
-    from llmprof.tui.session.feed import Snapshot
+    from llmprof.tui.kit.host import Tab
+    from llmprof.tui.kit.snapshot import Snapshot
     from llmprof.tui.session.run_index import RunIndex
-
-__all__ = ["LlmprofApp", "Setting"]
 
 
 class LlmprofApp(App[None]):
@@ -43,15 +44,15 @@ class LlmprofApp(App[None]):
 
     CSS_PATH = "app.tcss"
     TITLE = "llmprof"
-    MODES = {view.VIEW: view for view in VIEWS}
-    DEFAULT_MODE = VIEWS[0].VIEW
-    BINDINGS: ClassVar[list[BindingType]] = BINDINGS
+    MODES = {tab.view: tab for tab in VIEWS}
+    DEFAULT_MODE = VIEWS[0].view
+    BINDINGS: ClassVar[list[BindingType]] = APP_BINDINGS
 
     def __init__(self, setting: Setting) -> None:
         driver = type("Driver", (TerminalDriver,), {"encoding": setting.encoding})
         super().__init__(driver_class=driver)
         self._filters = [NoColor() if isinstance(f, Monochrome) else f for f in self._filters]
-        for theme in (themes.DARK, themes.LIGHT):
+        for theme in (DARK_THEME, LIGHT_THEME):
             self.register_theme(theme)
         self.set_reactive(LlmprofApp.theme, setting.theme)
         self.set_class(setting.look.ascii, "-ascii")
@@ -59,19 +60,20 @@ class LlmprofApp(App[None]):
         self.look = setting.look
         self.models = setting.models
         self.choices = setting.choices
-        self.session = Session(setting.store, setting.starter, period_s=1 / setting.refresh_hz)
+        self.session = ScreenSession(
+            setting.store, setting.starter, period_s=1 / setting.refresh_hz
+        )
         self.session.watch(setting.watch)
-        self.left_running: Run | None = None
         self.frame_stands = False  # the first one
         self.palette = Palette(self.get_css_variables(), no_color=self.no_color)
-        self.ends = Ends(self)
-        self.ticker = Ticker(self)
+        self.ends = Ends(self, self.session, self.ask, demo=setting.demo)
+        self.ticker = Ticker(self, self.session, setting.store, self.show_newest)
         self._styled = self.get_css_variables()
         self.stylesheet.set_variables(self._styled)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our variables in themes that do not have them."""
-        return themes.variables(self.current_theme.dark)
+        return theme_variables(self.current_theme.dark)
 
     def refresh_css(self, animate: bool = True) -> None:
         """Parse the styles anew where colours changed; Textual asks with every new view."""
@@ -113,6 +115,15 @@ class LlmprofApp(App[None]):
     def index(self) -> RunIndex:
         """The list of runs, which begins when somebody first asks for it."""
         return self.ticker.index
+
+    @property
+    def tabs(self) -> Sequence[Tab]:
+        """All views, in order."""
+        return VIEWS
+
+    def header_status(self) -> Row:
+        """Device and state of the run that is watched."""
+        return header_status(self.session, self.look, replayed=self.setting.demo)
 
     @property
     def base_view(self) -> View | None:
@@ -206,7 +217,7 @@ class LlmprofApp(App[None]):
     def action_theme(self) -> None:
         """Dark or light."""
         dark = self.current_theme.dark
-        self.theme = themes.LIGHT.name if dark else themes.DARK.name
+        self.theme = LIGHT_THEME.name if dark else DARK_THEME.name
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Everything that can be done now, as "area: verb"."""
@@ -237,6 +248,11 @@ class LlmprofApp(App[None]):
             self.run_worker(warm, thread=True, group="engine", exit_on_error=False)
 
     # Ends
+
+    @property
+    def left_running(self) -> Run | None:
+        """The run that goes on without this screen."""
+        return self.ends.left_running
 
     def _fatal_error(self) -> None:
         self.ends.by_error()

@@ -7,13 +7,13 @@ from functools import partial
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run
-from llmprof.tui.kit.table import Table
-from llmprof.tui.kit.view import View
+from llmprof.tui.host import HostedView
+from llmprof.tui.kit.table import RowTable
 
 EARLIER = "recorded earlier:"  # before the name of a sample's case
 
 
-class CaseView(View):
+class CaseView(HostedView):
     """Its own state: the case in sight, among those that have what the view shows.
 
     A demo's view shows its sample, a run recorded before, while the watched run has no such case.
@@ -30,7 +30,7 @@ class CaseView(View):
 
     def on_mount(self) -> None:
         """The table has the keys."""
-        for table in self.query(Table)[:1]:  # none when the app ends while it starts
+        for table in self.query(RowTable)[:1]:  # none when the app ends while it starts
             table.focus()
 
     @property
@@ -42,7 +42,7 @@ class CaseView(View):
     @property
     def is_sample(self) -> bool:
         """Whether the run in sight is not the watched one."""
-        return self.run is not self.llmprof.session.run
+        return self.run is not self.host.session.run
 
     def cases_of(self, view: RunView) -> list[CaseState]:
         """The cases of a run that have what the view shows."""
@@ -50,9 +50,9 @@ class CaseView(View):
 
     def gather(self, view: RunView) -> bool:
         """Take the cases of the watched run, or the sample's; whether it is another run's."""
-        run = self.llmprof.session.run
+        run = self.host.session.run
         cases = self.cases_of(view) if run else []
-        sample = self.llmprof.setting.samples.get(self.VIEW)
+        sample = self.host.setting.samples.get(self.VIEW)
         if not cases and sample is not None:
             if self._sample is not None:
                 run, view, cases = sample, self._sample, self.cases_of(self._sample)
@@ -92,4 +92,4 @@ class CaseView(View):
 
     def action_export(self) -> None:
         """Open the export dialog for the run in sight."""
-        self.llmprof.export(self.run)
+        self.host.export(self.run)

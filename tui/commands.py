@@ -12,7 +12,7 @@ from textual.screen import Screen
 from llmprof.tui.help import active
 from llmprof.tui.views import VIEWS
 
-_AREAS = frozenset({view.VIEW for view in VIEWS} | {"app", "view"})
+_AREAS = frozenset({tab.view for tab in VIEWS} | {"app", "view"})
 
 
 def commands(app: App[Any], screen: Screen[Any]) -> Iterable[SystemCommand]:

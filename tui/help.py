@@ -17,11 +17,11 @@ from llmprof.tui.views import VIEWS
 _NAMES = {"slash": "/", "question_mark": "?", "escape": "esc", "pageup": "page up",
           "pagedown": "page down", "left_square_bracket": "[", "right_square_bracket": "]",
           "plus": "+", "equals_sign": "=", "minus": "-"}  # fmt: skip
-_AREAS = {**{view.VIEW: view.LABEL for view in VIEWS}, "ticks": "Lists to tick",
+_AREA_NAMES = {**{tab.view: tab.label for tab in VIEWS}, "ticks": "Lists to tick",
           "chips": "Options", "picker": "Experiment and card", "field": "Fields",
           "table": "Tables", "steps": "Step log", "dialog": "Dialogs",
           "view": "Views", "app": "Everywhere"}  # fmt: skip
-_ORDER = list(_AREAS)  # the view's own keys before those of what has the focus
+_AREA_ORDER = list(_AREA_NAMES)  # the view's own keys before those of what has the focus
 
 
 class HelpText(Canvas):
@@ -43,7 +43,7 @@ class HelpText(Canvas):
         """Areas one below the other."""
         rows: list[Row] = []
         for area, keys in self._areas.items():
-            rows.append(heading(self.look, width, _AREAS.get(area, area)))
+            rows.append(heading(self.look, width, _AREA_NAMES.get(area, area)))
             rows += [
                 [(f"  {self.look.text(key):<14}", "key"), (self.look.text(text), "text")]
                 for key, text in keys.items()
@@ -54,6 +54,10 @@ class HelpText(Canvas):
 
 class HelpDialog(Dialog[str]):
     """The list, scrolled with the arrow keys."""
+
+    DEFAULT_CSS = """
+    HelpDialog #help-scroll { height: 1fr; scrollbar-size-vertical: 1; }
+    """
 
     def __init__(self, bindings: Sequence[Binding]) -> None:
         super().__init__()
@@ -86,7 +90,7 @@ def by_area(bindings: Iterable[Binding]) -> dict[str, dict[str, str]]:
 
 
 def _place(area: str) -> int:
-    return _ORDER.index(area) if area in _ORDER else _ORDER.index("view")
+    return _AREA_ORDER.index(area) if area in _AREA_ORDER else _AREA_ORDER.index("view")
 
 
 def active(bindings: dict[str, ActiveBinding]) -> list[Binding]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from llmprof.tui.terminal.driver import BACKLOG
+from llmprof.tui.terminal.driver import is_behind
 
 if TYPE_CHECKING:
-    from llmprof.tui.app import LlmprofApp
+    from textual.app import App
+
+    from llmprof.core.store.run import RunStore
     from llmprof.tui.session.run_index import RunIndex
+    from llmprof.tui.session.screen_session import ScreenSession
 
 LOADING_S = 0.05  # between looks at a run that is still being read
 
@@ -16,8 +20,13 @@ LOADING_S = 0.05  # between looks at a run that is still being read
 class Ticker:
     """Looks at the session's newest snapshot, and at the list of runs once it is wanted."""
 
-    def __init__(self, app: LlmprofApp) -> None:
+    def __init__(
+        self, app: App[Any], session: ScreenSession, store: RunStore, show: Callable[[], None]
+    ) -> None:
         self._app = app
+        self._session = session
+        self._store = store
+        self._show = show
         self._index: RunIndex | None = None
         self._listed: object = None
 
@@ -27,7 +36,7 @@ class Ticker:
         if self._index is None:
             from llmprof.tui.session.run_index import RunIndex  # not needed for the first frame
 
-            self._index = RunIndex(self._app.setting.store)
+            self._index = RunIndex(self._store)
         return self._index
 
     def look_again(self) -> None:
@@ -37,22 +46,21 @@ class Ticker:
 
     def tick(self) -> None:
         """Show what is new, unless the terminal still has frames to take."""
-        app = self._app
-        if getattr(app._driver, "backlog", 0) > BACKLOG:
+        if is_behind(self._app):
             return
-        changed = app.session.poll()
+        changed = self._session.poll()
         listed = None
         if self._index is not None:
-            self._index.follow(app.current_mode == "runs")
+            self._index.follow(self._app.current_mode == "runs")
             listed = self._index.latest
         if changed or listed is not self._listed:
             self._listed = listed
-            app.show_newest()
+            self._show()
 
     def look_often(self) -> None:
         """Show a run as soon as what was written of it has been read."""
         self.tick()
-        if self._app.session.loading:
+        if self._session.loading:
             self._app.set_timer(LOADING_S, self.look_often)
 
     def close(self) -> None:

@@ -9,22 +9,21 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from llmprof.tui.kit.host import Tab
+
 if TYPE_CHECKING:
     from llmprof.tui.kit.view import View
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A view's mode name, tab, key, and class in the module of the mode's name."""
+class ViewEntry(Tab):
+    """A view's tab, and its class in the room of the tab's name."""
 
-    VIEW: str
-    LABEL: str
-    KEY: str
     class_name: str
 
     def load(self) -> type[View]:
         """The view's class."""
-        module = importlib.import_module(f"llmprof.tui.{self.VIEW}.view")
+        module = importlib.import_module(f"llmprof.tui.{self.view}.view")
         return cast("type[View]", getattr(module, self.class_name))
 
     def __call__(self) -> View:
@@ -33,9 +32,9 @@ class Entry:
 
 
 VIEWS = (
-    Entry("bench", "Bench", "1", "BenchView"),
-    Entry("runs", "Runs", "2", "RunsView"),
-    Entry("kernels", "Kernels", "3", "KernelsView"),
-    Entry("memory", "Memory", "4", "MemoryView"),
-    Entry("monitor", "Monitor", "m", "MonitorView"),
+    ViewEntry("bench", "Bench", "1", "BenchView"),
+    ViewEntry("runs", "Runs", "2", "RunsView"),
+    ViewEntry("kernels", "Kernels", "3", "KernelsView"),
+    ViewEntry("memory", "Memory", "4", "MemoryView"),
+    ViewEntry("monitor", "Monitor", "m", "MonitorView"),
 )

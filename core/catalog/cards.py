@@ -8,7 +8,9 @@ from functools import cache
 
 import msgspec
 
+from llmprof.core.catalog.files import preset_text
 from llmprof.core.catalog.models import builtin, user_folder
+from llmprof.core.catalog.names import unknown
 from llmprof.core.spec.axes import Precision
 from llmprof.core.spec.shape import SpecError
 from llmprof.core.system.text import clean
@@ -53,10 +55,7 @@ def load_cards() -> dict[str, CardSpec]:
     cards = _parse(builtin("cards.toml"), "cards.toml")
     own = user_folder() / "cards.toml"
     if own.is_file():
-        try:
-            cards |= _parse(own.read_text("utf-8"), str(own))
-        except (OSError, UnicodeDecodeError) as error:
-            raise SpecError(f"cards file {own}: {error}") from error
+        cards |= _parse(preset_text(own, "cards"), str(own))
     return cards
 
 
@@ -71,8 +70,8 @@ def find_card(name: str) -> CardSpec:
     if size and float(size[1]) > 0:
         return _of_memory(float(size[1]), (size[2] or "GiB").lower() == "gb")
     raise SpecError(
-        f"unknown card {clean(name, 40)!r}; give its memory (24GiB), add it to "
-        f"{user_folder() / 'cards.toml'}, or name one of {', '.join(cards)}"
+        f"unknown card {unknown(name, cards)}; or give its memory (24GiB), or add it to "
+        f"{user_folder() / 'cards.toml'}"
     )
 
 

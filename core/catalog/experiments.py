@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from llmprof.core.catalog.files import preset_text
 from llmprof.core.catalog.models import builtin, select_models, user_folder
+from llmprof.core.catalog.names import named, unknown
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import SpecError, attention_shape
 from llmprof.core.system.text import clean
@@ -26,11 +28,7 @@ def load_experiments() -> dict[str, dict[str, Any]]:
     found = dict(_parse(builtin("experiments.toml"), "experiments.toml"))
     own = user_folder() / "experiments.toml"
     if own.is_file():
-        try:
-            text = own.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SpecError(f"experiments file {own}: {error}") from error
-        found |= _parse(text, str(own))
+        found |= _parse(preset_text(own, "experiments"), str(own))
     return found
 
 
@@ -41,9 +39,10 @@ def build_experiment(name: str, overrides: dict[str, Any], *, smoke: bool = Fals
     Raises SpecError for an unknown experiment or a field that doesn't fit.
     """
     known = load_experiments()
-    if name not in known:
-        raise SpecError(f"unknown experiment {clean(name, 60)!r}; there are {', '.join(known)}")
-    preset = dict(known[name])
+    meant = named(name, known)
+    if meant is None:
+        raise SpecError(f"unknown experiment {unknown(name, known)}")
+    name, preset = meant, dict(known[meant])
     small = preset.pop(SMOKE, None)
     if smoke and small is None:
         raise SpecError(f"experiment {name} has no smoke sizes: add a [{name}.{SMOKE}] table")
@@ -62,7 +61,9 @@ def build_experiment(name: str, overrides: dict[str, Any], *, smoke: bool = Fals
 
 def is_attention(name: str) -> bool:
     """Whether an experiment measures bare attentions; False for one that isn't there."""
-    return load_experiments().get(name, {}).get("probe") == "attention"
+    known = load_experiments()
+    meant = named(name, known)
+    return meant is not None and known[meant].get("probe") == "attention"
 
 
 def _merged(*layers: dict[str, Any] | None) -> dict[str, Any]:
@@ -89,11 +90,12 @@ def _shapes(fields: dict[str, Any]) -> list[Any]:
 def _variants(name: str, preset: dict[str, Any], labels: list[str]) -> list[dict[str, Any]]:
     """Those of an experiment's variants that have these labels, in its own order."""
     known = {variant.get("label", ""): variant for variant in preset.get("variants", ())}
-    missing = [label for label in labels if label not in known]
+    meant = {label: named(label, known) for label in labels}
+    missing = [label for label, found in meant.items() if found is None]
     if missing:
-        there = f"there are {', '.join(known)}" if known else "it has none"
-        raise SpecError(f"experiment {name} has no variant {clean(missing[0], 60)!r}; {there}")
-    return [variant for label, variant in known.items() if label in labels]
+        there = unknown(missing[0], known) if known else f"{clean(missing[0], 60)!r}; it has none"
+        raise SpecError(f"experiment {name} has no variant {there}")
+    return [variant for label, variant in known.items() if label in meant.values()]
 
 
 @lru_cache(8)

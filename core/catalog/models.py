@@ -8,9 +8,11 @@ from functools import lru_cache
 from pathlib import Path
 
 import msgspec
-import platformdirs
 
+from llmprof.core.catalog.files import preset_files, preset_text
+from llmprof.core.catalog.names import READ_AS_MISSING, named, unknown
 from llmprof.core.spec.shape import ModelShape, SpecError
+from llmprof.core.system.homes import config_home
 from llmprof.core.system.text import clean
 
 PACKAGE = Path(__file__).parents[2] / "presets"
@@ -25,7 +27,7 @@ def user_folder() -> Path:
     folder = os.environ.get("LLMPROF_PRESETS")
     if folder and not Path(folder).is_dir():
         raise SpecError(f"LLMPROF_PRESETS: there is no folder {clean(folder, 200)}")
-    return Path(folder) if folder else Path(platformdirs.user_config_dir("llmprof")) / "presets"
+    return Path(folder) if folder else config_home() / "presets"
 
 
 def builtin(name: str) -> str:
@@ -39,29 +41,36 @@ def load_models() -> dict[str, ModelShape]:
     Raises SpecError, naming the file, for a preset that cannot be read.
     """
     models = dict(_models_from(builtin("models.toml"), "models.toml"))
-    for path in sorted(user_folder().glob("*.toml")):
-        if path.name in ("experiments.toml", "cards.toml"):
-            continue
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SpecError(f"preset file {path}: {error}") from error
-        models |= _models_from(text, str(path))
+    for path in preset_files(user_folder()):
+        if path.name not in ("experiments.toml", "cards.toml"):
+            models |= _models_from(preset_text(path, "preset"), str(path))
     return models
 
 
 def select_models(names: list[str]) -> tuple[ModelShape, ...]:
-    """Shapes by name, each once; "all" means tiny to 2.7B. Raises SpecError for an unknown one."""
+    """Shapes by name, in any case, each once; "all" means tiny to 2.7B.
+
+    Raises SpecError for an unknown one.
+    """
     models = load_models()
     chosen: dict[str, ModelShape] = {}
     for name in names:
         safe = clean(name, 200)  # as the names of models are
-        wanted = ALL_MODELS if safe == "all" else (safe,)
-        for each in wanted:
-            if each not in models:
-                raise SpecError(f"unknown model {clean(name, 60)!r}; there are {', '.join(models)}")
+        meant = named(safe, ("all", *models))
+        if meant is None:
+            raise SpecError(f"unknown model {unknown(name, models)}")
+        for each in ALL_MODELS if meant == "all" else (meant,):
             chosen[each] = models[each]
     return tuple(chosen.values())
+
+
+def _why_no_name(name: str) -> str | None:
+    """Why a model may not be called so, in words or none; None for a name that is fine."""
+    if name.casefold() == "all" or "," in name or "+" in name or not name:
+        return ""
+    if name.casefold() in READ_AS_MISSING:
+        return ": programs that read CSV take it for a missing value"
+    return None
 
 
 @lru_cache(64)
@@ -75,8 +84,8 @@ def _models_from(text: str, source: str) -> dict[str, ModelShape]:
         if not isinstance(table, dict):
             raise SpecError(f"preset file {source}: {clean(name, 60)!r} is not a table")
         safe = clean(name, 200)
-        if safe == "all" or "," in safe or "+" in safe or not safe:
-            raise SpecError(f"preset file {source}: {safe!r} cannot be the name of a model")
+        if (why := _why_no_name(safe)) is not None:
+            raise SpecError(f"preset file {source}: {safe!r} cannot be the name of a model{why}")
         unknown = set(table) - set(ModelShape.__struct_fields__)
         if unknown:
             raise SpecError(f"preset file {source}: {safe}: unknown field {min(unknown)!r}")

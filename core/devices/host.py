@@ -7,6 +7,7 @@ import os
 import psutil
 
 from llmprof.core.events import HostSample
+from llmprof.core.system.host_memory import limit_bytes
 
 
 class PsutilHost:
@@ -22,7 +23,11 @@ class PsutilHost:
             self._first, cpu = False, None
         used, total = _memory()
         return HostSample(
-            cpu_percent=cpu, memory_used_bytes=used, memory_total_bytes=total, load1=_load()
+            cpu_percent=cpu,
+            memory_used_bytes=used,
+            memory_total_bytes=total,
+            memory_limit_bytes=_limit(),
+            load1=_load(),
         )
 
 
@@ -39,6 +44,13 @@ def _memory() -> tuple[int | None, int | None]:
     except (psutil.Error, OSError, ValueError):
         return None, None
     return memory.total - memory.available, memory.total
+
+
+def _limit() -> int | None:
+    try:
+        return limit_bytes()
+    except (psutil.Error, OSError, ValueError):
+        return None
 
 
 def _load() -> float | None:

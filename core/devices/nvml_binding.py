@@ -58,6 +58,11 @@ class Unavailable(Exception):
         return self.code in _PERMANENT
 
     @property
+    def denied(self) -> bool:
+        """Whether the driver keeps it from this user."""
+        return self.code == NO_PERMISSION
+
+    @property
     def lost(self) -> bool:
         """Whether the card itself is gone."""
         return self.code in _LOST

@@ -19,6 +19,7 @@ from llmprof.core.events import CardProcess, CardSample, Metric, throttle
 
 REOPEN_S = 5.0  # between attempts to find a lost card again
 POLL_BUDGET_S = 0.1  # a poll over it leaves what is not due every time to the next one
+_NOT_YOURS = "the driver refuses this user access to the card: it is another's"
 Identify = Callable[[int, int | None], Identity]
 
 
@@ -41,6 +42,7 @@ class NvmlCard:
         self.identity = CardIdentity()
         self._state: Literal["ok", "lost", "stale"] = "lost"
         self._reason = ""
+        self._denied = False
         self._slots = {reader.metrics: Slot(reader.period_s) for reader in READERS}
         self._process_slot = Slot(SLOW)
         self._processes = ProcessReader(owner, identify)
@@ -107,6 +109,7 @@ class NvmlCard:
             pci_bus_id=identity.pci_bus_id,
             name=identity.name,
             state=self._state,
+            denied=self._denied,
             metrics=metrics,
             throttle=throttle.names(int(mask.value or 0)) if mask and known else (),
             processes=processes,
@@ -124,8 +127,10 @@ class NvmlCard:
             else:
                 handle = self._api.call("nvmlDeviceGetHandleByIndex", self.index)
         except Unavailable as error:
-            self._lose(error.reason)
+            self._denied = error.denied
+            self._lose(_NOT_YOURS if error.denied else error.reason)
             return
+        self._denied = False
         self._handle = handle
         self._reason = ""
         self.identity = read_identity(self._api, handle, self.identity)

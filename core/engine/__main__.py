@@ -16,11 +16,13 @@ from llmprof.core.engine.client import EngineExit, Plan
 from llmprof.core.engine.loop import EngineRun
 from llmprof.core.engine.signals import Signals
 from llmprof.core.engine.workers import WorkerPool, redirect_output
+from llmprof.core.store.journal import JournalGone
+from llmprof.core.store.lock import NO_LOCKS
 from llmprof.core.store.run import Run
 
 
 def main() -> int:
-    """Exit code of the engine: see launch.EngineExit."""
+    """Exit code of the engine: see client.EngineExit."""
     pool = WorkerPool()
     pool.warm()
     line = sys.stdin.buffer.readline()
@@ -36,6 +38,10 @@ def main() -> int:
             return _run(plan, run, pool)
     except BlockingIOError:
         return EngineExit.HELD
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return EngineExit.NO_LOCKS
+        raise
 
 
 def _run(plan: Plan, run: Run, pool: WorkerPool) -> int:
@@ -44,12 +50,18 @@ def _run(plan: Plan, run: Run, pool: WorkerPool) -> int:
         EngineRun(plan, run, pool, Signals()).run()
     except OSError as error:
         _tell()
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        leave(pool, EngineExit.DISK_FULL if full else EngineExit.FAILED)
+        leave(pool, _ending(error, run))
     except BaseException:
         _tell()
         leave(pool, EngineExit.FAILED)
     leave(pool, EngineExit.OK)
+
+
+def _ending(error: OSError, run: Run) -> EngineExit:
+    if isinstance(error, JournalGone) or not run.path.is_dir():
+        return EngineExit.GONE
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return EngineExit.DISK_FULL if full else EngineExit.FAILED
 
 
 def _tell() -> None:

@@ -14,6 +14,7 @@ from typing import IO
 import msgspec
 
 from llmprof.core.spec.experiment import Experiment
+from llmprof.core.store.lock import REMEDY
 from llmprof.core.system.modules_by_name import ENGINE
 
 
@@ -37,11 +38,15 @@ class EngineExit(enum.IntEnum):
     NO_PLAN = 2
     HELD = 3  # another engine has the run
     DISK_FULL = 4
+    NO_LOCKS = 5  # its file system has none, so that two engines could have a run
+    GONE = 6  # the run's folder was removed
 
 
 ENGINE_ENDINGS: dict[int, str] = {
     EngineExit.HELD: "another engine has this run",
     EngineExit.DISK_FULL: "the journal could not be written, the disk is full",
+    EngineExit.NO_LOCKS: f"the run cannot be locked; {REMEDY}",
+    EngineExit.GONE: "the run's folder was removed while it went on",
 }
 
 

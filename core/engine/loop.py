@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryDirectory
 
 from llmprof.core import events as ev
+from llmprof.core.devices.cuda_driver import absent
 from llmprof.core.engine import plan as planning
 from llmprof.core.engine.client import Plan
 from llmprof.core.engine.endings import failure_of
@@ -16,7 +17,7 @@ from llmprof.core.engine.interleaving import LiveWorker, alternate, batches
 from llmprof.core.engine.recorder import Recorder
 from llmprof.core.engine.signals import Signals
 from llmprof.core.engine.workers import Worker, WorkerPool
-from llmprof.core.figures.same_machine import machine_differences
+from llmprof.core.figures.same_machine import MOVED, machine_differences
 from llmprof.core.spec.case import Case
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run
@@ -111,6 +112,11 @@ class EngineRun:
 
     def _look(self) -> bool:
         """Have a worker read the environment; False when it said why not. Raises RuntimeError."""
+        why_not = absent(self._plan.experiment.device)
+        if why_not is not None:
+            self._record.say(why_not, "error")
+            self._pool.abandon()  # torch need not be loaded for it
+            return False
         worker = self._first_worker()
         if worker is None:
             return False
@@ -126,11 +132,15 @@ class EngineRun:
         """Start the worker that looks at the device; None when stopped while torch loads."""
         with ThreadPoolExecutor(1) as threads:
             starting = threads.submit(self._start, None, -1, self._plan.experiment.device)
-            while not starting.done():
-                self._record.wait(0.05)
-                if self._stopped:
-                    self._pool.abandon()  # what loads is killed, so that the start fails
-                    return None
+            try:
+                while not starting.done():
+                    self._record.wait(0.05)
+                    if self._stopped:
+                        self._pool.abandon()  # what loads is killed, so that the start fails
+                        return None
+            except BaseException:
+                self._pool.abandon()
+                raise
             return starting.result()
 
     def _elsewhere(self, environment: ev.Environment) -> bool:
@@ -139,9 +149,7 @@ class EngineRun:
             return False
         wrong = machine_differences(self._earlier, environment)
         if wrong:
-            self._record.say(
-                f"not resumed, this is not where it was measured: {'; '.join(wrong)}", "error"
-            )
+            self._record.say(f"{MOVED}: {'; '.join(wrong)}", "error")
         return bool(wrong)
 
     def _wanted(self) -> list[int]:

@@ -17,6 +17,7 @@ from llmprof.core.engine.workers import Worker
 from llmprof.core.store.journal import JournalWriter
 
 RECORDER_POLL_S = 0.5
+CHECK_S = 1.0  # between looks whether the journal is still there
 STOP_GRACE_S = 2.0
 Stopping = Literal["no", "stop", "kill"]
 
@@ -36,6 +37,7 @@ class Recorder:
         self._lifeline = lifeline
         self._silence_s = silence_s
         self._sampler: SamplerProcess | None = None
+        self._checked = time.monotonic()
         self._poll = select.poll()
         self._poll.register(signals.fd, select.POLLIN)
         if lifeline:
@@ -112,8 +114,14 @@ class Recorder:
             self._journal.append_lines(b"".join(good))
 
     def wait(self, seconds: float = RECORDER_POLL_S) -> None:
-        """Sleep until something arrives; journal samples, note signals and a lost owner."""
+        """Sleep until something arrives; journal samples, note signals and a lost owner.
+
+        Raises JournalGone where the run's folder was removed: nobody would see what is measured.
+        """
         ready = {fd for fd, _ in self._poll.poll(seconds * 1000)}
+        if time.monotonic() - self._checked >= CHECK_S:
+            self._checked = time.monotonic()
+            self._journal.check()
         if self._signals.fd in ready:
             for number in self._signals.drain():
                 again = self.stopping != "no"

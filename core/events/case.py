@@ -47,6 +47,8 @@ class Observed(Event, frozen=True, kw_only=True):
     recompilations: int | None = None
     compile_ms: float | None = None  # first step of a cold compile cache, its run included
     cpu_wait_percent: float | None = None  # of its threads' time, waiting for a core
+    throttled_periods: int | None = None  # in which a CPU quota was used up; None without one
+    throttled_percent: float | None = None  # of the time its threads could have run
     alloc_retries: int | None = None  # in the measured steps: the allocator had to free and retry
     steal_percent: float | None = None  # of the machine's time in the steps, run for other guests
     host_pace_us: tuple[float, ...] | None = None  # before and after: a launch, or a product

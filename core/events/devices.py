@@ -45,6 +45,7 @@ class CardSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pci_bus_id: str | None = None
     name: str = ""
     state: Literal["ok", "lost", "stale"] = "ok"
+    denied: bool = False  # lost to this user alone: the driver refuses access to it
     metrics: dict[str, Metric] = {}
     throttle: tuple[str, ...] = ()
     processes: tuple[CardProcess, ...] | None = None  # None: not read in this sample
@@ -58,6 +59,7 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpu_percent: Ms | None = None
     memory_used_bytes: Bytes | None = None
     memory_total_bytes: Bytes | None = None
+    memory_limit_bytes: Bytes | None = None  # that a cgroup allows; None without a limit
     load1: Ms | None = None
 
 

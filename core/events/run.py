@@ -60,6 +60,11 @@ class Environment(Event, frozen=True, kw_only=True):
     cpu_name: str = ""
     cpu_count: int | None = None
     threads: int | None = None
+    cpus_usable: int | None = None  # that the process may run on
+    affinity: str = ""  # which these are: 0-3,8
+    cpu_quota: float | None = None  # CPUs' time that a cgroup allows; None without a limit
+    memory_limit_bytes: int | None = None  # of the host's, by a cgroup; None without a limit
+    variables: dict[str, str] | None = None  # of the environment, see system/variables.py
     unsupported: dict[str, str] = {}  # precision or feature -> why it cannot run here
     matmul_tflops: float | None = None  # fp32, a 0.3 s measurement
     context_ms: float | None = None  # creating the CUDA context

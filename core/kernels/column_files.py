@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,20 +14,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from llmprof.core.system.archive import PackError, opened
 from llmprof.core.system.text import clean
 
 NAME_LENGTH = 4_000
 LONGEST_NS = 2**61  # nanoseconds: the sum of two such times is still an int64
-FILE_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    KeyError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    OverflowError,
-    MemoryError,
-)
 
 
 @dataclass(frozen=True)
@@ -57,12 +47,12 @@ def load_arrays(
     Raises OSError, and ValueError for a file that is damaged, too large or of another form.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path) as archive:
             columns = {
                 name: _column(archive, name, dtype, limits.rows) for name, dtype in dtypes.items()
             }
             text = _column(archive, "names", np.uint8, limits.names * 200).tobytes()
-    except FILE_DAMAGE as error:
+    except (PackError, KeyError) as error:
         raise ValueError(f"{path.name}: not such a file ({error})") from error
     if len({len(column) for column in columns.values()}) > 1:
         raise ValueError(f"{path.name}: columns differ in length")

@@ -29,6 +29,7 @@ RULES: tuple[Rule, ...] = (
     observed.disturbed,
     observed.shared_cpu,
     host_pace.stolen_time,
+    observed.throttled,
     observed.not_a_number,
     physics.impossible_rates,
     physics.impossible_bytes,

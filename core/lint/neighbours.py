@@ -19,8 +19,8 @@ EXPLAINED = {
     "cliff": "Its rate is a fraction of that of smaller cases, as when the driver spills to the "
     "host's memory instead of failing, or the host swaps.",
     "scaling": "It took less time than a case with less work of the same kind.",
-    "elsewhere": "It was measured on another machine or with other software than the rest of the "
-    "run: do not compare them.",
+    "elsewhere": "It was measured on another machine, with other software or with other settings "
+    "than the rest of the run: do not compare them.",
 }
 
 

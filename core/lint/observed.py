@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 from llmprof.core.lint.verdict import Context, Verdict
 from llmprof.core.state.view import CaseState
+from llmprof.core.system.processors import quota_text
 from llmprof.core.system.text import counted
 
 EXPLAINED = {
     "requested-observed": "What was read from tensors and settings is not what was asked for, so "
     "the figure belongs to another configuration.",
     "shared-cpu": "The process waited for a core while others ran, so its times hold theirs too.",
+    "throttled": "A limit on the container's or session's processor time was used up, and the "
+    "process stood still until the next period, of usually 0.1 s: its times are the limit's.",
     "not-a-number": "A loss that is NaN or infinite, or an update that was skipped for it: the "
     "step's work is not that of real training.",
     "disturbed": "Something happened in the measured steps that is no part of a step.",
 }
 SHARED_CPU_PERCENT = 10.0
+THROTTLED_PERCENT = 1.0
 _LOGITS = {"bf16": "bfloat16", "fp16": "float16"}
 
 
@@ -46,12 +52,31 @@ def disturbed(state: CaseState, context: Context) -> Verdict | None:
 
 
 def shared_cpu(state: CaseState, context: Context) -> Verdict | None:
-    """The process's threads had to wait for a core in the measured steps."""
+    """The process's threads had to wait for a core in the measured steps.
+
+    Not told of a process that a quota held back: that too is counted as waiting.
+    """
     waited = None if state.observed is None else state.observed.cpu_wait_percent
-    if waited is None or waited < SHARED_CPU_PERCENT:
+    if waited is None or waited < SHARED_CPU_PERCENT or throttled(state, context) is not None:
         return None
     text = f"the CPU was shared: this process waited {waited:.0f} % of its time for a core"
     return Verdict("shared-cpu", "warning", text)
+
+
+def throttled(state: CaseState, context: Context) -> Verdict | None:
+    """A CPU quota held the process back in the measured steps."""
+    seen, environment = state.observed, context.environment
+    share = None if seen is None else seen.throttled_percent
+    if seen is None or share is None or share < THROTTLED_PERCENT:
+        return None
+    quota = None if environment is None else environment.cpu_quota
+    named = "a CPU quota" if quota is None else f"the {quota_text(quota)}"
+    text = f"{named} held it back for {share:.0f} % of its time"
+    threads = None if environment is None else environment.threads
+    if quota is not None and threads is not None and threads > quota:
+        fitting = max(1, math.floor(quota))
+        text += f"; {threads} threads ask for more: OMP_NUM_THREADS={fitting} would not"
+    return Verdict("throttled", "warning", text)
 
 
 def not_a_number(state: CaseState, context: Context) -> Verdict | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from llmprof.core.memory.timeline import OPEN, Timeline
 from llmprof.core.predict.byte_levels import CATEGORIES
-from llmprof.core.system.atomic import whole_file
+from llmprof.core.system.atomic import write_file
 
 MAX_POINTS = 4000
 MAX_BYTES = 64 << 20
@@ -62,8 +62,7 @@ def _chosen(totals: list[int], limit: int, peak_at: int) -> list[int]:
 
 def save(points: Points, path: Path) -> None:
     """Write points as compressed JSON, whole or not at all. Raises OSError."""
-    with whole_file(path) as draft:
-        draft.write_bytes(gzip.compress(msgspec.json.encode(points), 6))
+    write_file(path, gzip.compress(msgspec.json.encode(points), 6))
 
 
 def load(path: Path, limit: int = MAX_BYTES) -> Points:

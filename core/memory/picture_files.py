@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
+import zlib
 from pathlib import Path
 
 from llmprof.core.memory.kept_timeline import MAX_BYTES, Points, decode_points
 from llmprof.core.memory.picture import draw_picture
 from llmprof.core.state.view import RunView
+from llmprof.core.system.archive import is_packed, member, opened
+from llmprof.core.system.atomic import write_file
 
 
 def write_pictures(view: RunView, run: Path, report: Path) -> list[tuple[str, Path]]:
@@ -23,10 +25,10 @@ def write_pictures(view: RunView, run: Path, report: Path) -> list[tuple[str, Pa
             continue
         try:
             points = read_points(run, event.artifact)
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        except (OSError, ValueError, EOFError, zlib.error):
             continue
         path = report.with_name(f"{report.stem}-memory-{state.index + 1}.svg")
-        path.write_text(draw_picture(points, state.case.label), encoding="utf-8")
+        write_file(path, draw_picture(points, state.case.label))
         written.append((state.case.label, path))
     return written
 
@@ -34,12 +36,12 @@ def write_pictures(view: RunView, run: Path, report: Path) -> list[tuple[str, Pa
 def read_points(run: Path, artifact: str) -> Points:
     """The points of a run in a folder or in a packed file, neither of which is trusted.
 
-    Raises OSError, ValueError, KeyError or BadZipFile.
+    Raises OSError, ValueError (as is PackError), EOFError or zlib.error.
     """
     if Path(artifact).name != artifact:
         raise ValueError(f"{artifact!r} is no name of an artifact")
-    if run.is_file() and zipfile.is_zipfile(run):
-        with zipfile.ZipFile(run) as archive, archive.open(f"artifacts/{artifact}") as file:
+    if is_packed(run):
+        with opened(run) as archive, member(archive, f"artifacts/{artifact}") as file:
             packed = file.read(MAX_BYTES + 1)
     else:
         folder = run if run.is_dir() else run.parent
@@ -56,4 +58,4 @@ def links(pictures: list[tuple[str, Path]]) -> str:
 
 
 def _plain(label: str) -> str:
-    return "".join(char for char in label if char not in "[]()\\`*_<>")
+    return "".join(char for char in label if char not in "[]()\\`*_<>$&|")

@@ -20,7 +20,7 @@ class _Card(msgspec.Struct):
     name: str = ""
     uuid: str | None = None
     pci_bus_id: str | None = None
-    state: Literal["ok", "lost", "stale"] = "ok"
+    state: Literal["ok", "lost", "stale", "denied"] = "ok"
     unified_memory: bool = False
     metrics: dict[str, _Reading] = {}
     throttle: tuple[str, ...] | None = None
@@ -53,7 +53,8 @@ def as_sample(line: Printed) -> ev.DeviceSample:
             name=card.name,
             uuid=card.uuid,
             pci_bus_id=card.pci_bus_id,
-            state=card.state,
+            state="lost" if card.state == "denied" else card.state,
+            denied=card.state == "denied",
             metrics={n: ev.Metric(r.value, r.reason) for n, r in card.metrics.items()},
             throttle=card.throttle or (),
             processes=card.processes,

@@ -7,8 +7,6 @@ metrics that are known are taken.
 from __future__ import annotations
 
 import itertools
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from llmprof.core import events as ev
 from llmprof.core.devices.metrics import METRICS
 from llmprof.core.monitor.printed import Printed, as_sample, nanoseconds
 from llmprof.core.store.run import JOURNAL
+from llmprof.core.system.archive import PackError, is_packed, member, opened
 from llmprof.core.system.text import clean, moment
 
 LONGEST_LINE = 1 << 20
@@ -115,17 +114,15 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     """The lines of a file, or of the journal in a folder or packed run."""
     if path.is_dir():
         path = path / JOURNAL
-    if not zipfile.is_zipfile(path):
+    if not is_packed(path):
         with path.open("rb") as file:
             yield file
         return
     try:
-        with zipfile.ZipFile(path) as archive, archive.open(JOURNAL) as file:
+        with opened(path) as archive, member(archive, JOURNAL) as file:
             yield file
-    except KeyError:
-        raise RecordingError(f"{path} is no packed run: it has no {JOURNAL}") from None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
-        raise RecordingError(f"{path} is damaged: {error}") from error
+    except PackError as error:
+        raise RecordingError(str(error)) from error
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:

@@ -18,6 +18,13 @@ def size(value: float | None) -> str:
     return amounts.text(value, "B")
 
 
+def host_memory(host: HostSample) -> str:
+    """What is used of the host's memory, and how much a container may have of it."""
+    text = f"{size(host.memory_used_bytes)} of {size(host.memory_total_bytes)}"
+    limit = host.memory_limit_bytes
+    return text if limit is None else f"{text}, limit {size(limit)}"
+
+
 def reading(name: str, card: CardSample) -> float | None:
     """One metric of a card, None when unknown or not read yet."""
     metric = card.metrics.get(name)
@@ -63,6 +70,13 @@ def throttle_words(card: CardSample) -> str:
     return f"{words} ({', '.join(harmless)})" if harmless else words
 
 
+def state(card: CardSample) -> str:
+    """What is wrong with a card that does not answer; "" for one that does."""
+    if card.state == "ok":
+        return ""
+    return "NOT YOURS" if card.denied else card.state.upper()
+
+
 def reasons(card: CardSample) -> dict[str, list[str]]:
     """Why metrics are n/a: each reason with the metrics that it keeps away."""
     found: dict[str, list[str]] = {}
@@ -98,7 +112,7 @@ def _card(card: CardSample) -> dict[str, object]:
         "name": card.name,
         "uuid": card.uuid,
         "pci_bus_id": card.pci_bus_id,
-        "state": card.state,
+        "state": "denied" if card.denied else card.state,
         "unified_memory": card.unified,
         "metrics": {name: _metric(name, metric) for name, metric in card.metrics.items()},
         "throttle": list(card.throttle) if told else None,

@@ -12,6 +12,7 @@ from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.registry import KERNEL_TABLES, tables
 from llmprof.core.report.subject import subject_of
 from llmprof.core.state.view import RunView
+from llmprof.core.system.atomic import write_file
 
 Format = Literal["md", "csv", "json"]
 FORMATS: tuple[Format, ...] = ("md", "csv", "json")
@@ -55,27 +56,29 @@ def format_of(path: Path) -> Format:
 def check_writable(path: Path) -> None:
     """Raises ExportError when the path's format is unknown or it could not be written now."""
     format_of(path)
-    folder = path.parent
+    folder = _folder(path)
     if path.is_dir():
         raise ExportError(f"{path} is a folder")
     if not folder.is_dir():
         raise ExportError(f"{path}: there is no folder {folder}")
     if path.exists() and not os.access(path, os.W_OK):
         raise ExportError(f"{path} cannot be written: permission denied")
+    if path.exists() and not path.is_file():
+        return  # a device or a pipe
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{path.name}."):
+        with tempfile.TemporaryFile(dir=folder):
             pass  # the export is written beside its target first
     except OSError as error:
         raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def export(view: RunView, path: Path) -> tuple[Path, ...]:
-    """Write the run to a path and what belongs beside it, each file whole or not at all.
+def export(view: RunView, path: Path, more: str = "") -> tuple[Path, ...]:
+    """Write the run and `more` to a path and what belongs beside it, each file whole or not at all.
 
     Returns the paths written, the given one first. Raises ExportError.
     """
     fmt = format_of(path)
-    files = {path: render(view, fmt), **beside(view, path, fmt)}
+    files = {path: render(view, fmt) + more, **beside(view, path, fmt)}
     for each, text in files.items():
         write(each, text)
     return tuple(files)
@@ -84,24 +87,12 @@ def export(view: RunView, path: Path) -> tuple[Path, ...]:
 def write(path: Path, text: str) -> None:
     """Write a text to a path, whole or not at all. Raises ExportError."""
     try:
-        fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        temporary = Path(name)
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-            temporary.chmod(_mode(path))
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        _folder(path).stat()  # no folder is made
+        write_file(path, text)
     except OSError as error:
         raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _mode(path: Path) -> int:
-    try:
-        return path.stat().st_mode & 0o777
-    except OSError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
+def _folder(path: Path) -> Path:
+    """The folder of what a path stands for, which may be a link."""
+    return Path(os.path.realpath(path)).parent

@@ -13,9 +13,9 @@ from llmprof.core.stats.ratio import Ratio
 from llmprof.core.system.numbers import format_number, interval
 
 JUDGED = (
-    "Differences are judged between fresh processes (--processes), the phases that a switch acts "
-    "on and the whole step together (Holm, 5 %), and nothing below 1 % is called one; brackets "
-    "are 95 % intervals between processes."
+    "Differences are judged between fresh processes: first the phases that a switch acts on (Holm, "
+    "5 % together), and where one of them is told from equal, each of them and the step by its own "
+    "95 % interval, which stands in brackets; nothing below 1 % is called a difference."
 )
 UNJUDGED = (
     "One process a cell: steps of one process say nothing of what another would measure, so "
@@ -43,12 +43,11 @@ def judging_note(found: Iterable[Comparison]) -> str:
 
 
 def times(ratio: Ratio) -> str:
-    """1.52 × [1.45, 1.60] between processes; of single processes three digits and no interval."""
+    """1.52 × (1.45 to 1.60) between processes; of single processes three digits and no interval."""
     if not ratio.judged or ratio.low is None or ratio.high is None:
         return f"{three(ratio.value)} ×"
     half = ratio.half or 0.01 * ratio.value
-    ends = interval(ratio.low, ratio.high).replace(" to ", ", ")
-    return f"{format_number(ratio.value, half)} × [{ends}]"
+    return f"{format_number(ratio.value, half)} × ({interval(ratio.low, ratio.high)})"
 
 
 def three(value: float) -> str:
@@ -73,11 +72,15 @@ def decision_cell(found: Comparison | None) -> str:
     if found.not_judged:
         return found.not_judged
     words = [f"{_part_word(part)} {part.decision}" for part in found.judged if part.part != "total"]
-    return "; ".join([*words, f"step {found.total.decision}"])
+    text = "; ".join([*words, f"step {found.total.decision}"])
+    alone = any(part.time.resolved and part.time.large for part in found.judged)
+    if alone and not found.changed("faster", "slower"):
+        text += " (tested together, no phase acted on is told from equal)"
+    return text
 
 
 def phase_sentence(part: PartChange) -> str:
-    """optimizer faster: 15.9 to 8.7 ms, 1.83 × [1.78, 1.88]."""
+    """optimizer faster: 15.9 to 8.7 ms, 1.83 × (1.78 to 1.88)."""
     before, after = (format_number(each.mean, each.ci95) for each in (part.base, part.other))
     return f"{_part_word(part)} {part.decision}: {before} to {after} ms, {times(part.speedup)}"
 

@@ -15,6 +15,7 @@ from llmprof.core.events import MemoryTimeline
 from llmprof.core.figures.memory_peaks import peaks_of
 from llmprof.core.figures.throughput import throughput
 from llmprof.core.lint import Verdict
+from llmprof.core.report.csv_cells import csv_cell
 from llmprof.core.report.registry import tables
 from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Figure, Table
@@ -208,14 +209,18 @@ def to_json(view: RunView) -> str:
 
 
 def to_csv(view: RunView) -> str:
-    """One row a case, numeric cells bare, unknowns empty, columns stable and with units."""
+    """One row a case, numeric cells bare, unknowns empty, columns stable and with units.
+
+    An eager case says "none" under compile: a blank would be read as a missing value, and the
+    baseline dropped from whatever is grouped by it.
+    """
     said = subject_of(view).verdicts
     rows = [flat(state, said[state.index]) | rates_of(state, view) for state in view.cases]
     names = list(flat(None)) if not rows else list(rows[0])
     out = io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
     return out.getvalue()
 
 
@@ -230,6 +235,7 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
         return row
     whole = config(state)
     row |= {name: whole[name] for name in CSV_CONFIG if name in whole}
+    row |= {axis.field: axis.text(axis.of(state.case)) for axis in AXES if axis.values}
     row |= {name: whole["shape"][name] for name in CSV_CONFIG if name in whole["shape"]}
     row |= {
         "case": state.index + 1,

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable
 
+from llmprof.core.report.csv_cells import csv_cell
 from llmprof.core.report.exports import bare
 from llmprof.core.report.table import Table
 
@@ -22,7 +23,7 @@ def to_cells(tables: Iterable[Table]) -> str:
         for number, row in enumerate(table.rows, 1):
             for column, cell in zip(table.columns, row, strict=True):
                 place = (table.key, table.title, number, column.header, column.unit)
-                writer.writerow((*place, bare(cell)))
+                writer.writerow(map(csv_cell, (*place, bare(cell))))
         for note in table.notes:
-            writer.writerow((table.key, table.title, None, NOTE, None, str(note)))
+            writer.writerow(map(csv_cell, (table.key, table.title, None, NOTE, None, str(note))))
     return out.getvalue()

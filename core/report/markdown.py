@@ -7,16 +7,20 @@ import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from llmprof.core.events import Environment
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Cell, Prose, Table, format_cell
 from llmprof.core.spec.case import Probe
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.processors import quota_text
 from llmprof.core.system.text import clean
 from llmprof.version import __version__
 
-# An underscore between letters or digits means nothing to Markdown and stays readable.
-_SPECIAL = re.compile(r"([\\|*\[\]<>~#]|(?<![^\W_])_|_(?![^\W_]))")
+# An underscore between letters or digits means nothing to Markdown and stays readable, and so does
+# an ampersand that begins no entity. Dollars are mathematics to many programs that show Markdown.
+_SPECIAL = re.compile(r"([\\|*\[\]<>~#$]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_]))")
+_BEGINS_LIST = re.compile(r"([-+](?= |$)|\d{1,9}(?=[.)](?: |$)))")
 
 STEPS_OF_PROBE: dict[Probe, tuple[str, str]] = {  # what a case is, and what is done with its steps
     "timing": ("plain timing", "measured"),
@@ -48,9 +52,10 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
         if environment.driver:
             yield "Driver", escape(f"{environment.driver}, CUDA {environment.cuda}")
         yield "PyTorch", escape(f"{environment.torch}, Python {environment.python}")
-        threads = f", {environment.threads} threads" if environment.threads else ""
-        cpus = f"{environment.cpu_count or 'unknown'} CPUs"
-        yield "Host", escape(f"{environment.cpu_name}, {cpus}{threads}")
+        yield "Host", escape(", ".join(_host(environment)))
+        if environment.variables:
+            set_to = (f"{name}={value}" for name, value in environment.variables.items())
+            yield "Variables", ", ".join(map(code, set_to))
     precisions = dict.fromkeys(state.case.precision for state in view.cases)
     yield "Precision", escape(", ".join(precisions) + _tf32(view))
     cases = view.cases
@@ -79,6 +84,21 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
         yield "Outcome", f"**{view.outcome or 'interrupted'}**: {when}"
 
 
+def _host(environment: Environment) -> Iterable[str]:
+    """The processor, and how much of it and of the memory may be used."""
+    count, usable, quota = environment.cpu_count, environment.cpus_usable, environment.cpu_quota
+    yield environment.cpu_name
+    yield f"{count or 'unknown'} CPUs"
+    if usable is not None and usable != count:
+        yield f"{usable} of them usable ({environment.affinity})"
+    if quota is not None:
+        yield quota_text(quota)
+    if environment.threads:
+        yield f"{environment.threads} threads"
+    if environment.memory_limit_bytes is not None:
+        yield f"memory limit {environment.memory_limit_bytes / 2**30:.1f} GiB"
+
+
 def steps_of(cases: Sequence[CaseState]) -> str:
     """How many steps the cases have, said of what where they are not of one kind."""
     kinds: dict[Probe, dict[str, None]] = {}
@@ -99,7 +119,7 @@ def steps_of(cases: Sequence[CaseState]) -> str:
 
 def section(table: Table) -> str:
     """A titled table, folded when it is long."""
-    body = "\n\n".join([grid(table), *map(escape_cell, table.notes)])
+    body = "\n\n".join([grid(table), *map(_paragraph, table.notes)])
     if not table.folded:
         return f"## {escape(table.title)}\n\n{body}"
     title = _html(table.title)
@@ -145,6 +165,16 @@ def escape_cell(cell: Cell) -> str:
     return escape(text) if isinstance(cell, str) else text
 
 
+def _paragraph(note: str) -> str:
+    """A sentence that begins no list, whatever name it begins with."""
+    text = escape_cell(note)
+    found = _BEGINS_LIST.match(text)
+    if found is None:
+        return text
+    at = 0 if found[0] in "-+" else found.end()
+    return f"{text[:at]}\\{text[at:]}"
+
+
 def code(text: str) -> str:
     """Text as a code span, whatever backticks it holds."""
     line = clean(text, 2000)
@@ -178,4 +208,5 @@ def _tf32(view: RunView) -> str:
 
 
 def _html(text: str) -> str:
-    return clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    safe = clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return safe.replace("$", "&#36;")

@@ -103,15 +103,15 @@ def _peak_row(
         "" if level is None or base is None or case.precision == "fp32" else _mib(level - base)
         for level, base in zip(levels, against, strict=True)
     ]
-    shown = slice(None) if on_card else slice(1, None)
+    first = 0 if on_card else 1
     return (
         case.model.name,
         case.mode,
         case.attention,
         case.context_length,
         case.precision,
-        *map(_mib, levels[shown]),
-        *changes[shown],
+        *(_mib(level) for level in levels[first:]),
+        *changes[first:],
     )
 
 

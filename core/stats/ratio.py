@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llmprof.core.stats.student import student_t, two_sided_p
+from llmprof.core.stats.student import student_t, t_quantile, two_sided_p
 from llmprof.core.stats.summary import Summary
 
 SMALLEST_CHANGE = 0.01  # a change below 1 % is not called one, however sure it is
@@ -120,4 +120,4 @@ def _welch(value: float, parts: Sequence[float], sizes: tuple[int, int], process
     )
     error = math.sqrt(variance)
     p = two_sided_p(math.log(value) / error, freedom)
-    return Ratio(value, student_t(max(1, math.floor(freedom))) * error, p, processes)
+    return Ratio(value, t_quantile(freedom) * error, p, processes)

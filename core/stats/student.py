@@ -57,6 +57,19 @@ def two_sided_p(t: float, df: float) -> float:
     return _incomplete_beta(df / 2, 0.5, df / (df + t * t))
 
 
+def t_quantile(df: float, confidence: float = 0.95) -> float:
+    """Two-sided quantile for any positive degrees of freedom, as Welch's are: by bisection of
+    two_sided_p, so that an interval and a p-value never disagree.
+    """
+    low, high = 0.0, 1.0
+    while two_sided_p(high, df) > 1 - confidence:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if two_sided_p(middle, df) > 1 - confidence else (low, middle)
+    return high
+
+
 def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
     """Which hypotheses Holm's step-down procedure rejects at a family-wise level.
 

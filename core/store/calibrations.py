@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -11,40 +9,44 @@ import msgspec
 from llmprof.core.events import Ceilings, Environment
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import attention_shape
-from llmprof.core.store.run import default_home
+from llmprof.core.system.atomic import write_file
+from llmprof.core.system.homes import NoHome, state_home
 
 CALIBRATE = "calibrations.json"
 
 
 def calibration_file() -> Path:
     """Where calibrations are kept: beside the runs."""
-    return default_home() / CALIBRATE
+    return state_home() / CALIBRATE
 
 
 def device_key(environment: Environment) -> str:
-    """What tells one device from another: a card's UUID, else its name."""
-    return environment.device_uuid or environment.device_name
+    """What a calibration holds for: a card by its UUID, else the CPU and how much of it is used."""
+    if environment.device != "cpu":
+        return environment.device_uuid or environment.device_name
+    quota = environment.cpu_quota
+    limits = (
+        f"{environment.threads or 'unknown'} threads",
+        f"{environment.cpus_usable or 'unknown'} CPUs",
+        *([] if quota is None else [f"quota {quota:g}"]),
+    )
+    return f"{environment.device_name}, {', '.join(limits)}"
 
 
 def load_ceilings(environment: Environment, path: Path | None = None) -> Ceilings | None:
     """The calibration of a device; None without one, or when the file can't be read."""
-    return _read(path or calibration_file()).get(device_key(environment))
+    try:
+        known = _read(path or calibration_file())
+    except NoHome:
+        return None
+    return known.get(device_key(environment))
 
 
 def save_ceilings(environment: Environment, ceilings: Ceilings, path: Path | None = None) -> Path:
     """Keep a device's calibration in place of an earlier one. Raises OSError."""
     target = path or calibration_file()
     known = _read(target) | {device_key(environment): ceilings}
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{CALIBRATE}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(known), indent=2))
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_file(target, msgspec.json.format(msgspec.json.encode(known), indent=2))
     return target
 
 

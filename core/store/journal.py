@@ -17,6 +17,10 @@ _RUN_STARTED = f'"{ev.RunStarted.__struct_config__.tag}"'.encode()
 READ_BYTES = 64 << 10  # decoded at once: what comes of it still lies in the processor's cache
 
 
+class JournalGone(OSError):
+    """A journal that was removed while it was written to."""
+
+
 class JournalWriter:
     """Appends events; a last line torn by a crash is cut off first.
 
@@ -24,7 +28,9 @@ class JournalWriter:
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._linked = os.fstat(self._fd).st_nlink > 0  # which not every file system counts
         _cut_torn_line(self._fd)
 
     def append(self, event: ev.Event) -> None:
@@ -36,6 +42,18 @@ class JournalWriter:
         view = memoryview(lines)
         while view:
             view = view[os.write(self._fd, view) :]
+
+    def check(self) -> None:
+        """Raise JournalGone where nobody can read what is appended: the file was removed."""
+        try:
+            self._path.stat()
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE):
+                return
+        else:
+            if not self._linked or os.fstat(self._fd).st_nlink:
+                return
+        raise JournalGone(f"{self._path} was removed")
 
     def close(self) -> None:
         """Make the file durable and let go of it."""

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import tempfile
 import zipfile
-import zlib
 from pathlib import Path
 
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
-from llmprof.core.store.run import JOURNAL, Run
+from llmprof.core.store.run import JOURNAL, Run, RunStore
+from llmprof.core.system.archive import PackError, is_packed, member, opened
+from llmprof.core.system.atomic import whole_file
 
 SUFFIX = ".llmprof"
 MAX_JOURNAL_BYTES = 2 << 30
 MAX_ARTIFACT_BYTES = 2 << 30  # of all artifacts
+MAX_MEMBERS = 10_000
+MAX_NAME = 100
 COPY_BYTES = 1 << 20
-PACK_DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error)
-
-
-class PackError(ValueError):
-    """A file that is no packed run; its text is one line for the user."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def pack(run: Run, target: Path) -> None:
-    """Write the run into one file. Raises OSError."""
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+    """Write the run into one file, whole or not at all. Raises OSError."""
+    with (
+        whole_file(target) as draft,
+        zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
+    ):
         archive.write(run.journal, JOURNAL)
         for path in sorted(run.artifacts.rglob("*")):
-            if path.is_file():
+            if path.is_file() and not path.name.startswith("."):  # a draft of what still runs
                 archive.write(path, f"artifacts/{path.relative_to(run.artifacts)}")
 
 
@@ -37,32 +41,43 @@ def unpack(path: Path, run: Run, *, journal: bool = True) -> None:
     The file is not trusted: only plain files directly below artifacts/ are taken, of a size that
     is looked at while they are read. Raises PackError, OSError.
     """
+    with opened(path) as archive:
+        if journal:
+            _copy(archive, JOURNAL, run.journal, MAX_JOURNAL_BYTES)
+        left = MAX_ARTIFACT_BYTES
+        for name in _names(archive):
+            if (artifact := _artifact(name)) is not None:
+                run.artifacts.mkdir(exist_ok=True)
+                left -= _copy(archive, name, run.artifacts / artifact, left)
+
+
+def adopt(path: Path, store: RunStore) -> Run:
+    """The packed run as a run of the store, under its own id; one of that id must not be there.
+
+    A file that holds more than a run is refused. Raises PackError or OSError.
+    """
+    view = open_view(path)
+    if not is_packed(path):
+        raise PackError(f"{path} is not a packed run")
+    with opened(path) as archive:
+        for name in _names(archive):
+            if name != JOURNAL and not name.endswith("/") and _artifact(name) is None:
+                raise PackError(f"{path}: it holds a file that is not a run's: {name!r}")
+    name = _UNSAFE.sub("-", view.run_id).strip(".-")[:MAX_NAME] or "packed"
+    target = store.root / name
+    if target.exists():
+        raise PackError(f"run {name} is already here: resume it by its name")
+    store.root.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=store.root))
     try:
-        with zipfile.ZipFile(path) as archive:
-            if journal:
-                _copy(archive, JOURNAL, run.journal, MAX_JOURNAL_BYTES)
-            left = MAX_ARTIFACT_BYTES
-            for member in archive.namelist():
-                folder, _, name = member.rpartition("/")
-                if folder == "artifacts" and name not in ("", ".", ".."):
-                    run.artifacts.mkdir(exist_ok=True)
-                    left -= _copy(archive, member, run.artifacts / name, left)
-    except KeyError as error:
-        raise PackError(f"{path} is no packed run: it has no {JOURNAL}") from error
-    except PACK_DAMAGE as error:
-        raise PackError(f"{path} is damaged: {error}") from error
-
-
-def _copy(archive: zipfile.ZipFile, member: str, target: Path, limit: int) -> int:
-    """A member's bytes as a file; how many there were."""
-    taken = 0
-    with archive.open(member) as source, target.open("wb") as out:
-        while block := source.read(COPY_BYTES):
-            taken += len(block)
-            if taken > limit:
-                raise PackError(f"{archive.filename}: {member} is over {limit:,} bytes")
-            out.write(block)
-    return taken
+        (staging / "artifacts").mkdir()
+        unpack(path, Run(staging))
+        staging.chmod(store.root.stat().st_mode)  # a temporary folder is its owner's alone
+        staging.rename(target)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    return Run(target)
 
 
 def open_view(path: Path) -> RunView:
@@ -75,29 +90,39 @@ def open_view(path: Path) -> RunView:
         path = path / JOURNAL
     if not path.exists():
         raise PackError(f"{path}: there is no such file")
-    if _starts_like_zip(path) and not zipfile.is_zipfile(path):
-        raise PackError(f"{path} is a packed run that was cut or damaged")
-    view = _from_zip(path) if zipfile.is_zipfile(path) else replay(path)
+    view = _from_zip(path) if is_packed(path) else replay(path)
     if not view.events:
         raise PackError(f"{path} holds no run of llmprof")
     return view
 
 
 def _from_zip(path: Path) -> RunView:
-    try:
-        with (
-            zipfile.ZipFile(path) as archive,
-            tempfile.TemporaryDirectory(prefix="llmprof-") as folder,
-        ):
-            copy = Path(folder) / JOURNAL
-            _copy(archive, JOURNAL, copy, MAX_JOURNAL_BYTES)
-            return replay(copy)
-    except KeyError as error:
-        raise PackError(f"{path} is no packed run: it has no {JOURNAL}") from error
-    except PACK_DAMAGE as error:
-        raise PackError(f"{path} is damaged: {error}") from error
+    with opened(path) as archive, tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
+        copy = Path(folder) / JOURNAL
+        _copy(archive, JOURNAL, copy, MAX_JOURNAL_BYTES)
+        return replay(copy)
 
 
-def _starts_like_zip(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04"
+def _names(archive: zipfile.ZipFile) -> list[str]:
+    names = archive.namelist()
+    if len(names) > MAX_MEMBERS:
+        raise PackError(f"{archive.filename} holds more than {MAX_MEMBERS:,} files")
+    return names
+
+
+def _artifact(name: str) -> str | None:
+    """The file name of a member that is an artifact; None for any other member."""
+    folder, _, file = name.rpartition("/")
+    return file if folder == "artifacts" and file not in ("", ".", "..") else None
+
+
+def _copy(archive: zipfile.ZipFile, name: str, target: Path, limit: int) -> int:
+    """A member's bytes as a file; how many there were."""
+    taken = 0
+    with member(archive, name) as source, target.open("wb") as out:
+        while block := source.read(COPY_BYTES):
+            taken += len(block)
+            if taken > limit:
+                raise PackError(f"{archive.filename}: {name} is over {limit:,} bytes")
+            out.write(block)
+    return taken

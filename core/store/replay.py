@@ -12,7 +12,6 @@ import select
 import signal
 import sys
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +19,9 @@ import msgspec
 
 from llmprof.core import events as ev
 from llmprof.core.store.journal import JournalWriter
-from llmprof.core.store.pack import PackError, unpack
+from llmprof.core.store.pack import unpack
 from llmprof.core.store.run import JOURNAL, Run
+from llmprof.core.system.archive import PackError, is_packed, member, opened
 
 LONGEST_S = 3.0  # a longer silence of the recording is cut to this
 
@@ -29,10 +29,10 @@ LONGEST_S = 3.0  # a longer silence of the recording is cut to this
 def recorded(path: Path) -> Iterator[ev.AnyEvent]:
     """Events of a packed run or a plain journal, in order; what cannot be read is left out.
 
-    Raises OSError, or zipfile.BadZipFile and KeyError for a file that is no packed run.
+    Raises OSError, and PackError for a packed run that is none or damaged.
     """
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive, archive.open(JOURNAL) as lines:
+    if is_packed(path):
+        with opened(path) as archive, member(archive, JOURNAL) as lines:
             yield from _decoded(lines)
     else:
         with path.open("rb") as lines:
@@ -65,7 +65,7 @@ def replay_into(run: Run, recording: Path, speed: float, stop: int) -> None:
 
     `stop` is a file descriptor: as soon as it can be read, the run is stopped.
     """
-    if zipfile.is_zipfile(recording):
+    if is_packed(recording):
         with contextlib.suppress(PackError, OSError):  # the figures do without
             unpack(recording, run, journal=False)
     journal = JournalWriter(run.journal)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import platformdirs
-
+from llmprof.core.store import lock
+from llmprof.core.store.lock import Holder
+from llmprof.core.store.opening import ended, opened_at
+from llmprof.core.system.atomic import write_file
+from llmprof.core.system.homes import state_home
 from llmprof.core.system.text import clean
 
 if TYPE_CHECKING:
@@ -25,11 +27,15 @@ if TYPE_CHECKING:
 RunStatus = Literal["running", "complete", "stopped", "interrupted", "failed", "empty"]
 
 JOURNAL = "journal.jsonl"
-LOCK_PATIENCE_S = 1.0
+QUIET_S = 120.0  # an engine elsewhere whose journal has not grown for so long is gone
 
 
 class RunNotFound(LookupError):
     """No run, or more than one, answers to a name; its text is one line for the user."""
+
+
+class RunElsewhere(OSError):
+    """A run whose engine can't be reached from here; its text is one line that says where it is."""
 
 
 @dataclass(frozen=True)
@@ -71,52 +77,78 @@ class Run:
 
         Raises OSError; the name that it had stays then.
         """
-        draft = self.path / f".label.{os.getpid()}"
-        try:
-            draft.write_text(clean(label, 200), "utf-8")
-            draft.replace(self.path / "label")
-        finally:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
+        self.path.stat()  # one that was removed must not come back
+        write_file(self.path / "label", clean(label, 200))
 
     def delete(self) -> None:
         """Remove the folder. Raises RuntimeError while an engine writes to it."""
         if self.alive():
-            raise RuntimeError(f"run {self.id} is still running; stop it first")
+            raise RuntimeError(f"run {self.id} is still running{self.place}; stop it first")
         shutil.rmtree(self.path)
 
-    def lock(self) -> contextlib.AbstractContextManager[None]:
-        """Hold the run as its engine. Raises BlockingIOError when another engine has it."""
-        return _locked(self.path / "lock")
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the run as its engine.
+
+        Raises BlockingIOError when another engine has it, another OSError where there are no locks.
+        """
+        if self._alive_elsewhere():
+            raise BlockingIOError(f"run {self.id} is going on{self.place}")
+        with lock.hold(self._lock):
+            yield
+
+    @property
+    def place(self) -> str:
+        """Where its engine is, as words that begin with a blank; "" where it is here or nowhere."""
+        who = self.holder()
+        return f" {who.place}" if who is not None and who.place else ""
+
+    def holder(self) -> Holder | None:
+        """The engine that holds the run, None when none does or one has only just taken it."""
+        return lock.holder(self._lock) if self.alive() else None
 
     def engine_pid(self) -> int | None:
-        """Process id of the engine that holds the run, None when none does."""
-        if not self.alive():
-            return None
-        try:
-            return int((self.path / "lock").read_bytes()[:20])
-        except (OSError, ValueError):
-            return None  # it has only just taken the lock
+        """Process id, where it runs, of the engine that holds the run; None when none does."""
+        who = self.holder()
+        return None if who is None else who.pid
 
     def alive(self) -> bool:
-        """Whether an engine holds the run."""
-        try:
-            with (self.path / "lock").open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
-        return False
+        """Whether an engine holds the run, here or, as far as can be seen, elsewhere."""
+        return lock.held(self._lock) or self._alive_elsewhere()
 
     def stop(self, *, force: bool = False) -> bool:
-        """Ask the engine to stop and journal what there is (force: at once); False if none."""
-        pid = self.engine_pid()
-        if pid is None:
+        """Ask the engine to stop and journal what there is (force: at once); False if none.
+
+        Raises RunElsewhere for an engine of another machine or container, OSError where it may
+        not be signalled.
+        """
+        who = self.holder()
+        if who is None:
             return False
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM if not force else signal.SIGQUIT)
+        if who.place:
+            raise RunElsewhere(f"run {self.id} is going on {who.place}: stop it there")
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            if not lock.has_open(who.pid, self._lock):  # the number is another process's here
+                raise RunElsewhere(
+                    f"run {self.id} is going on in another container or on another machine: "
+                    "stop it there"
+                )
+            os.kill(who.pid, signal.SIGTERM if not force else signal.SIGQUIT)
         return True
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock"
+
+    def _alive_elsewhere(self) -> bool:
+        """Whether an engine of another machine, whose lock may not be seen here, still writes."""
+        who = lock.holder(self._lock)
+        if who is None or who.local:
+            return False
+        for path in (self.journal, self._lock):
+            with contextlib.suppress(OSError):
+                return time.time() - path.stat().st_mtime < QUIET_S and not ended(path)
+        return False
 
     def status(self, view: RunView) -> RunStatus:
         """Status from what was read of the journal and from the lock."""
@@ -131,10 +163,11 @@ class RunStore:
     """All runs of one folder, by default the user's state folder or $LLMPROF_HOME."""
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = root if root is not None else default_home() / "runs"
+        self.root = root if root is not None else state_home() / "runs"
+        self._opened: dict[str, int] = {}  # when, of runs that were listed before
 
     def create(self, experiment: str, now: datetime | None = None) -> Run:
-        """A new empty run named by time and experiment. Raises OSError."""
+        """A new empty run named by local time and experiment. Raises OSError."""
         moment = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         stem = f"{moment}-{re.sub(r'[^A-Za-z0-9.]+', '-', experiment).strip('-') or 'run'}"
         self.root.mkdir(parents=True, exist_ok=True)
@@ -145,18 +178,33 @@ class RunStore:
             except FileExistsError:
                 continue
             (path / "artifacts").mkdir()
+            lock.try_locks(path, path / "lock")
             return Run(path)
         raise FileExistsError(stem)
 
     def list(self) -> list[Run]:
-        """All runs, newest first; a name that can't be shown as it is was never given here."""
+        """All runs, the one started last first.
+
+        A name that can't be shown as it is was never given here.
+        """
         try:
-            entries = [entry for entry in self.root.iterdir() if clean(entry.name) == entry.name]
-            folders = [entry for entry in entries if entry.is_dir()]
+            entries = [entry for entry in self.root.iterdir() if not entry.name.startswith(".")]
+            folders = [each for each in entries if clean(each.name) == each.name and each.is_dir()]
         except OSError:
             return []
         runs = [Run(folder) for folder in folders if (folder / "artifacts").is_dir()]
-        return sorted(runs, key=lambda run: run.id, reverse=True)
+        return sorted(runs, key=lambda run: (self._started(run), run.id), reverse=True)
+
+    def _started(self, run: Run) -> int:
+        """Nanoseconds since the epoch at which a run began; its folder's age before it did."""
+        if run.id not in self._opened:
+            found = opened_at(run.journal)
+            if found is None:
+                with contextlib.suppress(OSError):
+                    return run.path.stat().st_mtime_ns
+                return 0
+            self._opened[run.id] = found
+        return self._opened[run.id]
 
     def find(self, name: str | None) -> Run:
         """The run with this id, label or unambiguous beginning; None or "last": the newest.
@@ -178,41 +226,16 @@ class RunStore:
         return found[0]
 
 
-def default_home() -> Path:
-    """$LLMPROF_HOME, else the user's state folder for llmprof."""
-    home = os.environ.get("LLMPROF_HOME")
-    return Path(home) if home else Path(platformdirs.user_state_dir("llmprof"))
+def wait_started(
+    run: Run, exit_code: Callable[[], int | None] = lambda: None, seconds: float = 10.0
+) -> bool:
+    """Wait until an engine holds the run or has ended; False when neither came.
 
-
-def wait_started(run: Run, seconds: float = 10.0) -> bool:
-    """Wait until an engine holds the run or it has a journal; False when neither came."""
+    exit_code gives the engine's, None while it lives.
+    """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if run.alive() or run.journal.exists():
+        if run.alive() or exit_code() is not None:
             return True
         time.sleep(0.02)
     return False
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("a+b") as file:
-        _take(file.fileno())
-        file.truncate(0)
-        file.write(str(os.getpid()).encode())
-        file.flush()
-        yield
-
-
-def _take(fd: int) -> None:
-    """Lock it; whoever looks whether it is locked holds it for an instant, so try for a while."""
-    deadline = time.monotonic() + LOCK_PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return

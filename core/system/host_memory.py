@@ -8,15 +8,23 @@ from typing import Literal
 
 import psutil
 
-_CGROUP = Path("/sys/fs/cgroup")
+from llmprof.core.system import cgroups
+
 _VMSTAT = Path("/proc/vmstat")
-_OWN = Path("/proc/self/cgroup")
+_KILLS = "oom_kill"
 
 
 def available_bytes() -> int:
     """The smaller of the machine's available memory and what the cgroups leave, in bytes."""
     machine = int(psutil.virtual_memory().available)
     return min([machine, *_cgroup_rooms()])
+
+
+def limit_bytes() -> int | None:
+    """What the cgroups let their processes have, in bytes; None where it is all of the machine."""
+    limits = [each for each in map(_limit, cgroups.folders("memory")) if each is not None]
+    least = min(limits, default=None)
+    return least if least is not None and least < psutil.virtual_memory().total else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,70 +52,38 @@ class OomKills:
 
 def oom_kills() -> OomKills:
     """What the kernel counts now."""
-    machine = _counter(_VMSTAT)
+    machine = cgroups.counter(_VMSTAT, _KILLS)
     for folder in _memory_cgroup():
         for name in ("memory.events", "memory.oom_control"):
-            if (found := _counter(folder / name)) is not None:
+            if (found := cgroups.counter(folder / name, _KILLS)) is not None:
                 return OomKills(found, machine)
     return OomKills(None, machine)
 
 
-def _counter(path: Path, name: str = "oom_kill") -> int | None:
-    """The value of a line "name value" of a kernel's file."""
-    try:
-        for line in path.read_text().splitlines():
-            if line.startswith(f"{name} "):
-                return int(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
-
-
 def _cgroup_rooms() -> list[int]:
     rooms = []
-    for folder in _own_cgroups():
-        limit = _number(folder / "memory.max", folder / "memory.limit_in_bytes")
-        used = _number(folder / "memory.current", folder / "memory.usage_in_bytes")
+    for folder in cgroups.folders("memory"):
+        limit, used = _limit(folder), _used(folder)
         if limit is not None and used is not None:
             rooms.append(max(0, limit - used + _reclaimable(folder)))
     return rooms
 
 
-def _own_cgroups() -> list[Path]:
-    folders = [_CGROUP, _CGROUP / "memory"]
-    for own in _entries():
-        folders += [own, *own.parents]
-    return [f for f in dict.fromkeys(folders) if f.is_relative_to(_CGROUP)]
+def _limit(folder: Path) -> int | None:
+    return cgroups.number(folder / "memory.max", folder / "memory.limit_in_bytes")
+
+
+def _used(folder: Path) -> int | None:
+    return cgroups.number(folder / "memory.current", folder / "memory.usage_in_bytes")
+
+
+def _reclaimable(folder: Path) -> int:
+    return cgroups.counter(folder / "memory.stat", "inactive_file") or 0
 
 
 def _memory_cgroup() -> list[Path]:
     """Where this process's memory is counted: its cgroup, or what a container shows as the root."""
-    unified = _CGROUP / "cgroup.controllers"
-    root = _CGROUP if unified.exists() else _CGROUP / "memory"
-    return [own for own in _entries() if own.is_dir() and own.is_relative_to(root)] or [root]
-
-
-def _entries() -> list[Path]:
-    """The folders of this process's cgroups, as /proc/self/cgroup names them."""
-    found = []
-    try:
-        for line in _OWN.read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            base = _CGROUP if not controllers else _CGROUP / controllers.split(",")[0]
-            found.append(base / path.lstrip("/"))
-    except (OSError, ValueError):
-        pass
-    return found
-
-
-def _reclaimable(folder: Path) -> int:
-    return _counter(folder / "memory.stat", "inactive_file") or 0
-
-
-def _number(*paths: Path) -> int | None:
-    for path in paths:
-        try:
-            return int(path.read_text())
-        except (OSError, ValueError):
-            continue
-    return None
+    unified = cgroups.ROOT / "cgroup.controllers"
+    root = cgroups.ROOT if unified.exists() else cgroups.ROOT / "memory"
+    own = [each for each in cgroups.entries() if each.is_dir() and each.is_relative_to(root)]
+    return own or [root]

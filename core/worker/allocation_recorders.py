@@ -46,7 +46,7 @@ def optimizer_state(trainer: Trainer) -> Iterator[tuple[str, Tensor]]:
     """The optimizer's tensors that lie with their parameters, each with its name."""
     if trainer.optimizer is None:
         return
-    names = {parameter: name for name, parameter in trainer.model.named_parameters()}
+    names: dict[Tensor, str] = {p: name for name, p in trainer.model.named_parameters()}
     for owner, state in trainer.optimizer.state.items():
         for key, value in state.items():
             if isinstance(value, Tensor) and value.device == owner.device:

@@ -13,11 +13,13 @@ from torch import Tensor
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
+from llmprof.core.worker.compiling import compiled
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.measuring import measure
 from llmprof.core.worker.model import build_attention, causal_mask
 from llmprof.core.worker.observe import Observer, sdpa_backend, uses_tf32
-from llmprof.core.worker.trainer import AUTOCAST, Edge, autocast, set_precision
+from llmprof.core.worker.stepper import Edge
+from llmprof.core.worker.trainer import AUTOCAST, autocast, set_precision
 
 
 class AttentionSteps:
@@ -42,7 +44,7 @@ class AttentionSteps:
             self.gradient = torch.randn(shape, dtype=dtype) if case.mode != "forward" else None
         self.call: Callable[..., Tensor] = core
         if case.compile is not None:
-            self.call = torch.compile(core, mode=case.compile)
+            self.call = compiled(core, case.compile)
         self.output_dtype: torch.dtype | None = None
 
     def step(self, edge: Edge) -> None:

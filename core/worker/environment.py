@@ -15,8 +15,10 @@ import torch
 
 from llmprof.core import events as ev
 from llmprof.core.store.calibrations import load_ceilings
-from llmprof.core.system.host_memory import available_bytes
+from llmprof.core.system.host_memory import available_bytes, limit_bytes
+from llmprof.core.system.processors import cpu_name, quota, ranges, usable_cpus
 from llmprof.core.system.text import clean
+from llmprof.core.system.variables import relevant
 from llmprof.core.worker.card import measure_context
 from llmprof.core.worker.failures import Unsupported
 
@@ -34,9 +36,14 @@ def read_environment(device_name: str) -> ev.Environment:
         "python": platform.python_version(),
         "system": clean(f"{platform.system()} {platform.release()}"),
         "host": clean(socket.gethostname(), 80),
-        "cpu_name": _cpu_name(),
+        "cpu_name": cpu_name(),
         "cpu_count": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "cpus_usable": len(usable_cpus()),
+        "affinity": ranges(usable_cpus()),
+        "cpu_quota": quota(),
+        "memory_limit_bytes": limit_bytes(),
+        "variables": relevant(os.environ),
     }
     own = _cuda(device) if device.type == "cuda" else _cpu()
     rate = quick_matmul_tflops(device)
@@ -121,7 +128,7 @@ def _cuda(device: torch.device) -> dict[str, Any]:
 
 def _cpu() -> dict[str, Any]:
     return {
-        "device_name": _cpu_name(),
+        "device_name": cpu_name(),
         "memory_total_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "memory_free_bytes": available_bytes(),
         "unsupported": {
@@ -159,13 +166,3 @@ def _driver() -> str | None:
         return clean(Path("/sys/module/nvidia/version").read_text(), 40) or None
     except OSError:
         return None
-
-
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return clean(line.split(":", 1)[1], 80)
-    except OSError:
-        pass
-    return clean(platform.processor() or platform.machine(), 80)

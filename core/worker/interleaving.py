@@ -6,8 +6,8 @@ from llmprof.core import events as ev
 from llmprof.core.spec.experiment import TURN_STEPS
 from llmprof.core.worker.clock import PhaseClock
 from llmprof.core.worker.job import Job
+from llmprof.core.worker.stepper import Stepper
 from llmprof.core.worker.stepping import StepWriter, StopRule, one_step
-from llmprof.core.worker.trainer import Stepper
 
 
 def park(job: Job) -> None:

@@ -12,8 +12,8 @@ from llmprof.core.worker.interleaving import measure_in_turns
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.observe import Observer
+from llmprof.core.worker.stepper import Stepper
 from llmprof.core.worker.stepping import StepWriter, StopRule, quiet_gc, run_steps
-from llmprof.core.worker.trainer import Stepper
 
 
 def measure(job: Job, stepper: Stepper, observer: Observer) -> None:

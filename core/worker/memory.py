@@ -25,6 +25,7 @@ from llmprof.core.worker.allocation_recorders import (
     optimizer_state,
 )
 from llmprof.core.worker.card import card_of_device, cards_now, used_bytes
+from llmprof.core.worker.compiling import compile_step
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.optional_parts import tried
@@ -41,6 +42,7 @@ def run(job: Job) -> None:
     are the first of all, so that the birth of the optimizer's state is in them.
     """
     trainer = timing.build_trainer(job)
+    compile_step(job, trainer)
     job.phase = "warm-up"
     for _ in range(job.case.warmup_steps):
         trainer.step(lambda index: None)

@@ -11,7 +11,7 @@ from llmprof.core import events as ev
 from llmprof.core.events.memory import CUDA_ALLOCATOR, RESIDENT_SET
 from llmprof.core.spec.case import Phase
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.trainer import Stepper
+from llmprof.core.worker.stepper import Stepper
 
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")

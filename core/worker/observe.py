@@ -11,6 +11,7 @@ from torch import Tensor
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
+from llmprof.core.system.processors import Throttling, throttling
 from llmprof.core.worker.host_pace import host_pace_us, steal_ticks
 from llmprof.core.worker.model import SelfAttention
 from llmprof.core.worker.trainer import AUTOCAST, Trainer
@@ -32,7 +33,10 @@ class Observer(ABC):
         self.recompilations: int | None = None
         self.alloc_retries: int | None = None
         self.cpu_wait_percent: float | None = None
+        self.throttled_periods: int | None = None
+        self.throttled_percent: float | None = None
         self._waited = (0, 0)
+        self._throttled: Throttling | None = None
         self.compile_ms: float | None = None
         self.compile_loss: float | None = None
         self.steal_percent: float | None = None
@@ -47,6 +51,7 @@ class Observer(ABC):
         self._retries = self._count_retries()
         self._waited = waited_for_cpu()
         self._steal = steal_ticks()
+        self._throttled = throttling()
 
     def end(self) -> None:
         """The measured steps have ended."""
@@ -58,6 +63,12 @@ class Observer(ABC):
         ran, waited = (late - early for early, late in zip(before, after, strict=True))
         if ran + waited > 0:
             self.cpu_wait_percent = 100 * waited / (ran + waited)
+        now = throttling()
+        if now is not None and self._throttled is not None:
+            since = now.since(self._throttled)
+            self.throttled_periods = since.periods
+            if ran + since.time_ns > 0:
+                self.throttled_percent = 100 * since.time_ns / (ran + since.time_ns)
         ticks = steal_ticks()
         if self._steal is not None and ticks is not None and ticks[1] > self._steal[1]:
             stolen, passed = ticks[0] - self._steal[0], ticks[1] - self._steal[1]
@@ -70,7 +81,8 @@ class Observer(ABC):
     def counted(self) -> dict[str, Any]:
         """What was counted, as fields of an Observed."""
         names = ("recompilations", "compile_ms", "compile_loss", "alloc_retries",
-                 "cpu_wait_percent", "steal_percent", "warmup_stop", "measure_stop")  # fmt: skip
+                 "cpu_wait_percent", "throttled_periods", "throttled_percent", "steal_percent",
+                 "warmup_stop", "measure_stop")  # fmt: skip
         counted = {name: getattr(self, name) for name in names}
         return counted | {"host_pace_us": tuple(self._pace) or None}
 

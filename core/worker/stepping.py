@@ -16,7 +16,7 @@ from llmprof.core.spec.case import Case
 from llmprof.core.stats import stopping
 from llmprof.core.worker.clock import PhaseClock, StepTimes, by_phase
 from llmprof.core.worker.job import Job
-from llmprof.core.worker.trainer import Stepper
+from llmprof.core.worker.stepper import Stepper
 
 FLUSH_S = 0.05
 

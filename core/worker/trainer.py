@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,10 +11,11 @@ from torch.nn import functional as F
 
 from llmprof.core.spec.axes import Precision
 from llmprof.core.spec.case import Case
+from llmprof.core.worker.compiling import compiled
 from llmprof.core.worker.model import build_model
 from llmprof.core.worker.optimizers import build_optimizer
+from llmprof.core.worker.stepper import Edge
 
-Edge = Callable[[int], None]
 AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -30,13 +30,6 @@ def autocast(precision: Precision, device: torch.device) -> contextlib.AbstractC
     if dtype is None:
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=dtype)
-
-
-class Stepper(Protocol):
-    """Whatever can be stepped and timed."""
-
-    def step(self, edge: Edge) -> Tensor | None:
-        """Run one step, calling edge(0) before and edge(i) after its i-th phase."""
 
 
 class Trainer:
@@ -54,7 +47,7 @@ class Trainer:
         set_precision(case.precision)
         self.model = build_model(case.model, case.attention, case.context_length, device)
         self.call: Callable[[Tensor], Tensor] = (
-            self.model if case.compile is None else torch.compile(self.model, mode=case.compile)
+            self.model if case.compile is None else compiled(self.model, case.compile)
         )
         generator = torch.Generator().manual_seed(case.seed)
         sample = torch.randint(

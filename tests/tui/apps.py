@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import pytest
+from textual.pilot import Pilot
 
 from llmprof.core.catalog.models import load_models
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.setting import Setting
+from llmprof.tui.bench.view import BenchView
+from llmprof.tui.kit.table import RowTable
+from llmprof.tui.runs.view import RunsView
+from llmprof.tui.session.setting import Setting
+from tests.tui.frames import settle
 from tests.tui.journals import Writer
 
 SIZES = ((80, 24), (120, 30))
+sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 
 
 class FakeStarter:
@@ -46,3 +54,35 @@ def make_app(root: Path, **options: Any) -> tuple[LlmprofApp, FakeStarter]:
         store=RunStore(root), starter=starter, models=load_models(), refresh_hz=10.0, **options
     )
     return LlmprofApp(setting), starter
+
+
+def bench(app: LlmprofApp) -> BenchView:
+    view = app.base_view
+    assert isinstance(view, BenchView)
+    return view
+
+
+def focused_id(app: LlmprofApp) -> str | None:
+    return app.focused.id if app.focused else None
+
+
+def pinned(view: BenchView) -> list[int]:
+    return [] if view.pinned is None else [view.pinned]
+
+
+def shows(app: LlmprofApp, name: str) -> bool:
+    return app.current_mode == name
+
+
+def table(app: LlmprofApp) -> RowTable:
+    assert app.base_view is not None
+    return app.base_view.query_one(RowTable)
+
+
+async def open_runs(pilot: Pilot[Any]) -> RunsView:
+    await pilot.press("2")
+    await settle(pilot)
+    view = cast(LlmprofApp, pilot.app).base_view
+    assert isinstance(view, RunsView)
+    await settle(pilot, lambda: bool(view.query_one(RowTable).rows))
+    return view

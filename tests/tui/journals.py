@@ -11,6 +11,7 @@ from llmprof.core.spec.axes import Mode
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state.reducer import Reducer
 from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import Run, RunStore
 
@@ -157,3 +158,28 @@ def long_run(path: Path, steps: int) -> Run:
     writer.case(0, plan.cases()[0], 5.0)
     writer.end()
     return run
+
+
+def live_run(root: Path) -> tuple[Run, Writer]:
+    """A run of three cases, the second of them half way."""
+    plan = experiment(("tiny", "small", "medium"), 30)
+    run = RunStore(root).create("bench")
+    writer = Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 40.0)
+    writer.case(1, plan.cases()[1], 90.0, 20, finish=False)
+    return run, writer
+
+
+def reduced(tmp_path: Path, steps: int = 40) -> Reducer:
+    """What a follower knows of a run of one case."""
+    plan = experiment(("small",), steps)
+    run = RunStore(tmp_path).create("bench")
+    writer = Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 100.0)
+    writer.journal.close()
+    reducer = Reducer()
+    for row in run.journal.read_bytes().splitlines():
+        reducer.apply(ev.decode(row))
+    return reducer

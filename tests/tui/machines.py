@@ -13,7 +13,7 @@ from llmprof.core import events as ev
 from llmprof.core.devices.scripted import read_recording
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
-from llmprof.tui.monitor.watch import Monitoring
+from llmprof.tui.session.monitoring import Monitoring
 
 RECORDING = Path(__file__).parents[1] / "fixtures" / "monitor-load.jsonl"
 GIB = 2**30
@@ -46,7 +46,7 @@ def sample(*cards: ev.CardSample, t: int = 0, reason: str | None = None) -> ev.D
 
 
 class Machine:
-    """Stands for core.devices.watch.Watch; more() hands on further samples."""
+    """Stands for core.monitor.watch.Watch; more() hands on further samples."""
 
     def __init__(self, samples: Sequence[ev.DeviceSample]) -> None:
         self._reducer = Reducer()

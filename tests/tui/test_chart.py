@@ -2,25 +2,27 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmprof.tui.chart.cells import ASCII_GLYPHS, Glyphs, Row
-from llmprof.tui.chart.envelope import Envelope, as_columns, bucket
-from llmprof.tui.chart.plot import Line, Mark, Plot, render
-from llmprof.tui.chart.raster import BRAILLE, Raster, draw, to_row
-from llmprof.tui.chart.scale import (
-    Scale,
-    StickyLimit,
-    nice_binary_ceiling,
-    nice_ceiling,
-    scale_for,
-    ticks,
-    time_label,
-    time_step,
+from llmprof.tui.chart.areas import (
+    NO_LAYER,
+    PARTS,
+    Band,
+    Layer,
+    StackedAreas,
+    fill,
+    render_areas,
 )
+from llmprof.tui.chart.cells import ASCII_GLYPHS, UNICODE_GLYPHS, Glyphs, Row
+from llmprof.tui.chart.envelope import Envelope, as_columns, bucket
+from llmprof.tui.chart.plot import Line, MarkedPoint, Plot, render_plot
+from llmprof.tui.chart.raster import BRAILLE, Raster, draw_line, to_row
+from llmprof.tui.chart.scale import Scale, StickyLimit, nice_binary_ceiling, scale_for
+from llmprof.tui.chart.ticks import nice_ceiling, round_ticks, time_label, time_step
 
 positive = st.floats(1e-9, 1e12, allow_nan=False, allow_infinity=False)
 GIB = 2**30
@@ -54,15 +56,15 @@ def test_nice_ceiling_is_round_and_just_above(value: float) -> None:
 
 @given(st.floats(0, 1e6), st.floats(0.001, 1e6), st.integers(2, 8))
 def test_ticks_lie_within_and_are_few(low: float, span: float, most: int) -> None:
-    values = ticks(low, low + span, most)
+    values = round_ticks(low, low + span, most)
     assert len(values) <= most
     assert all(low - 1e-6 * span - 1e-9 <= v <= low + span * (1 + 1e-6) + 1e-9 for v in values)
 
 
 def test_ticks_are_round() -> None:
-    assert ticks(0, 300, 4) == [0, 100, 200, 300]
-    assert ticks(0, 100, 3) == [0, 50, 100]
-    assert ticks(5, 5, 4) == [5]
+    assert round_ticks(0, 300, 4) == [0, 100, 200, 300]
+    assert round_ticks(0, 100, 3) == [0, 50, 100]
+    assert round_ticks(5, 5, 4) == [5]
 
 
 def test_limit_grows_at_once_and_shrinks_late() -> None:
@@ -158,7 +160,7 @@ def test_rows_of_values() -> None:
 
 def test_a_slope_is_drawn_without_holes() -> None:
     raster = Raster(8, 4)
-    draw(raster, [(0.0, 0.0), *[None] * 14, (1.0, 1.0)], (0.0, 1.0), 0)
+    draw_line(raster, [(0.0, 0.0), *[None] * 14, (1.0, 1.0)], (0.0, 1.0), 0)
     columns = [
         any(raster.masks[y][x // 2] & bits for y in range(4))
         for x in range(16)
@@ -169,7 +171,7 @@ def test_a_slope_is_drawn_without_holes() -> None:
 
 def test_reach_leaves_gaps_open() -> None:
     raster = Raster(4, 1)
-    draw(raster, [(1.0, 1.0), None, None, None, (1.0, 1.0)], (0.0, 1.0), 0, reach=1)
+    draw_line(raster, [(1.0, 1.0), None, None, None, (1.0, 1.0)], (0.0, 1.0), 0, reach=1)
     assert raster.masks[0][1] == 0
 
 
@@ -180,7 +182,7 @@ def test_a_line_breaks_where_its_value_was_unknown(unknown: bool, bridged: bool)
     ys = [50.0 if x < 15 or x >= 25 else middle for x in xs]
     line = Line("total", "t", xs, as_columns(ys))
     plot = Plot((line,), (0.0, 40.0), (0.0, 100.0), Scale("%", 1.0), gutter=0, time_axis=False)
-    rows = render(plot, 41, 4, Glyphs())
+    rows = render_plot(plot, 41, 4, Glyphs())
     drawn = {at for row in rows for at, char in enumerate("".join(t for t, _ in row)[1:])
              if char not in " \u2800"}  # fmt: skip
     assert set(range(15)) | set(range(25, 40)) <= drawn
@@ -190,7 +192,7 @@ def test_a_line_breaks_where_its_value_was_unknown(unknown: bool, bridged: bool)
 
 def test_fill_reaches_the_floor() -> None:
     raster = Raster(1, 2)
-    draw(raster, [(1.0, 1.0), (1.0, 1.0)], (0.0, 1.0), 3, fill=True)
+    draw_line(raster, [(1.0, 1.0), (1.0, 1.0)], (0.0, 1.0), 3, fill=True)
     assert raster.masks == [[0xFF], [0xFF]]
     assert raster.owners == [[3], [3]]
 
@@ -215,13 +217,13 @@ def plot(*lines: Line, **options: object) -> Plot:
 @pytest.mark.parametrize("glyphs", [Glyphs(), ASCII_GLYPHS])
 def test_rows_have_exactly_the_size(size: tuple[int, int], glyphs: Glyphs) -> None:
     width, height = size
-    rows = render(plot(line([1, 5, 9, 2] * 5), label_width=3), width, height, glyphs)
+    rows = render_plot(plot(line([1, 5, 9, 2] * 5), label_width=3), width, height, glyphs)
     assert len(rows) == height
     assert all(len(text) == width for text in text_of(rows))
 
 
 def test_ascii_plot_is_ascii_and_tells_series_apart() -> None:
-    rows = render(
+    rows = render_plot(
         plot(line([2.0] * 20), line([8.0] * 20, "backward", "backward")), 40, 9, ASCII_GLYPHS
     )
     text = "\n".join(text_of(rows))
@@ -231,7 +233,7 @@ def test_ascii_plot_is_ascii_and_tells_series_apart() -> None:
 
 
 def test_axis_carries_ticks_and_times() -> None:
-    rows = text_of(render(plot(line([5.0] * 20)), 60, 8, Glyphs()))
+    rows = text_of(render_plot(plot(line([5.0] * 20)), 60, 8, Glyphs()))
     assert any(row.startswith("  10 ┤") for row in rows)
     assert any(row.startswith("   0 ┤") for row in rows)
     assert "0s" in rows[-1]
@@ -239,8 +241,8 @@ def test_axis_carries_ticks_and_times() -> None:
 
 
 def test_warm_up_is_shaded_and_named_and_outliers_marked() -> None:
-    marks = (Mark(15.0, 9.0), Mark(99.0, 1.0))
-    rows = render(
+    marks = (MarkedPoint(15.0, 9.0), MarkedPoint(99.0, 1.0))
+    rows = render_plot(
         plot(line([1.0] * 20), shades=((-1.0, 8.0),), shade_label="warm-up", marks=marks),
         60, 8, Glyphs(),
     )  # fmt: skip
@@ -256,27 +258,27 @@ def test_warm_up_is_shaded_and_named_and_outliers_marked() -> None:
 def test_labels_stand_at_the_ends_of_their_lines_without_covering_each_other() -> None:
     lines = [line([value] * 20, role, role) for role, value in
              (("forward", 5.0), ("backward", 5.1), ("optimizer", 5.2))]  # fmt: skip
-    texts = text_of(render(plot(*lines, label_width=12), 70, 8, Glyphs()))
+    texts = text_of(render_plot(plot(*lines, label_width=12), 70, 8, Glyphs()))
     for name in ("forward", "backward", "optimizer"):
         assert sum(name in text for text in texts) == 1
 
 
 def test_more_labels_than_rows_are_cut() -> None:
     lines = [line([float(n)] * 20, "forward", f"line{n}") for n in range(9)]
-    texts = text_of(render(plot(*lines, label_width=8), 60, 4, Glyphs()))
+    texts = text_of(render_plot(plot(*lines, label_width=8), 60, 4, Glyphs()))
     assert len(texts) == 4
 
 
 def test_no_points_draw_an_empty_plot() -> None:
-    texts = text_of(render(plot(line([])), 40, 6, Glyphs()))
+    texts = text_of(render_plot(plot(line([])), 40, 6, Glyphs()))
     assert not any(ord(char) > BRAILLE for text in texts for char in text if char not in "│┤└─")
-    assert render(plot(line([math.nan, math.inf])), 40, 6, Glyphs())
+    assert render_plot(plot(line([math.nan, math.inf])), 40, 6, Glyphs())
 
 
 def test_a_growing_series_changes_only_its_tip() -> None:
     ys = [5 + random.Random(2).random() for _ in range(15)]
-    before = text_of(render(plot(line(ys[:14])), 60, 8, Glyphs()))
-    after = text_of(render(plot(line(ys)), 60, 8, Glyphs()))
+    before = text_of(render_plot(plot(line(ys[:14])), 60, 8, Glyphs()))
+    after = text_of(render_plot(plot(line(ys)), 60, 8, Glyphs()))
     changed = {
         x for one, other in zip(before, after, strict=True) for x in range(60) if one[x] != other[x]
     }
@@ -288,8 +290,46 @@ def test_a_growing_series_changes_only_its_tip() -> None:
 def test_an_axis_always_has_two_numbers(most: int) -> None:
     for low in (0.0, 0.02, 3.5, 200.0):
         for span in (0.004, 0.6, 1.2, 1.6, 3.0, 8.0, 550.0):
-            found = ticks(low, low + span, most)
+            found = round_ticks(low, low + span, most)
             assert 2 <= len(found) <= most
             assert found == sorted(set(found))
             assert low - 1e-9 <= found[0]
             assert found[-1] <= (low + span) * (1 + 1e-9)
+
+
+# Areas
+
+
+def test_cells_are_filled_in_eighths_by_the_two_largest_layers() -> None:
+    assert fill([0.0, 0.0], 8.0, 2) == [(NO_LAYER, NO_LAYER, PARTS)] * 2
+    assert fill([8.0, 0.0], 8.0, 2) == [(0, 0, PARTS)] * 2
+    assert fill([2.0, 2.0], 8.0, 2) == [(NO_LAYER, NO_LAYER, PARTS), (0, 1, PARTS // 2)]
+    assert fill([3.0], 8.0, 2) == [(NO_LAYER, NO_LAYER, PARTS), (0, NO_LAYER, 6)]
+    assert fill([0.001, 0.0], 8.0, 1) == [(0, NO_LAYER, 1)]
+    assert fill([3.0, 0.1, 4.0], 8.0, 1)[0][:2] == (0, 2)
+
+
+def test_areas_are_drawn_to_size() -> None:
+    layers = (Layer("text", "cursor", "A"), Layer("muted", "cursor", "B"))
+    areas = StackedAreas(
+        layers=layers,
+        columns=[[1.0, 1.0]] * 20,
+        limit=4.0,
+        scale=Scale("B", 1.0),
+        bands=(Band(0, 12, "forward", "forward"), Band(12, 20, "loss", "loss")),
+        labels=((0, "0 ms"), (15, "9 ms")),
+        cursor=3,
+        peak=3,
+    )
+    rows = render_areas(areas, 10, UNICODE_GLYPHS)
+    assert len(rows) == 10
+    assert all(sum(len(text) for text, _ in row) == 28 for row in rows)
+    lines = ["".join(text for text, _ in row) for row in rows]
+    assert "forward" in lines[0]
+    assert lines[0].endswith("  loss  ")
+    assert "0 ms" in lines[-1]
+    assert sum(UNICODE_GLYPHS.mark in line for line in lines) == 1
+    letters = render_areas(replace(areas, letters=True), 10, UNICODE_GLYPHS)
+    body = ["".join(text for text, _ in row)[-1] for row in letters[1:-1]]
+    assert body == [" "] * 4 + ["B"] * 2 + ["A"] * 2
+    assert render_areas(areas, 2, UNICODE_GLYPHS) == []

@@ -18,8 +18,9 @@ from llmprof.core.store.journal import replay
 from llmprof.core.store.pack import open_view, pack
 from llmprof.core.store.replay import LONGEST_S, recorded, shifted
 from llmprof.core.store.run import Run, RunStore
-from llmprof.tui.kernels.rows import ALL, kernel_rows
-from llmprof.tui.kit.table import Table
+from llmprof.core.system.archive import PackError
+from llmprof.tui.kernels.rows import ALL, kernel_table_rows
+from llmprof.tui.kit.table import RowTable
 from llmprof.tui.session.starter import ReplayStarter
 from llmprof.tui.views import VIEWS
 from tests.tui import journals
@@ -47,7 +48,7 @@ def test_packed_and_plain_recordings_read_alike(tmp_path: Path, packed: Path) ->
     assert list(recorded(journal)) == events
     with zipfile.ZipFile(tmp_path / "no.zip", "w"):
         pass
-    with pytest.raises(KeyError):
+    with pytest.raises(PackError, match="has no journal"):
         list(recorded(tmp_path / "no.zip"))
 
 
@@ -143,7 +144,7 @@ def test_recordings_that_come_with_the_program_are_small_whole_and_nameless() ->
 def test_every_sample_is_named_after_a_view(tmp_path: Path) -> None:
     samples = demo.samples_in(RunStore(tmp_path))
     assert {"kernels", "memory"} <= set(samples)
-    assert set(samples) <= {view.VIEW for view in VIEWS}
+    assert set(samples) <= {tab.view for tab in VIEWS}
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 30)], ids=lambda s: f"{s[0]}x{s[1]}")
@@ -155,7 +156,7 @@ async def test_the_demos_kernels_view_is_filled(tmp_path: Path, size: tuple[int,
     async with app.run_test(size=size) as pilot:
         await settle(pilot, lambda: contains(app, "finished"))
         await pilot.press("3")
-        table = app.screen.query_one(Table)
+        table = app.screen.query_one(RowTable)
         await settle(pilot, lambda: len(table.rows) > 20 and contains(app, "launches"))
         for text in ("recorded earlier: large", "launch-bound", "GEMM", "launched by aten::"):
             assert contains(app, text), text
@@ -188,7 +189,9 @@ async def test_the_demos_memory_view_is_filled(tmp_path: Path, size: tuple[int, 
 def test_no_two_rows_of_a_phase_look_alike(width: int) -> None:
     (recording,) = [path for path in SHIPPED if path.name == "demo-kernels.llmprof"]
     for state in open_view(recording).cases:
-        names = [row.cells[0].shown(width) + row.cells[2].text for row in kernel_rows(state, ALL)]
+        names = [
+            row.cells[0].shown(width) + row.cells[2].text for row in kernel_table_rows(state, ALL)
+        ]
         assert len(set(names)) == len(names)
         assert bool(names) == (state.case.probe == "kernels")
 

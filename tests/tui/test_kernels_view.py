@@ -20,9 +20,9 @@ from llmprof.core.spec.experiment import Experiment, Variant
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.kernels.timeline_strip import DEEPEST, TimelineStrip
-from llmprof.tui.kernels.view import EMPTY, KernelsView
+from llmprof.tui.kernels.view import NO_PROFILE, KernelsView
 from llmprof.tui.kit.look import ASCII
-from llmprof.tui.kit.table import Table
+from llmprof.tui.kit.table import RowTable
 from llmprof.tui.runs.export import ExportDialog
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, hold, settle, text_of
@@ -95,8 +95,8 @@ def view_of(app: LlmprofApp) -> KernelsView:
     return view
 
 
-def table_of(app: LlmprofApp) -> Table:
-    return app.screen.query_one(Table)
+def table_of(app: LlmprofApp) -> RowTable:
+    return app.screen.query_one(RowTable)
 
 
 def strip_of(app: LlmprofApp) -> TimelineStrip:
@@ -351,10 +351,10 @@ async def test_a_run_without_a_profile_says_how_to_make_one(tmp_path: Path) -> N
     run = finished(RunStore(tmp_path))
     app = opened(tmp_path, run)
     async with app.run_test(size=(120, 30)) as pilot:
-        await settle(pilot, lambda: contains(app, EMPTY))
+        await settle(pilot, lambda: contains(app, NO_PROFILE))
         assert contains(app, "over one step")
         await pilot.press("right_square_bracket", "c", "plus", "right", "0", "o", "enter")
-        assert contains(app, EMPTY)
+        assert contains(app, NO_PROFILE)
 
 
 async def test_names_from_a_strangers_run_are_only_text(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,14 +24,11 @@ from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
-from llmprof.tui.chart.cells import UNICODE_GLYPHS
 from llmprof.tui.chart.scale import Scale
-from llmprof.tui.chart.stack import EMPTY as NOTHING
-from llmprof.tui.chart.stack import PARTS, Band, Layer, Stack, fill, render
 from llmprof.tui.kit.look import ASCII, UNICODE
-from llmprof.tui.kit.table import Table
-from llmprof.tui.memory.chart import DEEPEST_US, GUTTER, ORDER, MemoryChart
-from llmprof.tui.memory.empty import EMPTY
+from llmprof.tui.kit.table import RowTable
+from llmprof.tui.memory.chart import DEEPEST_US, MEMORY_GUTTER, ORDER, MemoryChart
+from llmprof.tui.memory.empty import NO_RECORDING
 from llmprof.tui.memory.track import Track, read_track
 from llmprof.tui.memory.view import MemoryView
 from tests.tui.apps import make_app
@@ -158,7 +154,7 @@ async def test_the_cursor_names_what_is_live(tmp_path: Path, timeline: Timeline)
         assert before < chart.at < before + 3 * chart.end / chart.columns
         await pilot.press("p")
         assert chart.moment.total == timeline.peak
-        await pilot.click(MemoryChart, offset=(GUTTER + 1 + chart.columns // 2, 5))
+        await pilot.click(MemoryChart, offset=(MEMORY_GUTTER + 1 + chart.columns // 2, 5))
         middle = chart.end / 2
         assert abs(chart.at - middle) <= chart.end / chart.columns
         chart.move(300)
@@ -248,7 +244,7 @@ async def test_an_allocation_shows_its_whole_stack(
     assert own is not None
     async with app.run_test(size=size) as pilot:
         await ready(pilot, app)
-        await settle(pilot, lambda: isinstance(app.focused, Table))
+        await settle(pilot, lambda: isinstance(app.focused, RowTable))
         await pilot.press("t")
         await settle(pilot, lambda: contains(app, "Stack "))
         await pilot.press(*["down"] * at)
@@ -302,7 +298,7 @@ async def test_what_has_no_stack_says_why(tmp_path: Path, timeline: Timeline) ->
 async def test_without_a_recording_the_view_says_how_to_make_one(tmp_path: Path) -> None:
     app, starter = make_app(tmp_path, view="memory", watch=finished(RunStore(tmp_path)))
     async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot, lambda: contains(app, EMPTY))
+        await settle(pilot, lambda: contains(app, NO_RECORDING))
         assert contains(app, "llmprof run memory --model-size small --mode train")
         assert not contains(app, "--measure-steps")
         await pilot.press("left", "right_square_bracket", "p", "plus", "a", "c", "l", "0")
@@ -337,7 +333,7 @@ async def test_a_recording_that_cannot_be_read_is_a_line(
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "no timeline: "))
         await pilot.press("left", "plus", "p", "right_square_bracket", "a")
-        assert len(app.screen.query_one(Table).rows) > 5
+        assert len(app.screen.query_one(RowTable).rows) > 5
 
 
 async def test_names_from_a_strangers_run_are_only_text(tmp_path: Path, timeline: Timeline) -> None:
@@ -405,41 +401,6 @@ def test_a_damaged_recording_is_refused(tmp_path: Path, timeline: Timeline) -> N
         save(bad, path)
         with pytest.raises(ValueError, match="memory-0"):
             read_track(tmp_path, path.name)
-
-
-def test_cells_are_filled_in_eighths_by_the_two_largest_layers() -> None:
-    assert fill([0.0, 0.0], 8.0, 2) == [(NOTHING, NOTHING, PARTS)] * 2
-    assert fill([8.0, 0.0], 8.0, 2) == [(0, 0, PARTS)] * 2
-    assert fill([2.0, 2.0], 8.0, 2) == [(NOTHING, NOTHING, PARTS), (0, 1, PARTS // 2)]
-    assert fill([3.0], 8.0, 2) == [(NOTHING, NOTHING, PARTS), (0, NOTHING, 6)]
-    assert fill([0.001, 0.0], 8.0, 1) == [(0, NOTHING, 1)]
-    assert fill([3.0, 0.1, 4.0], 8.0, 1)[0][:2] == (0, 2)
-
-
-def test_the_stack_is_drawn_to_size() -> None:
-    layers = (Layer("text", "cursor", "A"), Layer("muted", "cursor", "B"))
-    stack = Stack(
-        layers=layers,
-        columns=[[1.0, 1.0]] * 20,
-        limit=4.0,
-        scale=Scale("B", 1.0),
-        bands=(Band(0, 12, "forward", "forward"), Band(12, 20, "loss", "loss")),
-        labels=((0, "0 ms"), (15, "9 ms")),
-        cursor=3,
-        peak=3,
-    )
-    rows = render(stack, 10, UNICODE_GLYPHS)
-    assert len(rows) == 10
-    assert all(sum(len(text) for text, _ in row) == 28 for row in rows)
-    lines = ["".join(text for text, _ in row) for row in rows]
-    assert "forward" in lines[0]
-    assert lines[0].endswith("  loss  ")
-    assert "0 ms" in lines[-1]
-    assert sum(UNICODE_GLYPHS.mark in line for line in lines) == 1
-    letters = render(replace(stack, letters=True), 10, UNICODE_GLYPHS)
-    body = ["".join(text for text, _ in row)[-1] for row in letters[1:-1]]
-    assert body == [" "] * 4 + ["B"] * 2 + ["A"] * 2
-    assert render(stack, 2, UNICODE_GLYPHS) == []
 
 
 def test_every_category_is_drawn_once() -> None:

@@ -11,7 +11,7 @@ from llmprof.core.store.journal import Follower
 from llmprof.core.store.run import RunStore
 from llmprof.tui.session.feed import Feed
 from llmprof.tui.session.run_index import RunIndex, headline
-from llmprof.tui.session.session import Session
+from llmprof.tui.session.screen_session import ScreenSession
 from llmprof.tui.session.starter import CannotStart
 from tests.tui import journals
 from tests.tui.apps import FakeStarter
@@ -74,9 +74,9 @@ def test_closing_ends_the_thread_within_two_seconds(tmp_path: Path) -> None:
 # Session
 
 
-def make(tmp_path: Path) -> tuple[Session, FakeStarter]:
+def make(tmp_path: Path) -> tuple[ScreenSession, FakeStarter]:
     starter = FakeStarter()
-    return Session(RunStore(tmp_path), starter), starter
+    return ScreenSession(RunStore(tmp_path), starter), starter
 
 
 def test_a_started_run_is_watched(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_run_that_could_not_be_started_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    session = Session(RunStore(tmp_path / "file" / "runs"), FakeStarter())
+    session = ScreenSession(RunStore(tmp_path / "file" / "runs"), FakeStarter())
     with pytest.raises(CannotStart, match="cannot create a run"):
         session.start(journals.experiment(), ())
     session.close()
@@ -142,7 +142,7 @@ def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_an_engine_that_died_at_once_is_told(tmp_path: Path) -> None:
     now = [0.0]
     starter = FakeStarter()
-    session = Session(RunStore(tmp_path), starter, clock=lambda: now[0])
+    session = ScreenSession(RunStore(tmp_path), starter, clock=lambda: now[0])
     run = session.start(journals.experiment(), ())
     starter.code = 3
     now[0] = 60.0

@@ -18,9 +18,9 @@ from llmprof.core.store.run import RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.bench.live import LivePanels
 from llmprof.tui.help import HelpDialog
-from llmprof.tui.kit import themes
 from llmprof.tui.kit.ask import AskDialog
 from llmprof.tui.kit.canvas import Canvas
+from llmprof.tui.kit.colors import DARK_THEME, LIGHT_THEME
 from tests.tui import journals
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
@@ -220,7 +220,7 @@ async def test_stalled_terminal_gets_no_further_frames(
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: contains(app, "finished"))
         shown: list[int] = []
-        monkeypatch.setattr(app, "show_newest", lambda: shown.append(1))
+        monkeypatch.setattr(app.base_view, "catch_up", lambda: shown.append(1))
         app.session._snapshot = None
         app._driver.backlog = 30  # type: ignore[union-attr]
         app.ticker.tick()
@@ -235,10 +235,10 @@ async def test_the_palette_follows_the_theme(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        assert accent(app) == themes.DARK.accent
+        assert accent(app) == DARK_THEME.accent
         await pilot.press("t")
         await settle(pilot)
-        assert accent(app) == themes.LIGHT.accent
+        assert accent(app) == LIGHT_THEME.accent
 
 
 def accent(app: LlmprofApp) -> str:

@@ -59,6 +59,16 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (["--export", "/no/such/folder/r.md"], "no folder"),
         (["run", "--detach", "--export", "r.md"], "--detach"),
         (["run", "--unknown-option"], "unrecognized arguments"),
+        (["run", "--context-length=1,024"], "'024' begins with a zero"),
+        (["run", "--context-length", "1,024"], "1024, not 1,024"),
+        (["run", "--model-size", "small", "medium"], "are joined by commas: small,medium"),
+        (["run", "--context-length", "128", "256"], "are joined by commas"),
+        (["run", "warmup", "--model-size", "small", "medium", "xl"], "commas: small,medium"),
+        (["run", "warmup", "--model-size=small", "medium"], "commas: small,medium"),
+        (["run", "--model-sizes", "small"], "did you mean --model-size?"),
+        (["run", "--model-sizes=small"], "did you mean --model-size?"),
+        (["predict", "--contextlength=128"], "did you mean --context-length?"),
+        (["shwo"], "did you mean 'show'?"),
         (["run", "--snapshot"], "`llmprof run memory --snapshot` does"),
         (["show", "nope"], "no runs in"),
         (["show", "/no/such/file"], "no such file"),
@@ -183,4 +193,4 @@ def test_the_device_that_is_not_there(capsys: pytest.CaptureFixture[str], home: 
     assert out == ""
     assert "cuda:77 isn't there" in err
     assert err.count("\n") == 1
-    assert not list((home / "runs").iterdir())
+    assert not home.exists()

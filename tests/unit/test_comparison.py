@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,8 +18,10 @@ from llmprof.core.state.view import CaseState
 from llmprof.core.stats.ratio import paired_ratio, ratio, ratio_of_processes
 from llmprof.core.stats.student import holm, student_t, two_sided_p
 from llmprof.core.stats.summary import over_processes, summarize
+from llmprof.core.store.pack import open_view
 from tests.unit.planted import Times, around, case, observed, run, steps, view
 
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 FUSED = {"optimizer": "fused"}
 
 
@@ -86,6 +90,15 @@ def test_holm_steps_down_until_one_holds() -> None:
     assert holm([0.04, 0.03, 0.02]) == [False, False, False]
     assert holm([0.04, 0.01, 0.03]) == [False, True, False]
     assert holm([]) == []
+
+
+def test_an_interval_and_its_p_value_never_disagree() -> None:
+    luck = random.Random(3)
+    for _ in range(300):
+        sides = [[luck.gauss(50, spread) for _ in range(3)] for spread in (0.3, 3.0)]
+        found = ratio_of_processes(*sides)
+        assert found.p is not None
+        assert found.resolved is (found.p < 0.05)
 
 
 def test_a_mean_over_processes_has_its_interval_between_them() -> None:
@@ -210,6 +223,30 @@ def test_a_process_without_figures_is_left_out() -> None:
     assert merged.total is not None
     assert merged.total.process_means == ()
     assert [each.status for each in merged.processes] == ["ok", "pending"]
+
+
+def test_equal_processes_of_a_card_seldom_get_a_verdict() -> None:
+    """Twenty-four recorded processes of one cell; benchmarks/verdict_errors.py draws a thousand."""
+    recorded = open_view(FIXTURES / "processes-h200.llmprof")
+    luck = random.Random(5)
+    called = 0
+    for _ in range(100):
+        drawn = luck.sample(recorded.cases, 6)
+        one, another = (
+            configurations(
+                replace(
+                    state,
+                    case=msgspec.structs.replace(state.case, process=at, attention=attention),
+                )
+                for at, state in enumerate(side)
+            )[0]
+            for side, attention in ((drawn[:3], "naive"), (drawn[3:], "sdpa"))
+        )
+        found = compare(one, another)
+        assert found is not None
+        assert found.processes == 3
+        called += bool(found.changed("faster", "slower"))
+    assert called <= 5
 
 
 # ------------------------------------------------------------------------------ losses

@@ -15,6 +15,7 @@ from llmprof.core.devices.metrics import METRICS
 from llmprof.core.devices.nvml import NvmlCards
 from llmprof.core.events import CardSample, Metric, throttle
 from llmprof.core.events.merge import merge_card
+from llmprof.core.monitor import words
 from tests.unit.fake_binding import GIB, MISMATCH, Clock, FakeNvml, cards_of, error
 
 
@@ -234,6 +235,33 @@ def test_a_card_that_cannot_be_opened_is_a_row_too() -> None:
     broken, fine = cards_of(FakeNvml(2).set("nvmlDeviceGetHandleByIndex", by_index)).read().cards
     assert (broken.state, fine.state) == ("lost", "ok")
     assert broken.metrics["power"] == Metric(None, "the card fell off the bus")
+
+
+def test_a_card_of_another_user_is_not_yours_and_not_lost() -> None:
+    def handle(index: int) -> str:
+        if index == 0:
+            raise error(4)
+        return f"card{index}"
+
+    fake = FakeNvml(2).set("nvmlDeviceGetHandleByIndex", handle)
+    theirs, ours = cards_of(fake).read().cards
+    assert (theirs.denied, ours.denied) == (True, False)
+    assert words.state(theirs) == "NOT YOURS"
+    assert words.state(ours) == ""
+    assert theirs.metrics["power"].value is None
+    assert theirs.metrics["power"].reason == (
+        "the driver refuses this user access to the card: it is another's"
+    )
+
+
+def test_a_card_that_is_given_to_this_user_is_read() -> None:
+    clock, fake = Clock(), FakeNvml()
+    fake.set("nvmlDeviceGetHandleByIndex", error(4))
+    cards = cards_of(fake, clock)
+    assert cards.read().cards[0].denied
+    fake.set("nvmlDeviceGetHandleByIndex", "card0")
+    given = poll(cards, clock, 6)[-1]
+    assert (given.state, given.denied) == ("ok", False)
 
 
 @pytest.mark.parametrize("answer", [error(0), error(6), []])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from llmprof.core.engine.endings import failure_of
-from llmprof.core.system import host_memory
+from llmprof.core.system import cgroups, host_memory
 from llmprof.core.system.host_memory import OomKills, oom_kills
 
 V2 = "0::/user.slice/session\n"
@@ -18,8 +18,8 @@ V1 = "5:devices:/\n4:memory:/box/7\n0::/\n"
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A kernel's files, to be written by the test."""
-    monkeypatch.setattr(host_memory, "_CGROUP", tmp_path / "cgroup")
-    monkeypatch.setattr(host_memory, "_OWN", tmp_path / "own")
+    monkeypatch.setattr(cgroups, "ROOT", tmp_path / "cgroup")
+    monkeypatch.setattr(cgroups, "OWN", tmp_path / "own")
     monkeypatch.setattr(host_memory, "_VMSTAT", tmp_path / "vmstat")
     (tmp_path / "vmstat").write_text("nr_free_pages 1\noom_kill 12\n")
     return tmp_path

@@ -82,6 +82,26 @@ def test_steps_that_were_asked_but_not_run() -> None:
     assert "1 warm-up steps instead of 3" in text
 
 
+def test_what_a_quota_held_back_is_not_blamed_on_others() -> None:
+    limited = msgspec.structs.replace(CPU, cpu_quota=1.5, threads=8)
+
+    def said(environment: ev.Environment, **seen: float) -> dict[str, tuple[str, str]]:
+        waited = observed(0, case(), cpu_wait_percent=40.0, **seen)
+        return found(one(case(), HONEST, waited, environment=environment), environment)
+
+    held = said(limited, throttled_periods=101, throttled_percent=41.0)
+    assert "shared-cpu" not in held
+    assert held["throttled"] == (
+        "warning",
+        "the quota of 1.5 CPUs held it back for 41 % of its time; 8 threads ask for more: "
+        "OMP_NUM_THREADS=1 would not",
+    )
+    free = said(limited, throttled_periods=0, throttled_percent=0.0)
+    assert "throttled" not in free
+    assert "shared-cpu" in free
+    assert "shared-cpu" in said(CPU)
+
+
 @pytest.mark.parametrize("field", ["recompilations", "alloc_retries"])
 def test_disturbed_measured_steps(field: str) -> None:
     asked = case()
@@ -322,7 +342,7 @@ def test_a_host_that_waits_for_room_in_the_queue_sets_no_pace(ahead: float) -> N
 
 def test_every_rule_is_explained() -> None:
     rules = set(EXPLAINED)
-    assert len(RULES) == 15
+    assert len(RULES) == 16
     assert {"flops", "mfu", "bytes", "cliff", "scaling", "elsewhere", "device", "drift"} <= rules
     assert all(text.endswith(".") for text in EXPLAINED.values())
 

@@ -6,12 +6,14 @@ import json
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.devices.scripted import read_recording
 from llmprof.core.monitor import words
 from llmprof.core.monitor.playback import Playback, whole_recording
+from llmprof.core.monitor.printed import Printed, as_sample
 from llmprof.core.monitor.recordings import PAUSE_NS, Recording, RecordingError
 from llmprof.core.state.reducer import Reducer
 
@@ -85,7 +87,7 @@ def test_bad_lines_are_counted_and_passed_over(tmp_path: Path) -> None:
 def test_what_is_no_recording_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)
-    with pytest.raises(RecordingError, match="holds no sample"):
+    with pytest.raises(RecordingError, match=r"holds no sample|is damaged"):
         Recording(path)
     with pytest.raises(OSError, match="No such file"):
         Recording(tmp_path / "nowhere")
@@ -138,3 +140,14 @@ def test_a_playback_keeps_its_pace_and_stands_at_the_end(tmp_path: Path) -> None
     assert playback.view().cards[0].series["power"].last == 140
     assert playback.recording.startswith("recording ended, 9 s")
     playback.close()
+
+
+def test_a_card_that_was_not_yours_is_none_when_it_is_replayed() -> None:
+    card = ev.CardSample(index=0, state="lost", denied=True)
+    reducer = Reducer()
+    reducer.apply(ev.DeviceSample(t=1, host=ev.HostSample(), cards=(card,)))
+    printed = json.dumps(words.as_object(reducer.view(), 10**18))
+    assert '"state": "denied"' in printed
+    again = as_sample(msgspec.json.decode(printed, type=Printed))
+    assert again.cards[0].denied
+    assert words.state(again.cards[0]) == "NOT YOURS"

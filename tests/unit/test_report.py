@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev
 from llmprof.core.report import ExportError, check_writable, export, format_of, render
+from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.markdown import code, escape, escape_text, grid
 from llmprof.core.report.table import Column, Figure, Table, format_cell
 from llmprof.core.spec.experiment import Experiment
@@ -72,6 +74,25 @@ def test_csv_cells_are_bare_numbers(view: RunView) -> None:
         assert row["parameters"] == "22696448"
 
 
+def test_names_that_a_spreadsheet_would_run_are_text_and_numbers_stay(tmp_path: Path) -> None:
+    table = Table(
+        "k", "=title", (Column("@c", numeric=False),),
+        (("=1+1",), ("-1.5",), ("+2e3",), (-3.5,), ("-inf",), ("- 1 %",), ("plain",)), ("@note",),
+    )  # fmt: skip
+    rows = list(csv.DictReader(io.StringIO(to_cells([table]))))
+    values = [row["value"] for row in rows]
+    assert values == ["'=1+1", "-1.5", "+2e3", "-3.5", "-inf", "'- 1 %", "plain", "'@note"]
+    assert {(row["title"], row["column"]) for row in rows} == {
+        ("'=title", "'@c"), ("'=title", "note"),
+    }  # fmt: skip
+
+
+def test_an_eager_case_is_not_read_as_a_missing_value(view: RunView) -> None:
+    rows = list(csv.DictReader(io.StringIO(render(view, "csv"))))
+    assert {row["compile"] for row in rows} == {"none"}
+    assert json.loads(render(view, "json"))["cases"][0]["config"]["compile"] is None
+
+
 def test_an_empty_run_renders(tmp_path: Path) -> None:
     for fmt in ("md", "csv", "json"):
         assert render(RunView(), fmt)
@@ -112,6 +133,13 @@ HOSTILE = [
     "<script>alert(1)</script>",
     '=1+1,"quoted"',
     "__init__ *bold* ~~gone~~ # head",
+    "$x$ and $$y$$",
+    "$`x`$",
+    "&lt;b&gt; AT&T &#36;",
+    "- a list",
+    "12. another",
+    "+1.5",
+    "@SUM(A1)",
 ]
 
 
@@ -130,7 +158,14 @@ def test_hostile_names_survive_every_format(tmp_path: Path, name: str) -> None:
     (case,) = json.loads(render(view, "json"))["cases"]
     assert case["config"]["model"] == name
     (row,) = csv.DictReader(io.StringIO(render(view, "csv"), newline=""))
-    assert row["model"] == name
+    assert row["model"] == (f"'{name}" if name[0] in "=@-" else name)
+    assert not {"bullet_list_open", "ordered_list_open"} & blocks_of_tables(text)
+    assert not re.search(r"(?<!\\)\$", re.sub(r"(`+)[^`].*?\1", "", text))
+
+
+def blocks_of_tables(text: str) -> set[str]:
+    """Kinds of blocks below the header, which is a list."""
+    return {token.type for token in MarkdownIt().parse(text.partition("\n## ")[2])}
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -47,6 +47,8 @@ RECORDINGS = (
     "warmup-forward-backward-h100",
     "scaling-h200",
     "interleave-h200",
+    "switches-h200",
+    "processes-h200",
 )
 GIB = 1 << 30
 
@@ -162,6 +164,33 @@ def test_switches_on_a_card_that_waits_for_its_host() -> None:
     verdicts = dict(zip(cells(table, "Switch"), cells(table, "Verdict"), strict=True))
     assert set(verdicts.values()) == {"baseline", "one process: not judged"}
     assert any("the baseline is launch-bound" in note for note in table.notes)
+
+
+def test_switches_in_three_processes_each_on_a_card() -> None:
+    """small, medium, large at 512 tokens, 45 fresh processes on an H200."""
+    table, phases = switches(subject_of(recording("switches-h200")).as_one)
+    rows = zip(*(cells(table, each) for each in ("Model Size", "Switch", "Verdict")), strict=True)
+    verdicts = {(size, switch): verdict for size, switch, verdict in rows}
+    for size in ("small", "medium", "large"):
+        assert verdicts[size, "fused AdamW"] == "optimizer faster; step faster"
+        assert verdicts[size, "SDPA"] == "forward faster; backward faster; step faster"
+    assert verdicts["medium", "TF32"].endswith("no phase acted on is told from equal)")
+    parts = cells(phases, "Part of the step")
+    gains = cells(phases, "Speed-up (×)")
+    acted = cells(phases, "Acted on")
+    fused = [row[1] == "fused AdamW" for row in phases.rows]
+    optimizer = [
+        float(gain)
+        for gain, part, mine in zip(gains, parts, fused, strict=True)
+        if mine and part == "optimizer"
+    ]
+    assert optimizer == pytest.approx([2.8, 2.6, 2.5], abs=0.35)
+    assert {part for part, yes, mine in zip(parts, acted, fused, strict=True) if mine and yes} == {
+        "optimizer"
+    }
+    said = " ".join(table.notes)
+    assert "small: bf16 makes the step faster" in said
+    assert "no switch" not in said
 
 
 def test_switches_of_large_models_are_all_there() -> None:
@@ -516,6 +545,9 @@ HOSTILE = [
     "\x1b[31mred\x1b[0m",
     "<script>alert(1)</script>",
     "__init__ *bold* ~~gone~~ # head",
+    "$x$ and $`y`$",
+    "&lt;b&gt; AT&T",
+    "12. another list",
 ]
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from llmprof.core import events as ev
 from llmprof.core.store import pack as packing
 from llmprof.core.store.listing import summaries
-from llmprof.core.store.pack import PackError, open_view, pack, unpack
+from llmprof.core.store.pack import adopt, open_view, pack, unpack
 from llmprof.core.store.run import JOURNAL, Run, RunNotFound, RunStore
-from tests.unit.handmade import whole_run
+from llmprof.core.system.archive import PackError
+from tests.unit.handmade import experiment, whole_run, write
 
 NOON = datetime(2026, 1, 2, 12, 0, 0)
 
@@ -200,3 +202,46 @@ def test_artifacts_that_unpack_to_too_much_are_refused(
     carried.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(PackError, match="damaged"):
         unpack(carried, run)
+
+
+def taken_in(path: Path, store: RunStore) -> str:
+    """Why a packed run is not taken in; "" where it was."""
+    try:
+        run = adopt(path, store)
+    except PackError as error:
+        return str(error)
+    return "" if open_view(run.path).events else "nothing in it"
+
+
+def test_a_damaged_pack_is_taken_whole_or_refused_in_one_line(
+    store: RunStore, tmp_path: Path
+) -> None:
+    carried = packed_run(store, tmp_path, **{"artifacts/points": bytes(range(256)) * 8})
+    whole = carried.read_bytes()
+    refused = 0
+    for at in range(0, len(whole), 5):
+        carried.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        here = RunStore(tmp_path / f"here-{at}")
+        said = taken_in(carried, here)
+        refused += bool(said)
+        assert "\n" not in said
+        assert len(list(here.root.glob("*"))) == (not said), said
+    assert refused > 100
+
+
+def test_a_packed_run_from_elsewhere_has_a_name_that_fits(store: RunStore, tmp_path: Path) -> None:
+    run = store.create("bench")
+    plan = experiment()
+    started = ev.RunStarted(
+        t=2, run_id="../" + "x" * 300, experiment=plan, cases=plan.cases(), command=()
+    )
+    write(run.journal, [started])
+    pack(run, tmp_path / "a.llmprof")
+    taken = adopt(tmp_path / "a.llmprof", RunStore(tmp_path / "here"))
+    assert taken.id == "x" * 100
+    assert RunStore(tmp_path / "here").list() == [taken]
+
+
+def test_what_is_being_taken_in_is_no_run_yet(store: RunStore) -> None:
+    (store.root / ".x.partial" / "artifacts").mkdir(parents=True)
+    assert store.list() == []

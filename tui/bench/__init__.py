@@ -1,0 +1,1 @@
+"""The Bench view: set up, run, watch."""

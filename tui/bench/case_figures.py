@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmprof.core.state.view import CaseState
-from llmprof.tui.bench.chart_state import NAMES, ChartState
+from llmprof.tui.bench.chart_state import SERIES_NAMES, ChartState
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading
-from llmprof.tui.kit.format import mean_interval, memory, milliseconds, number, percent
+from llmprof.tui.kit.format import (
+    mean_interval,
+    memory_text,
+    milliseconds_text,
+    number_text,
+    percent_text,
+)
+from llmprof.tui.kit.roles import PHASE_ROLES
 from llmprof.tui.session.curves import CaseCurves, RunningMean
 
 
@@ -45,12 +52,9 @@ class NowPanel(Canvas):
         for label, value, role in pairs:
             text = look.text(value)
             pad = " " * max(1, width - len(label) - len(text))
-            rows.append([(label, role if role in NAMES or role in _PHASE_ROLES else "muted"),
+            rows.append([(label, role if role in SERIES_NAMES or role in PHASE_ROLES else "muted"),
                          (pad, ""), (text, "title" if role == "title" else "text")])  # fmt: skip
         return rows
-
-
-_PHASE_ROLES = frozenset({"forward", "loss", "backward", "optimizer", "zero_grad"})
 
 
 def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
@@ -58,18 +62,22 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
     mean = total.mean if total.n else None
     out = [
         ("step ms", mean_interval(mean, total.ci95), "title"),
-        ("CV", percent(_cv(total)), "text"),
-        ("tokens/s", number(case.case.tokens / mean * 1000 if mean else None, 0), "text"),
+        ("CV", percent_text(_cv(total)), "text"),
+        ("tokens/s", number_text(case.case.tokens / mean * 1000 if mean else None, 0), "text"),
     ]
     for phase in case.case.phases:
         running = curves.means[phase]
         share = f" {100 * running.mean / mean:3.0f} %" if running.n and mean else ""
-        value = milliseconds(running.mean if running.n else None) + share
-        out.append((NAMES.get(phase, phase), value, phase))
+        value = milliseconds_text(running.mean if running.n else None) + share
+        out.append((SERIES_NAMES.get(phase, phase), value, phase))
     peak = case.memory.peak_bytes if case.memory else None
     out += [
-        ("peak memory", memory(peak), "text"),
-        ("host / wall", percent(_percent(case.host_share if case.done else None), 0), "text"),
+        ("peak memory", memory_text(peak), "text"),
+        (
+            "host / wall",
+            percent_text(_in_percent(case.host_share if case.done else None), 0),
+            "text",
+        ),
     ]
     return out
 
@@ -79,5 +87,5 @@ def _cv(running: RunningMean) -> float | None:
     return None if std is None or running.mean <= 0 else 100 * std / running.mean
 
 
-def _percent(share: float | None) -> float | None:
+def _in_percent(share: float | None) -> float | None:
     return None if share is None else 100 * share

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llmprof.tui.chart.scale import time_step
+from llmprof.tui.chart.ticks import time_step
 
 if TYPE_CHECKING:
     from llmprof.core.figures.case_device import CaseDevice
@@ -13,10 +13,15 @@ if TYPE_CHECKING:
     from llmprof.tui.bench.device_curves import DeviceCurves
     from llmprof.tui.session.curves import CaseCurves
 
-WINDOWS: tuple[float | None, ...] = (None, 300.0, 60.0, 15.0)  # seconds; None: the whole case
-GUTTER = 6
-LABELS = 19
-NAMES = {"zero_grad": "zero grad", "total": "step"}
+CASE_WINDOWS_S: tuple[float | None, ...] = (
+    None,
+    300.0,
+    60.0,
+    15.0,
+)  # seconds; None: the whole case
+BENCH_GUTTER = 6
+BENCH_LABELS = 19
+SERIES_NAMES = {"zero_grad": "zero grad", "total": "step"}
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,17 @@ from llmprof.tui.kit.canvas import Canvas, heading, row_length
 if TYPE_CHECKING:
     from llmprof.core.report.coverage import OutcomeGrid
 
-GAP = 2
-_ROLES = {
+COLUMN_GAP = 2
+_OUTCOME_ROLES = {
     "done": "good", "running": "accent", "to come": "muted", "missing": "warn", "OOM": "bad",
     "OOM (predicted)": "bad", "failed": "bad", "killed": "bad", "unsupported": "warn",
     "left out": "muted",
 }  # fmt: skip
-_SIGNS = {"OOM": "O", "OOM (predicted)": "P", "failed": "x", "killed": "k", "unsupported": "u",
-          "left out": "s", "missing": "?"}  # fmt: skip
-_SHORT = {"OOM (predicted)": "won't fit"}
+_OUTCOME_SIGNS = {
+    "OOM": "O", "OOM (predicted)": "P", "failed": "x", "killed": "k", "unsupported": "u",
+    "left out": "s", "missing": "?",
+}  # fmt: skip
+_SHORT_OUTCOMES = {"OOM (predicted)": "won't fit"}
 
 
 class CoverageGrid(Canvas):
@@ -65,7 +67,7 @@ class CoverageGrid(Canvas):
         labels = [" ".join(clean(part, 20) for part in row) for row, _ in grid.rows]
         left = min(max(map(len, labels)), max(8, width // 2))
         column = self._column(grid, words, width - left)
-        shown = max(1, (width - left) // (column + GAP))
+        shown = max(1, (width - left) // (column + COLUMN_GAP))
         at = self._row_in_sight(grid)
         room = max(1, height - 2 - len(legend))
         first = min(max(0, at - room // 2), max(0, len(labels) - room))
@@ -93,13 +95,13 @@ class CoverageGrid(Canvas):
         """Width of a cell: with words where all columns have room for them, else signs alone."""
         count = len(grid.heads)
         head = max(len(clean(head, 20)) for head in grid.heads)
-        worded = max(head, 2 + max(len(_SHORT.get(word, word)) for word in words))
-        if count * (worded + GAP) <= room:
+        worded = max(head, 2 + max(len(_SHORT_OUTCOMES.get(word, word)) for word in words))
+        if count * (worded + COLUMN_GAP) <= room:
             return worded
-        return max(1, min(head, room // count - GAP))
+        return max(1, min(head, room // count - COLUMN_GAP))
 
     def _heads(self, heads: Sequence[str], left: int, column: int) -> Row:
-        gap = " " * GAP
+        gap = " " * COLUMN_GAP
         text = "".join(f"{gap}{clean(head, 20)[:column]:<{column}}" for head in heads)
         return [(" " * left, ""), (text, "muted")]
 
@@ -109,23 +111,23 @@ class CoverageGrid(Canvas):
         row: Row = [(label, "text")]
         for head in heads:
             state = states.get(head)
-            row.append((" " * GAP, ""))
+            row.append((" " * COLUMN_GAP, ""))
             if state is None:
                 row.append((" " * column, ""))
                 continue
             word = self._word(state)
-            text = f"{self._sign(word)} {_SHORT.get(word, word)}"
+            text = f"{self._sign(word)} {_SHORT_OUTCOMES.get(word, word)}"
             text = text if len(text) <= column else self._sign(word)
-            role = _ROLES[word] + ("+cursor" if state.index == self._sight else "")
+            role = _OUTCOME_ROLES[word] + ("+cursor" if state.index == self._sight else "")
             row += [(text, role), (" " * (column - len(text)), "")]
         return row
 
     def _legend(self, counts: Counter[str], width: int) -> list[Row]:
         """Every sign in use, its word and how many there are; as many lines as it takes."""
         rows: list[Row] = [[]]
-        for word in (word for word in _ROLES if counts[word]):
+        for word in (word for word in _OUTCOME_ROLES if counts[word]):
             part: Row = [
-                (f"{self._sign(word)} ", _ROLES[word]),
+                (f"{self._sign(word)} ", _OUTCOME_ROLES[word]),
                 (f"{counts[word]:,} {word}", "muted"),
             ]
             if rows[-1] and row_length(rows[-1]) + 3 + row_length(part) > width:
@@ -151,4 +153,4 @@ class CoverageGrid(Canvas):
     def _sign(self, word: str) -> str:
         look = self.look
         signs = {"done": look.ok, "running": look.running, "to come": look.pending}
-        return signs.get(word) or _SIGNS[word]
+        return signs.get(word) or _OUTCOME_SIGNS[word]

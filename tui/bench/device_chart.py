@@ -8,13 +8,13 @@ from llmprof.core.figures.case_device import run_card
 from llmprof.core.monitor import amounts
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean
-from llmprof.tui.bench.chart_state import GUTTER, LABELS, ChartState
+from llmprof.tui.bench.chart_state import BENCH_GUTTER, BENCH_LABELS, ChartState
 from llmprof.tui.bench.disturbed import in_words
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.chart.plot import Line, Plot, render
+from llmprof.tui.chart.plot import Line, Plot, render_plot
 from llmprof.tui.chart.scale import Scale
 from llmprof.tui.kit.canvas import Canvas, heading
-from llmprof.tui.kit.format import memory
+from llmprof.tui.kit.format import memory_text
 
 
 class DeviceChart(Canvas):
@@ -55,8 +55,8 @@ class DeviceChart(Canvas):
             state.x,
             (0.0, 100.0),
             Scale("%", 1.0),
-            gutter=GUTTER,
-            label_width=LABELS if width >= 70 else 0,
+            gutter=BENCH_GUTTER,
+            label_width=BENCH_LABELS if width >= 70 else 0,
             time_axis=not self.screen.has_class("-short"),
         )
         missing = missing_reasons(state.view) if height >= 8 else ""
@@ -67,7 +67,7 @@ class DeviceChart(Canvas):
         elif words:
             right = [(words, "warn")]
         title = heading(look, width, "Device", "%", right)
-        rows = render(plot, width, height - 1 - bool(missing), look.chart)
+        rows = render_plot(plot, width, height - 1 - bool(missing), look.chart)
         return [title, *rows, *([[(look.text(missing), "muted")]] if missing else [])]
 
 
@@ -93,13 +93,13 @@ def device_values(view: RunView) -> Row:
         return []
     if card is None:
         used, total = sample.host.memory_used_bytes, sample.host.memory_total_bytes
-        return [(f"{memory(used)} of {memory(total)}", "muted")]
+        return [(f"{memory_text(used)} of {memory_text(total)}", "muted")]
 
     def value(name: str) -> float | None:
         series = card.series.get(name)
         return None if series is None else series.last
 
-    parts = [f"{memory(value('memory_used'))} of {memory(value('memory_total'))}"]
+    parts = [f"{memory_text(value('memory_used'))} of {memory_text(value('memory_total'))}"]
     for name, unit in (("power", "W"), ("temperature", "°C"), ("sm_clock", "MHz")):
         if (known := value(name)) is not None:
             parts.append(f"{known:.0f} {unit}")

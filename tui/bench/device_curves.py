@@ -38,10 +38,10 @@ class DeviceCurves:
         self._taken_ns = newest
 
 
-Source = tuple[str, str, SeriesView, float | None]
+PercentSeries = tuple[str, str, SeriesView, float | None]
 
 
-def _card_sources(view: RunView) -> list[Source]:
+def _card_sources(view: RunView) -> list[PercentSeries]:
     card = run_card(view)
     if card is None:
         return []
@@ -50,7 +50,7 @@ def _card_sources(view: RunView) -> list[Source]:
         ("memory", "memory", "memory_used", "memory_total"),
         ("power", "power", "power", "power_limit"),
     )
-    out: list[Source] = []
+    out: list[PercentSeries] = []
     for role, label, name, full in names:
         series = card.series.get(name)
         if series is None:
@@ -61,9 +61,9 @@ def _card_sources(view: RunView) -> list[Source]:
     return out
 
 
-def _host_sources(view: RunView) -> list[Source]:
+def _host_sources(view: RunView) -> list[PercentSeries]:
     total = view.last_sample.host.memory_total_bytes if view.last_sample else None
-    out: list[Source] = [("utilization", "cpu", view.host_cpu, 100.0)]
+    out: list[PercentSeries] = [("utilization", "cpu", view.host_cpu, 100.0)]
     if total:
         out.append(("memory", "ram", view.host_memory, float(total)))
     return out

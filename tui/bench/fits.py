@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from llmprof.core.predict.fits import FitVerdict
     from llmprof.tui.bench.forecast import Forecast, Need
 
-ROLES: dict[FitVerdict, str] = {"fits": "good", "too close to say": "warn", "does not fit": "bad"}
-WORDS: dict[FitVerdict, tuple[str, ...]] = {  # as long as there is room for
+VERDICT_ROLES: dict[FitVerdict, str] = {
+    "fits": "good",
+    "too close to say": "warn",
+    "does not fit": "bad",
+}
+VERDICT_WORDS: dict[FitVerdict, tuple[str, ...]] = {  # as long as there is room for
     "fits": ("fits", "+"),
     "too close to say": ("too close to say", "close", "?"),
     "does not fit": ("does not fit", "too large", "OOM"),
 }
-_WORDS: tuple[tuple[FitVerdict, str], ...] = (
+_COUNTED_WORDS: tuple[tuple[FitVerdict, str], ...] = (
     ("does not fit", "do not fit"),
     ("too close to say", "too close to say"),
     ("fits", "fit"),
@@ -57,7 +61,7 @@ class FitsBar(Canvas):
         total = forecast.card.room.total_bytes
         text = f" {_span(need)} of {total / GIB:.1f} GiB"
         if height == 1:
-            said: Row = [(f"  {_short(forecast)}", ROLES[need.verdict])]
+            said: Row = [(f"  {_short(forecast)}", VERDICT_ROLES[need.verdict])]
             bar = self._bar(forecast, need, max(4, width - len(text) - row_length(said)))
             return [[*bar, (text, "text"), *said]]
         bar = self._bar(forecast, need, max(4, width - indent - len(text)))
@@ -75,7 +79,7 @@ class FitsBar(Canvas):
         low = max(taken + 1, _columns(room.taken_bytes + need.low, room.total_bytes, width))
         high = max(low, _columns(room.taken_bytes + need.high, room.total_bytes, width))
         low, high = min(low, width), min(high, width)
-        role = ROLES[need.verdict]
+        role = VERDICT_ROLES[need.verdict]
         dots = ":" if look.ascii else "┅"
         return [
             (full * min(taken, width), "axis"),
@@ -111,23 +115,23 @@ def _span(need: Need) -> str:
 def _short(forecast: Forecast) -> str:
     """The verdict of one case, or how many of all fit for certain."""
     if forecast.ticked == 1:
-        return WORDS[forecast.needs[0].verdict][0]
+        return VERDICT_WORDS[forecast.needs[0].verdict][0]
     return f"{forecast.count('fits')} of {forecast.ticked} fit"
 
 
 def _verdicts(forecast: Forecast) -> Row:
     if forecast.ticked == 1 and forecast.needs:
         said = forecast.needs[0].verdict
-        return [(said, ROLES[said])]
+        return [(said, VERDICT_ROLES[said])]
     if not forecast.counted:
         return [(f"{len(forecast.needs)} of {forecast.ticked} cases predicted so far", "muted")]
     row: Row = []
-    for wanted, word in _WORDS:
+    for wanted, word in _COUNTED_WORDS:
         number = forecast.count(wanted)
         if number:
             every = number == forecast.ticked
             text = f"all {number} {word}" if every and wanted == "fits" else f"{number} {word}"
-            row += [(text, ROLES[wanted]), ("  ", "")]
+            row += [(text, VERDICT_ROLES[wanted]), ("  ", "")]
     if forecast.unknown:
         row.append((f"{forecast.unknown} not predicted", "muted"))
     return row

@@ -86,7 +86,7 @@ def card_here(folder: Path | None = None) -> CardChoice | None:
     return None if card is None else CardChoice(room_of(card), here=True)
 
 
-def card_of(environment: Environment | None) -> CardChoice | None:
+def card_of_machine(environment: Environment | None) -> CardChoice | None:
     """The card of a run's machine, None where it had none or its memory was not read."""
     if environment is None or environment.memory_total_bytes is None:
         return None

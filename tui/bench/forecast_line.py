@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
 
-from llmprof.tui.bench.fits import ROLES, WORDS, FitsBar
+from llmprof.tui.bench.fits import VERDICT_ROLES, VERDICT_WORDS, FitsBar
+from llmprof.tui.kit.checklist import ChecklistMarks
 from llmprof.tui.kit.picker import Picker
-from llmprof.tui.kit.ticks import Marks
 from llmprof.tui.session.choices import Checked
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class ForecastLine(Container):
     class Judged(Message):
         """Models have other verdicts now."""
 
-        def __init__(self, marks: Marks) -> None:
+        def __init__(self, marks: ChecklistMarks) -> None:
             super().__init__()
             self.marks = marks
 
@@ -77,9 +77,11 @@ class ForecastLine(Container):
 
     def show_environment(self, environment: Environment | None) -> None:
         """Take the card of a run's machine; one without a card changes nothing."""
-        from llmprof.tui.bench.forecast import card_of  # a run is watched: no first frame waits
+        from llmprof.tui.bench.forecast import (
+            card_of_machine,  # a run is watched: no first frame waits
+        )
 
-        card = card_of(environment)
+        card = card_of_machine(environment)
         if card is not None and card != self._here:
             self._here = card
             self._predict()
@@ -124,5 +126,8 @@ class ForecastLine(Container):
         if not forecast.work(SLICE_S):
             self.set_timer(SLICE_S, partial(self._go_on, forecast))
         self.query_one(FitsBar).show(forecast, "the closed form knows whole models only")
-        marks = {name: (WORDS[said], ROLES[said]) for name, said in forecast.by_model.items()}
+        marks = {
+            name: (VERDICT_WORDS[said], VERDICT_ROLES[said])
+            for name, said in forecast.by_model.items()
+        }
         self.post_message(self.Judged(marks))

@@ -8,7 +8,7 @@ from textual.message import Message
 
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.tui.bench.case_figures import NowPanel
-from llmprof.tui.bench.chart_state import WINDOWS, ChartState, time_window
+from llmprof.tui.bench.chart_state import CASE_WINDOWS_S, ChartState, time_window
 from llmprof.tui.bench.coverage_grid import CoverageGrid
 from llmprof.tui.bench.device_chart import DeviceChart
 from llmprof.tui.bench.device_curves import DeviceCurves
@@ -19,7 +19,7 @@ from llmprof.tui.bench.status import StatusLines
 from llmprof.tui.bench.step_chart import StepChart
 from llmprof.tui.bench.step_log import StepLog
 from llmprof.tui.kit.look import Look
-from llmprof.tui.kit.table import Table
+from llmprof.tui.kit.table import RowTable
 from llmprof.tui.session.curves import CaseCurves
 
 
@@ -54,7 +54,7 @@ class LivePanels(Vertical):
                 yield MeanChart()
         yield CoverageGrid()
         with Horizontal(id="bottom"):
-            table = Table(
+            table = RowTable(
                 "Results",
                 "one row a case: status, step time, trend, memory and a verdict",
                 id="results",
@@ -69,9 +69,9 @@ class LivePanels(Vertical):
         self.post_message(self.Ready(self))
 
     @property
-    def table(self) -> Table:
+    def table(self) -> RowTable:
         """The results table."""
-        return self.query_one(Table)
+        return self.query_one(RowTable)
 
     def forget(self) -> None:
         """Another run is shown from now on."""
@@ -122,7 +122,7 @@ class LivePanels(Vertical):
             if self._device is None:
                 self._device = DeviceCurves(curves.origin_ns)
             self._device.update(view, case.ended_ns)
-        window = WINDOWS[zoom]
+        window = CASE_WINDOWS_S[zoom]
         name = "whole case" if window is None else f"last {window:g} s"
         span = time_window(curves, case.done or not alive, window)
         disturbed = self._disturbed.update(view, case)

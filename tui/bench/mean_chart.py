@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from llmprof.tui.bench.chart_state import ChartState
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.chart.plot import Line, Plot, render
-from llmprof.tui.chart.scale import Scale, nice_ceiling
+from llmprof.tui.chart.plot import Line, Plot, render_plot
+from llmprof.tui.chart.scale import Scale
+from llmprof.tui.chart.ticks import nice_ceiling
 from llmprof.tui.kit.canvas import Canvas, heading
 from llmprof.tui.session.curves import CaseCurves
 
@@ -41,7 +42,7 @@ class MeanChart(Canvas):
         end = max(10.0, nice_ceiling(curves.total.n * 1.02))
         limits = mean_limits(curves)
         plot = Plot(tuple(lines), (2.0, end), limits, Scale("ms", 1.0), gutter=7, time_axis=False)
-        rows = render(plot, width, height - 1, look.chart)
+        rows = render_plot(plot, width, height - 1, look.chart)
         return [title, *rows]
 
 

@@ -7,7 +7,7 @@ from textual.containers import Grid
 from textual.widgets import Label
 
 from llmprof.tui.kit.field import FormInput, form_input
-from llmprof.tui.session.choices import NUMBERS, Choices
+from llmprof.tui.session.choices import NUMBER_FIELDS, Choices
 
 _HINTS = {"context": "128,256", "batch": "4", "warmup": "5", "steps": "10"}
 
@@ -31,7 +31,7 @@ class Numbers(Grid):
 
     def compose(self) -> ComposeResult:
         """The inputs, filled in; each has the name of its choice as id."""
-        for name, label, _, _ in NUMBERS:
+        for name, label, _, _ in NUMBER_FIELDS:
             yield Label(label, markup=False)
             yield form_input(getattr(self._choices, name), _HINTS[name], id=name)
 

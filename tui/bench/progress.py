@@ -9,7 +9,7 @@ from llmprof.core.state.view import CaseState, RunView
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """Shares from 0 to 1, seconds; None where nothing is known yet."""
 
     case_share: float | None
@@ -19,7 +19,7 @@ class Progress:
     doing: str  # what the current case is at
 
 
-def progress(view: RunView, now_ns: int | None = None) -> Progress:
+def progress(view: RunView, now_ns: int | None = None) -> RunProgress:
     """Progress at a moment of CLOCK_MONOTONIC, known where a run lives on this boot.
 
     Without one it is by the journal's own clock, so that a replay shows what the run showed.
@@ -29,7 +29,7 @@ def progress(view: RunView, now_ns: int | None = None) -> Progress:
     total = len(view.cases)
     run_share = (view.cases_done + (share or 0.0)) / total if total else None
     eta = remaining(view) if view.outcome is None else None
-    return Progress(
+    return RunProgress(
         share, run_share, _elapsed(view, now_ns), eta.seconds if eta else None, doing(view)
     )
 

@@ -9,9 +9,9 @@ from llmprof.core.report.subject import final
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import stability
 from llmprof.core.system.text import clean
-from llmprof.tui.kit.format import mean_interval, memory, number, percent, sparkline
+from llmprof.tui.kit.format import mean_interval, memory_text, number_text, percent_text, sparkline
 from llmprof.tui.kit.look import Look
-from llmprof.tui.kit.table_cells import Cell, TableColumn, TableRow
+from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 from llmprof.tui.session.curves import CaseCurves, total_of
 
 SPARK = 8
@@ -25,8 +25,10 @@ _AXES: tuple[tuple[str, int, Callable[[CaseState], str]], ...] = (
     ("Compile", 7, lambda c: c.case.compile or "eager"),
     ("Warm-up", 7, lambda c: str(c.case.warmup_steps)),
 )
-_ROLES = {"ok": "good", "running": "accent", "pending": "muted", "oom": "bad", "error": "bad",
-          "killed": "bad", "timeout": "bad", "unsupported": "warn", "skipped": "warn"}  # fmt: skip
+_STATUS_ROLES = {
+    "ok": "good", "running": "accent", "pending": "muted", "oom": "bad", "error": "bad",
+    "killed": "bad", "timeout": "bad", "unsupported": "warn", "skipped": "warn",
+}  # fmt: skip
 
 
 @dataclass
@@ -68,11 +70,11 @@ class ResultRows:
         self, case: CaseState, axes: Sequence[tuple[str, int, Callable[[CaseState], str]]],
         curves: CaseCurves | None,
     ) -> TableRow:  # fmt: skip
-        cells = [self._status(case), Cell(clean(case.case.model.name, 40), "title")]
-        cells += [Cell(read(case)) for _, _, read in axes]
+        cells = [self._status(case), TableCell(clean(case.case.model.name, 40), "title")]
+        cells += [TableCell(read(case)) for _, _, read in axes]
         return TableRow(str(case.index), (*cells, *self._figures(case, curves)))
 
-    def _status(self, case: CaseState) -> Cell:
+    def _status(self, case: CaseState) -> TableCell:
         look = self.look
         sign = {"ok": look.ok, "running": look.running, "pending": look.pending}.get(
             case.status, look.bad
@@ -83,35 +85,35 @@ class ResultRows:
         done = f"{len(case.measured)}/{case.case.measure_steps}"  # as the status line counts
         if case.status == "running" and len(case.measured) and len(done) <= 7:
             name = done  # type: ignore[assignment]
-        return Cell(f"{sign} {name}", _ROLES[case.status], float(case.index))
+        return TableCell(f"{sign} {name}", _STATUS_ROLES[case.status], float(case.index))
 
-    def _figures(self, case: CaseState, curves: CaseCurves | None) -> list[Cell]:
+    def _figures(self, case: CaseState, curves: CaseCurves | None) -> list[TableCell]:
         mean, half, cv = _mean(case, curves)
         tokens = case.case.tokens / mean * 1000 if mean else None
         peak = case.memory.peak_bytes if case.memory else None
         recent = case.measured.total_ms(max(0, len(case.measured) - SPARK))
         return [
-            Cell(mean_interval(mean, half), "text", mean),
-            Cell(sparkline(recent, SPARK, self.look.spark), "total"),
-            Cell(percent(cv), "text", cv),
-            Cell(number(tokens, 0), "text", tokens),
-            Cell(memory(peak), "text", peak),
+            TableCell(mean_interval(mean, half), "text", mean),
+            TableCell(sparkline(recent, SPARK, self.look.spark), "total"),
+            TableCell(percent_text(cv), "text", cv),
+            TableCell(number_text(tokens, 0), "text", tokens),
+            TableCell(memory_text(peak), "text", peak),
             self._verdict(case),
         ]
 
-    def _verdict(self, case: CaseState) -> Cell:
+    def _verdict(self, case: CaseState) -> TableCell:
         if case.failure is not None:
             asked = case.failure.bytes_asked
             where = f"in {case.failure.phase}" if case.failure.phase else ""
-            size = f"asked {memory(asked)}:" if asked else ""
+            size = f"asked {memory_text(asked)}:" if asked else ""
             words = [word for word in (where, size, case.failure.message) if word]
-            return Cell(clean(" ".join(words), 200), _ROLES[case.status], short=where)
+            return TableCell(clean(" ".join(words), 200), _STATUS_ROLES[case.status], short=where)
         total = total_of(case) if case.done else None
         if total is None:
-            return Cell("", "muted")
+            return TableCell("", "muted")
         verdict = stability(total)
         role = {"very stable": "good", "acceptable": "text"}.get(verdict, "warn")
-        return Cell(verdict, role, short=verdict.partition(":")[0])
+        return TableCell(verdict, role, short=verdict.partition(":")[0])
 
     def _axes(self, view: RunView) -> list[tuple[str, int, Callable[[CaseState], str]]]:
         first = view.cases[0] if view.cases else None

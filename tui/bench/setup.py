@@ -16,11 +16,17 @@ from llmprof.core.spec.shape import ModelShape
 from llmprof.tui.bench.equivalent import Equivalent
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading
+from llmprof.tui.kit.checklist import Checklist, ChecklistOption
 from llmprof.tui.kit.chips import Chips
-from llmprof.tui.kit.format import count
+from llmprof.tui.kit.format import count_text
 from llmprof.tui.kit.picker import Picker
-from llmprof.tui.kit.ticks import Option, Ticks
-from llmprof.tui.session.choices import Checked, Choices, check, choose_experiment, experiments
+from llmprof.tui.session.choices import (
+    Checked,
+    Choices,
+    check_choices,
+    choose_experiment,
+    experiments,
+)
 
 if TYPE_CHECKING:
     from llmprof.core.events import Environment
@@ -89,14 +95,14 @@ class SetupPane(Vertical):
     @property
     def checked(self) -> Checked:
         """The form, checked."""
-        return check(self.choices, self.models)
+        return check_choices(self.choices, self.models)
 
     def compose(self) -> ComposeResult:
         """The form from top to bottom, but for its lower part."""
         with VerticalScroll(id="form", can_focus=False):
             yield self._experiment_picker()
             yield Title("Models", "space ticks, a ticks all", id="models-title")
-            yield Ticks(
+            yield Checklist(
                 [_option(m) for m in self.models.values()], self.choices.models, id="models"
             )
             for name, label, options in _CHIPS:
@@ -142,7 +148,7 @@ class SetupPane(Vertical):
     def on_forecast_line_judged(self, message: ForecastLine.Judged) -> None:
         """Say beside each model whether it fits."""
         message.stop()
-        self.query_one(Ticks).mark(message.marks)
+        self.query_one(Checklist).mark(message.marks)
 
     def on_picker_changed(self, message: Picker.Changed) -> None:
         """Another experiment fills in the form; another card, another forecast."""
@@ -157,10 +163,10 @@ class SetupPane(Vertical):
         else:
             self._change(smoke=picker.on)
 
-    def on_ticks_changed(self, message: Ticks.Changed) -> None:
+    def on_checklist_changed(self, message: Checklist.Changed) -> None:
         """Other models."""
         message.stop()
-        self._change(models=message.ticks.chosen)
+        self._change(models=message.checklist.chosen)
 
     def on_chips_changed(self, message: Chips.Changed) -> None:
         """Other modes, precisions, ..."""
@@ -179,7 +185,7 @@ class SetupPane(Vertical):
 
     def focus_first(self) -> None:
         """Put the cursor on the models."""
-        self.query_one(Ticks).focus()
+        self.query_one(Checklist).focus()
 
     def _experiment_picker(self) -> Picker:
         picker = Picker("Experiment", list(self._known), self.choices.experiment,
@@ -197,7 +203,7 @@ class SetupPane(Vertical):
     def _put(self, choices: Choices) -> None:
         """Show other choices all over the form."""
         self.choices = choices
-        self.query_one(Ticks).put(choices.models)
+        self.query_one(Checklist).put(choices.models)
         for chips in self.query(Chips):
             chips.put(getattr(choices, str(chips.id)))
         if self._numbers is not None:
@@ -207,7 +213,7 @@ class SetupPane(Vertical):
     def _say(self, checked: Checked) -> None:
         """Command, note of the experiment, forecast; what is not measured is pale."""
         self.query_one(Equivalent).show(checked)
-        for part in (*self.query(Ticks), *self.query(Chips)):
+        for part in (*self.query(Checklist), *self.query(Chips)):
             part.set_idle(self.choices.smoke)
         if self._numbers is not None:
             self._numbers.set_class(self.choices.smoke, "-idle")
@@ -233,7 +239,7 @@ class SetupPane(Vertical):
         self.post_message(self.Changed(self.choices, checked))
 
 
-def _option(model: ModelShape) -> Option:
-    note = f"{count(model.parameters):>6} · {model.num_layers:>2} layers · d {model.d_model}"
+def _option(model: ModelShape) -> ChecklistOption:
+    note = f"{count_text(model.parameters):>6} · {model.num_layers:>2} layers · d {model.d_model}"
     edition = f" ({model.edition})" if "xl" in model.name and model.edition else ""
-    return Option(model.name, note + edition)
+    return ChecklistOption(model.name, note + edition)

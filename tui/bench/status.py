@@ -9,7 +9,7 @@ from llmprof.core.system.text import clean
 from llmprof.tui.bench.progress import progress
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas
-from llmprof.tui.kit.format import clock
+from llmprof.tui.kit.format import clock_text
 from llmprof.tui.kit.look import Look
 
 
@@ -72,9 +72,9 @@ class StatusLines(Canvas):
     def _bar(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view, self._now)
         tail = f"  {view.cases_done}/{len(view.cases)} cases"
-        tail += f"  {clock(state.elapsed_s)} elapsed"
+        tail += f"  {clock_text(state.elapsed_s)} elapsed"
         if state.left_s is not None and view.outcome is None and self._alive:
-            tail += f"  about {clock(state.left_s)} left"
+            tail += f"  about {clock_text(state.left_s)} left"
         size = max(8, width - len(tail))
         row = bar(look, state.run_share or 0.0, size)
         return [*row, (look.text(tail), "muted")]

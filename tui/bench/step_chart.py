@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from llmprof.core import events as ev
 from llmprof.core.spec.case import PHASES
 from llmprof.core.system.text import clean
-from llmprof.tui.bench.chart_state import GUTTER, LABELS, NAMES, ChartState
+from llmprof.tui.bench.chart_state import BENCH_GUTTER, BENCH_LABELS, SERIES_NAMES, ChartState
 from llmprof.tui.bench.disturbed import chart_positions
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.chart.plot import Line, Mark, Plot, render
+from llmprof.tui.chart.plot import Line, MarkedPoint, Plot, render_plot
 from llmprof.tui.chart.scale import Scale, StickyLimit, scale_for
 from llmprof.tui.kit.canvas import Canvas, heading
-from llmprof.tui.kit.format import memory
+from llmprof.tui.kit.format import memory_text
 from llmprof.tui.session.curves import outliers
 
 LEAST_SHARE = 0.02  # of the step: a shorter phase would only draw the floor
@@ -56,8 +56,8 @@ class StepChart(Canvas):
             shades=((-1.0, state.curves.warmup_end),) if state.curves.warmup_end else (),
             shade_label="warm-up",
             marks=self._marks(state),
-            gutter=GUTTER,
-            label_width=LABELS if width >= 70 else 0,
+            gutter=BENCH_GUTTER,
+            label_width=BENCH_LABELS if width >= 70 else 0,
             time_axis=self.screen.has_class("-short"),
         )
         look = self.look
@@ -69,7 +69,7 @@ class StepChart(Canvas):
         if chart_positions(state.disturbed) and width >= 70:
             right = [(f"{look.chart.mark} ", "warn"), ("throttled or shared  ", "muted"), *right]
         title = heading(look, width, "Step time", note, right)
-        return [title, *render(plot, width, height - 1, look.chart)]
+        return [title, *render_plot(plot, width, height - 1, look.chart)]
 
     def _waiting(self, width: int) -> list[Row]:
         look = self.look
@@ -87,7 +87,7 @@ class StepChart(Canvas):
         look = self.look
         rows: list[Row] = [heading(look, width, "Step time", "none: this case failed")]
         where = f" in {failure.phase}" if failure.phase else ""
-        asked = f", asked for {memory(failure.bytes_asked)}" if failure.bytes_asked else ""
+        asked = f", asked for {memory_text(failure.bytes_asked)}" if failure.bytes_asked else ""
         rows.append([(look.text(f"{failure.kind}{where}{asked}"), "bad")])
         lines = textwrap.wrap(clean(failure.message, 600), max(10, width))
         rows += [[(look.text(line), "text")] for line in lines]
@@ -107,7 +107,7 @@ class StepChart(Canvas):
             if not columns or running.mean < LEAST_SHARE * total.mean:
                 continue
             value = running.mean if running.n else envelope.last
-            label = f"{NAMES.get(name, name):<9} {scale.figure(value):>7}"
+            label = f"{SERIES_NAMES.get(name, name):<9} {scale.figure(value):>7}"
             lines.append(Line(name, label, xs, columns))
         return tuple(lines)
 
@@ -116,17 +116,17 @@ class StepChart(Canvas):
         for name in state.case.case.phases:
             if name in ("loss", "zero_grad"):
                 continue
-            row += [(f"{self.look.on} ", name), (NAMES.get(name, name), "muted"), (" ", "")]
+            row += [(f"{self.look.on} ", name), (SERIES_NAMES.get(name, name), "muted"), (" ", "")]
         return row[:-1]
 
-    def _marks(self, state: ChartState) -> tuple[Mark, ...]:
+    def _marks(self, state: ChartState) -> tuple[MarkedPoint, ...]:
         marks = []
         for at in outliers(state.case):
             row = state.case.measured.row(at)
             x = state.curves.seconds(row.start_ns) + row.wall_ms / 2000
-            marks.append(Mark(x, row.total_ms))
+            marks.append(MarkedPoint(x, row.total_ms))
         for at in chart_positions(state.disturbed):
             marks.append(
-                Mark(state.curves.seconds(state.case.measured.row(at).start_ns), 0.0, "warn")
+                MarkedPoint(state.curves.seconds(state.case.measured.row(at).start_ns), 0.0, "warn")
             )
         return tuple(marks)

@@ -12,13 +12,13 @@ from llmprof.core.state.step_columns import StepRow
 from llmprof.core.state.view import CaseState
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading
-from llmprof.tui.kit.format import milliseconds
+from llmprof.tui.kit.format import milliseconds_text
 from llmprof.tui.session.curves import outliers
 
-_SHORT: dict[Phase, str] = {
+_SHORT_PHASES: dict[Phase, str] = {
     "forward": "fwd", "loss": "loss", "backward": "bwd", "optimizer": "opt", "zero_grad": "zero",
 }  # fmt: skip
-_ORDER: tuple[Phase, ...] = ("forward", "backward", "optimizer", "loss", "zero_grad")
+_PHASE_ORDER: tuple[Phase, ...] = ("forward", "backward", "optimizer", "loss", "zero_grad")
 
 
 class StepLog(Canvas, can_focus=True):
@@ -67,8 +67,10 @@ class StepLog(Canvas, can_focus=True):
         title = heading(look, width, "Steps", "ms" + (", scrolled back" if self._back else ""))
         if case is None or not case.steps_done:
             return [title, [("every step, warm-up first", "muted")]]
-        phases = [phase for phase in _ORDER if phase in case.case.phases][: (width - 14) // 8 or 1]
-        names = "".join(f"{_SHORT[phase]:>8}" for phase in phases)
+        phases = [phase for phase in _PHASE_ORDER if phase in case.case.phases][
+            : (width - 14) // 8 or 1
+        ]
+        names = "".join(f"{_SHORT_PHASES[phase]:>8}" for phase in phases)
         rows: list[Row] = [title, [(f"{'step':<6}{'total':>8}{names}", "muted")]]
         room = max(0, height - 2)
         self._back = min(self._back, max(0, case.steps_done - room))
@@ -110,8 +112,8 @@ class StepLog(Canvas, can_focus=True):
         self, step: StepRow, name: str, phases: Sequence[Phase], role: str, outlier: bool
     ) -> Row:
         values = "".join(
-            f"{milliseconds(step.device_ms[PHASES.index(phase)]):>8}" for phase in phases
+            f"{milliseconds_text(step.device_ms[PHASES.index(phase)]):>8}" for phase in phases
         )
         sign = self.look.chart.mark if outlier else ""
-        return [(f"{name:<5}", "muted"), (f"{sign:<1}{milliseconds(step.total_ms):>8}", role),
+        return [(f"{name:<5}", "muted"), (f"{sign:<1}{milliseconds_text(step.total_ms):>8}", role),
                 (self.look.text(values), "muted" if role == "muted" else "text")]  # fmt: skip

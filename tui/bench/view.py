@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
+from llmprof.tui.bench.bindings import BENCH_BINDINGS
 from llmprof.tui.bench.setup import SetupPane
-from llmprof.tui.bindings import BENCH
-from llmprof.tui.kit.view import View
-from llmprof.tui.session.choices import check, command, command_line
+from llmprof.tui.host import HostedView
+from llmprof.tui.session.choices import check_choices, command, command_line
 from llmprof.tui.session.remembered import remember
 
 if TYPE_CHECKING:
     from llmprof.core.state.view import CaseState, RunView
     from llmprof.tui.bench.live import LivePanels
-    from llmprof.tui.kit.table import Table
-    from llmprof.tui.session.feed import Snapshot
+    from llmprof.tui.kit.snapshot import Snapshot
+    from llmprof.tui.kit.table import RowTable
 
 
-class BenchView(View):
+class BenchView(HostedView):
     """Set-up pane and live panels. Its own state: case in sight, time window, panes in sight."""
 
     VIEW = "bench"
-    LABEL = "Bench"
-    KEY = "1"
+    DEFAULT_CSS = Path(__file__).with_name("view.tcss").read_text("utf-8")
     AUTO_FOCUS = ""  # the shown pane says what has the keys
-    BINDINGS: ClassVar[list[BindingType]] = BENCH
+    BINDINGS: ClassVar[list[BindingType]] = BENCH_BINDINGS
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class BenchView(View):
         Where nothing runs, that is the pane alone: the panels, empty, follow the first frame.
         Where a run is watched, the pane is made when it is asked for.
         """
-        idle = self.llmprof.session.run is None
+        idle = self.host.session.run is None
         self.set_class(idle, "-setup", update=False)
         with Horizontal(id="bench-body"):
             yield self._setup_pane() if idle else self._live_panels()
@@ -84,7 +84,7 @@ class BenchView(View):
 
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
-        session = self.llmprof.session
+        session = self.host.session
         watched = session.run.id if session.run else None
         if watched != self._run:
             self._forget(watched)
@@ -102,18 +102,18 @@ class BenchView(View):
 
     def _keep_time(self) -> None:
         """While nothing comes, as before a first step, the elapsed time goes on."""
-        session = self.llmprof.session
+        session = self.host.session
         if self._live is not None and self._live.ready and self.is_current and not session.paused:
             self._live.keep_time(session.now_ns())
 
     def _setup_pane(self) -> SetupPane:
-        self._pane = SetupPane(self.llmprof.models, self.llmprof.choices)
+        self._pane = SetupPane(self.host.models, self.host.choices)
         return self._pane
 
     def _live_panels(self) -> LivePanels:
         from llmprof.tui.bench.live import LivePanels  # not needed for the first frame
 
-        self._live = LivePanels(self.llmprof.look)
+        self._live = LivePanels(self.host.look)
         return self._live
 
     def _forget(self, watched: str | None) -> None:
@@ -137,7 +137,7 @@ class BenchView(View):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be done now is offered."""
-        session = self.llmprof.session
+        session = self.host.session
         if action in ("stop", "pause"):
             return session.run is not None and (session.alive or session.paused)
         if action in ("export", "follow", "zoom", "grid"):
@@ -163,29 +163,29 @@ class BenchView(View):
 
     def on_setup_pane_changed(self, message: SetupPane.Changed) -> None:
         """Keep the choices for the run."""
-        self.llmprof.choices = message.choices
+        self.host.choices = message.choices
 
-    def on_table_moved(self, message: Table.Moved) -> None:
+    def on_row_table_moved(self, message: RowTable.Moved) -> None:
         """Look at the case under the cursor."""
         self.pinned = int(message.key)
-        self.take(self.llmprof.snapshot)
+        self.take(self.host.snapshot)
 
     def action_run(self) -> None:
         """Start the experiment that the form describes."""
-        choices = self.llmprof.choices
-        checked = check(choices, self.llmprof.models)
+        choices = self.host.choices
+        checked = check_choices(choices, self.host.models)
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
             self.show_setup(True)
             return
         words = command(checked.experiment, smoke=checked.smoke)
-        if self.llmprof.start_run(checked.experiment, words):
+        if self.host.start_run(checked.experiment, words):
             remember(choices)
             self.show_setup(False)
 
     def action_stop(self) -> None:
         """Stop the run in sight."""
-        self.llmprof.stop_run()
+        self.host.stop_run()
 
     def action_setup(self) -> None:
         """Show or hide the set-up pane."""
@@ -193,24 +193,24 @@ class BenchView(View):
 
     def action_back(self) -> None:
         """From the set-up pane to the run."""
-        if self.llmprof.session.run is not None:
+        if self.host.session.run is not None:
             self.show_setup(False)
 
     def action_pause(self) -> None:
         """Hold the picture."""
-        self.llmprof.toggle_pause()
+        self.host.toggle_pause()
 
     def action_follow(self) -> None:
         """Follow the running case."""
         self.pinned = None
-        self.take(self.llmprof.snapshot)
+        self.take(self.host.snapshot)
 
     def action_zoom(self) -> None:
         """Show another stretch of time."""
-        from llmprof.tui.bench.chart_state import WINDOWS  # not needed for the first frame
+        from llmprof.tui.bench.chart_state import CASE_WINDOWS_S  # not needed for the first frame
 
-        self.zoom = (self.zoom + 1) % len(WINDOWS)
-        self.take(self.llmprof.snapshot)
+        self.zoom = (self.zoom + 1) % len(CASE_WINDOWS_S)
+        self.take(self.host.snapshot)
 
     def action_log(self) -> None:
         """Swap results table and step log."""
@@ -224,14 +224,14 @@ class BenchView(View):
 
     def action_copy(self) -> None:
         """Copy the equivalent command by OSC 52; it stands on the screen as well."""
-        checked = check(self.llmprof.choices, self.llmprof.models)
+        checked = check_choices(self.host.choices, self.host.models)
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
             return
         line = command_line(checked.experiment, smoke=checked.smoke)
         self.app.copy_to_clipboard(line)
-        self.notify(self.llmprof.look.text(line), title="Copied", markup=False)
+        self.notify(self.host.look.text(line), title="Copied", markup=False)
 
     def action_export(self) -> None:
         """Open the export dialog for the run in sight."""
-        self.llmprof.export(self.llmprof.session.run)
+        self.host.export(self.host.session.run)

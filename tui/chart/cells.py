@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Run = tuple[str, str]  # text, role
-Row = list[Run]
+StyledRun = tuple[str, str]  # text, role
+Row = list[StyledRun]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 
-Column = tuple[float, float] | None  # None: there was something, but it is not known
+LowHigh = tuple[float, float] | None  # None: there was something, but it is not known
 
 
 class Envelope:
@@ -22,7 +22,7 @@ class Envelope:
         self._origin: float | None = None
         self._at: list[int] = []  # the stretches that have points, in order
         self._middles: list[float] = []
-        self._columns: list[Column] = []
+        self._columns: list[LowHigh] = []
         self.highest: float | None = None
         self.last: float | None = None
         self.count = 0
@@ -49,14 +49,14 @@ class Envelope:
         """Take one point."""
         self.extend((x,), (y,))
 
-    def points(self) -> tuple[list[float], list[Column]]:
+    def points(self) -> tuple[list[float], list[LowHigh]]:
         """Middle of each stretch that has points, and its lowest and highest known value.
 
         The lists are the envelope's own and grow with it.
         """
         return self._middles, self._columns
 
-    def _put(self, at: int, column: Column) -> None:
+    def _put(self, at: int, column: LowHigh) -> None:
         if column is not None:
             self.highest = column[1] if self.highest is None else max(self.highest, column[1])
         place = len(self._at) if not self._at or at > self._at[-1] else bisect_left(self._at, at)
@@ -72,14 +72,14 @@ class Envelope:
 
     def _merge(self) -> None:
         self._width *= 2
-        merged: dict[int, Column] = {}
+        merged: dict[int, LowHigh] = {}
         for at, column in zip(self._at, self._columns, strict=True):
             merged[at // 2] = join(merged.get(at // 2), column)
         self._at, self._columns = list(merged), list(merged.values())
         self._middles = [self._middle(at) for at in merged]
 
 
-def join(one: Column, other: Column) -> Column:
+def join(one: LowHigh, other: LowHigh) -> LowHigh:
     """The range that covers both."""
     if one is None or other is None:
         return one or other
@@ -87,13 +87,13 @@ def join(one: Column, other: Column) -> Column:
 
 
 def bucket(
-    xs: Sequence[float], columns: Sequence[Column], start: float, end: float, count: int
-) -> list[Column]:
+    xs: Sequence[float], columns: Sequence[LowHigh], start: float, end: float, count: int
+) -> list[LowHigh]:
     """Points between start and end into `count` columns; empty columns are None.
 
     Nothing is lost: every column keeps the lowest and highest value that fell into it.
     """
-    out: list[Column] = [None] * count
+    out: list[LowHigh] = [None] * count
     if not end > start:
         return out
     per_column = count / (end - start)
@@ -107,7 +107,7 @@ def bucket(
 
 
 def gaps(
-    xs: Sequence[float], columns: Sequence[Column], start: float, end: float, count: int
+    xs: Sequence[float], columns: Sequence[LowHigh], start: float, end: float, count: int
 ) -> list[int]:
     """The columns, of `count` between start and end, into which an unknown point falls."""
     if not end > start:
@@ -118,13 +118,13 @@ def gaps(
     return [min(column, count - 1) for column in found]
 
 
-def _range(values: Sequence[float]) -> Column:
+def _range(values: Sequence[float]) -> LowHigh:
     if math.isfinite(sum(values)):
         return min(values), max(values)
     known = [value for value in values if math.isfinite(value)]
     return (min(known), max(known)) if known else None
 
 
-def as_columns(ys: Sequence[float]) -> list[Column]:
+def as_columns(ys: Sequence[float]) -> list[LowHigh]:
     """Single values as ranges; what is not finite is None."""
     return [(y, y) if math.isfinite(y) else None for y in ys]

@@ -6,29 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from llmprof.tui.chart.cells import (
-    ASCII_GLYPHS,
-    UNICODE_GLYPHS,
     Glyphs,
     Row,
-    Run,
+    StyledRun,
     join_runs,
 )
-from llmprof.tui.chart.envelope import Column, bucket, gaps
-from llmprof.tui.chart.raster import ACROSS, BRAILLE, DOWN, Raster, draw, to_row
-from llmprof.tui.chart.scale import Scale, ticks, time_label, time_step
-
-__all__ = [
-    "ASCII_GLYPHS",
-    "UNICODE_GLYPHS",
-    "Glyphs",
-    "Line",
-    "Mark",
-    "Plot",
-    "Row",
-    "Run",
-    "join_runs",
-    "render",
-]
+from llmprof.tui.chart.envelope import LowHigh, bucket, gaps
+from llmprof.tui.chart.raster import BRAILLE, DOTS_ACROSS, DOTS_DOWN, Raster, draw_line, to_row
+from llmprof.tui.chart.scale import Scale
+from llmprof.tui.chart.ticks import round_ticks, time_label, time_step
 
 
 @dataclass(frozen=True)
@@ -41,13 +27,13 @@ class Line:
     role: str
     label: str
     xs: Sequence[float]
-    columns: Sequence[Column]
+    columns: Sequence[LowHigh]
     fill: bool = False
     reach: int | None = None  # dot columns without a value that are bridged; None: all
 
 
 @dataclass(frozen=True)
-class Mark:
+class MarkedPoint:
     """A single remarkable point."""
 
     x: float
@@ -65,7 +51,7 @@ class Plot:
     scale: Scale
     shades: tuple[tuple[float, float], ...] = ()
     shade_label: str = ""
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[MarkedPoint, ...] = ()
     gutter: int = 7  # columns left of the axis
     label_width: int = 0  # columns for direct labels on the right
     time_axis: bool = True
@@ -78,7 +64,7 @@ class _Cells:
     letters: dict[str, str] = field(default_factory=dict)
 
 
-def render(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row]:
+def render_plot(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """Rows of exactly `width` characters; [] for a plot of no size."""
     body_width = width - plot.gutter - 1 - plot.label_width
     body_height = height - (1 if plot.time_axis else 0)
@@ -86,7 +72,7 @@ def render(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row]:
         return [[(" " * max(width, 0), "")] for _ in range(max(height, 0))]
     cells = _body(plot, body_width, body_height, glyphs)
     labels = _labels(plot, body_height)
-    y_ticks = _y_ticks(plot, body_height)
+    y_ticks = _plot_ticks(plot, body_height)
     rows = []
     for at in range(body_height):
         axis = glyphs.tick if at in y_ticks else glyphs.axis
@@ -104,10 +90,10 @@ def render(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row]:
 def _body(plot: Plot, width: int, height: int, glyphs: Glyphs) -> _Cells:
     raster = Raster(width, height)
     for owner, line in enumerate(plot.lines):
-        across = width * ACROSS
+        across = width * DOTS_ACROSS
         columns = bucket(line.xs, line.columns, *plot.x, across)
         unknown = frozenset(gaps(line.xs, line.columns, *plot.x, across))
-        draw(raster, columns, plot.y, owner, fill=line.fill, reach=line.reach, unknown=unknown)
+        draw_line(raster, columns, plot.y, owner, fill=line.fill, reach=line.reach, unknown=unknown)
     shaded = _shaded(plot, width)
     text = [[" "] * width for _ in range(height)]
     roles = [["shade" if shaded[x] else "" for x in range(width)] for _ in range(height)]
@@ -160,32 +146,32 @@ def _write_marks(plot: Plot, text: list[list[str]], roles: list[list[str]], glyp
         if not start <= mark.x < end:
             continue
         x = int((mark.x - start) / (end - start) * width)
-        y = to_row(mark.y, *plot.y, height * DOWN) // DOWN
+        y = to_row(mark.y, *plot.y, height * DOTS_DOWN) // DOTS_DOWN
         text[y][x] = glyphs.mark
         roles[y][x] = mark.role
 
 
-def _y_ticks(plot: Plot, height: int) -> dict[int, str]:
+def _plot_ticks(plot: Plot, height: int) -> dict[int, str]:
     low, high = plot.y
     out: dict[int, str] = {}
-    for value in ticks(low, high, max(2, min(6, height // 2 + 1))):
-        row = to_row(value, low, high, height * DOWN) // DOWN
+    for value in round_ticks(low, high, max(2, min(6, height // 2 + 1))):
+        row = to_row(value, low, high, height * DOTS_DOWN) // DOTS_DOWN
         out[row] = plot.scale.tick(value) + " "
     return out
 
 
-def _labels(plot: Plot, height: int) -> dict[int, Run]:
+def _labels(plot: Plot, height: int) -> dict[int, StyledRun]:
     wanted = []
     for line in plot.lines:
         last = next((c for c in reversed(line.columns) if c is not None), None)
         if last is not None and line.label:
-            row = to_row(last[1], *plot.y, height * DOWN) // DOWN
+            row = to_row(last[1], *plot.y, height * DOTS_DOWN) // DOTS_DOWN
             wanted.append((row, line.label, line.role))
     wanted.sort(key=lambda item: item[0])
     return _spread(wanted, height)
 
 
-def _spread(wanted: list[tuple[int, str, str]], height: int) -> dict[int, Run]:
+def _spread(wanted: list[tuple[int, str, str]], height: int) -> dict[int, StyledRun]:
     """A row of its own for each label, as near to the wanted one as the others leave."""
     rows: list[int] = []
     for row, _, _ in wanted:

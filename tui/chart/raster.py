@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from llmprof.tui.chart.envelope import Column
+from llmprof.tui.chart.envelope import LowHigh
 
 BRAILLE = 0x2800
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-ACROSS, DOWN = 2, 4
+DOTS_ACROSS, DOTS_DOWN = 2, 4
 # Bits of the dots from one row of a cell to another, by column of dots, first and last row.
 _SPANS = [
-    [[sum(bits[first : last + 1]) for last in range(DOWN)] for first in range(DOWN)]
+    [[sum(bits[first : last + 1]) for last in range(DOTS_DOWN)] for first in range(DOTS_DOWN)]
     for bits in _BITS
 ]
 
@@ -26,20 +26,20 @@ class Raster:
 
     def vertical(self, x: int, top: int, bottom: int, owner: int) -> None:
         """Dots from row top to row bottom, both included, in dot column x; clipped."""
-        cell = x // ACROSS
+        cell = x // DOTS_ACROSS
         top = top if top > 0 else 0
-        bottom = bottom if bottom < self.height * DOWN else self.height * DOWN - 1
+        bottom = bottom if bottom < self.height * DOTS_DOWN else self.height * DOTS_DOWN - 1
         if not 0 <= cell < self.width or top > bottom:
             return
-        spans = _SPANS[x % ACROSS]
-        first, last = top // DOWN, bottom // DOWN
+        spans = _SPANS[x % DOTS_ACROSS]
+        first, last = top // DOTS_DOWN, bottom // DOTS_DOWN
         if first == last:  # most of what is drawn
-            self.masks[first][cell] |= spans[top % DOWN][bottom % DOWN]
+            self.masks[first][cell] |= spans[top % DOTS_DOWN][bottom % DOTS_DOWN]
             self.owners[first][cell] = owner
             return
         for y in range(first, last + 1):
-            start = top % DOWN if y == first else 0
-            end = bottom % DOWN if y == last else DOWN - 1
+            start = top % DOTS_DOWN if y == first else 0
+            end = bottom % DOTS_DOWN if y == last else DOTS_DOWN - 1
             self.masks[y][cell] |= spans[start][end]
             self.owners[y][cell] = owner
 
@@ -50,9 +50,9 @@ def to_row(value: float, low: float, high: float, dots: int) -> int:
     return min(dots - 1, max(0, round((1 - share) * (dots - 1))))
 
 
-def draw(
+def draw_line(
     raster: Raster,
-    columns: Sequence[Column],
+    columns: Sequence[LowHigh],
     limits: tuple[float, float],
     owner: int,
     *,
@@ -65,7 +65,7 @@ def draw(
     Empty columns between two values are bridged by a straight line when they are at most
     `reach` (None: any number) and none of them is unknown.
     """
-    dots = raster.height * DOWN
+    dots = raster.height * DOTS_DOWN
     before: tuple[int, int, int] | None = None
     for x, column in enumerate(columns):
         if column is None:
@@ -101,5 +101,5 @@ def _bridge(
     for x in range(x0 + 1, x1 + 1):
         y = round(y0 + (y1 - y0) * (x - x0) / span)
         low, high = min(last, y), max(last, y)
-        raster.vertical(x, low, raster.height * DOWN - 1 if fill else high, owner)
+        raster.vertical(x, low, raster.height * DOTS_DOWN - 1 if fill else high, owner)
         last = y

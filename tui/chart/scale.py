@@ -1,4 +1,4 @@
-"""Axis limits that stay put, round ticks, and numbers with units."""
+"""Axis limits that stay put, and the unit and digits in which an axis is written."""
 
 from __future__ import annotations
 
@@ -6,51 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["ms", "B", "%", "W", "°C", "MHz", "s", ""]
+from llmprof.tui.chart.ticks import nice_ceiling
 
-_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-_LIMITS = (1.0, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
-_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200)
+ScaleUnit = Literal["ms", "B", "%", "W", "°C", "MHz", "s", ""]
+
+AXIS_LIMITS = (1.0, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SHRINK = 0.45  # a limit is lowered only when the data uses less of it than this
-
-
-def nice_ceiling(value: float, steps: tuple[float, ...] = _STEPS) -> float:
-    """The smallest of 1, 2, 2.5, 5 x 10^k that is at least `value` (positive, finite)."""
-    exponent = math.floor(math.log10(value))
-    base = 10.0**exponent
-    return next((s * base for s in steps if s * base >= value * (1 - 1e-9)), 10 * base)
-
-
-def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers from low to high, at most `most`; the ends where no two of those lie between.
-
-    An axis with fewer than two numbers says nothing.
-    """
-    if most < 2 or not high > low:
-        return [low]
-    step = nice_ceiling((high - low) / (most - 1))
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [n * step for n in range(first, last + 1)] if last > first else [low, high]
-
-
-def time_step(span_s: float, most: int) -> float:
-    """Seconds between time ticks such that at most `most` fit a span."""
-    wanted = span_s / max(1, most)
-    if wanted < 1:
-        return nice_ceiling(wanted) if wanted > 0 else 1.0
-    return next((float(s) for s in _TIME_STEPS if s >= wanted), math.ceil(wanted / 86400) * 86400.0)
-
-
-def time_label(seconds: float) -> str:
-    """A tick on the time axis: 0.5s, 12s, 1:30, 2:05:00."""
-    if seconds < 60:
-        return f"{seconds:g}s"
-    whole = round(seconds)
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class StickyLimit:
@@ -67,7 +29,7 @@ class StickyLimit:
         if highest is None or not math.isfinite(highest) or highest <= 0:
             return self._limit or 1.0
         if highest > self._limit or highest < _SHRINK * self._limit:
-            self._limit = nice_ceiling(highest * 1.05, _LIMITS)
+            self._limit = nice_ceiling(highest * 1.05, AXIS_LIMITS)
         return self._limit
 
 
@@ -91,7 +53,7 @@ class Scale:
         return f"{shown:,.{min(3, max(0, places))}f}"
 
 
-def scale_for(unit: Unit, limit: float) -> Scale:
+def scale_for(unit: ScaleUnit, limit: float) -> Scale:
     """The unit in which an axis up to `limit` reads best."""
     if unit == "B":
         power = min(5, max(0, math.floor(math.log(max(limit, 1), 1024) + 1e-9)))

@@ -1,0 +1,1 @@
+"""The Kernels view: where a profiled step's time went."""

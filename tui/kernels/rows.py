@@ -10,13 +10,14 @@ from llmprof.core.figures.profile_wholes import Wholes
 from llmprof.core.kernels.narrow_names import narrow
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.system.text import clean
-from llmprof.tui.kit.format import milliseconds, number
-from llmprof.tui.kit.table_cells import Cell, TableColumn, TableRow
+from llmprof.tui.kit.format import milliseconds_text, number_text
+from llmprof.tui.kit.roles import PHASE_ROLES
+from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 
 ALL = "all"
 
 
-class NameCell(Cell):
+class NameCell(TableCell):
     """A kernel's name, of which what tells it from others stays in sight."""
 
     def shown(self, width: int) -> str:
@@ -24,7 +25,7 @@ class NameCell(Cell):
         return narrow(self.text, width)
 
 
-def columns(source: str, phase: str) -> tuple[TableColumn, ...]:
+def kernel_columns(source: str, phase: str) -> tuple[TableColumn, ...]:
     """Columns for kernels, or for CPU ops where there was no card.
 
     Which phase a row is of is said wherever rows of several stand together.
@@ -45,7 +46,7 @@ def columns(source: str, phase: str) -> tuple[TableColumn, ...]:
     )
 
 
-def profiled(view: RunView) -> list[CaseState]:
+def profiled_cases(view: RunView) -> list[CaseState]:
     """The cases of a run that have a kernel profile."""
     return [state for state in view.cases if state.kernels is not None]
 
@@ -60,7 +61,7 @@ def total_ms(table: ev.KernelTable, phase: str) -> float:
     return sum(row.total_ms for row in table.rows if phase in (ALL, row.phase)) / table.steps
 
 
-def kernel_rows(state: CaseState, phase: str) -> list[TableRow]:
+def kernel_table_rows(state: CaseState, phase: str) -> list[TableRow]:
     """The rows of a phase, the longest first; keys are positions in the table's rows."""
     table = state.kernels
     if table is None:
@@ -76,46 +77,45 @@ def kernel_rows(state: CaseState, phase: str) -> list[TableRow]:
             str(at),
             (
                 _name(row, alike=times[row.phase, row.name] > 1),
-                *_cells(row, table.steps, whole, wholes.wall),
+                *_kernel_cells(row, table.steps, whole, wholes.wall),
             ),
         )
         for at, row in rows
     ]
 
 
-def _name(row: KernelRow, *, alike: bool) -> Cell:
+def _name(row: KernelRow, *, alike: bool) -> TableCell:
     """The name, with its class where the phase has the same kernel in another one."""
     mark = f" ({row.group})" if alike and row.group not in row.name else ""
     return NameCell(clean(f"{row.name}{mark}", 200))
 
 
-def _cells(row: KernelRow, steps: int, whole: float | None, wall: float | None) -> tuple[Cell, ...]:
+def _kernel_cells(
+    row: KernelRow, steps: int, whole: float | None, wall: float | None
+) -> tuple[TableCell, ...]:
     calls = row.calls / steps
     return (
-        Cell(clean(row.group, 20), "muted"),
-        Cell(clean(row.phase, 20), row.phase if row.phase in PHASE_ROLES else "muted"),
-        _figure(calls, f"{calls:,.0f}" if row.calls % steps == 0 else f"{calls:,.1f}"),
-        _figure(1e3 * row.avg_ms, milliseconds(1e3 * row.avg_ms)),
-        _figure(_us(row.std_ms), milliseconds(_us(row.std_ms)), "muted"),
-        _figure(row.total_ms / steps, milliseconds(row.total_ms / steps), "title"),
-        _percent(row.total_ms, whole),
-        _percent(row.total_ms, wall),
-        Cell(clean(row.op or "unattributed", 80), "muted"),
-        Cell(clean(row.module or "unattributed", 80), "muted"),
+        TableCell(clean(row.group, 20), "muted"),
+        TableCell(clean(row.phase, 20), row.phase if row.phase in PHASE_ROLES else "muted"),
+        _figure_cell(calls, f"{calls:,.0f}" if row.calls % steps == 0 else f"{calls:,.1f}"),
+        _figure_cell(1e3 * row.avg_ms, milliseconds_text(1e3 * row.avg_ms)),
+        _figure_cell(_us(row.std_ms), milliseconds_text(_us(row.std_ms)), "muted"),
+        _figure_cell(row.total_ms / steps, milliseconds_text(row.total_ms / steps), "title"),
+        _share_cell(row.total_ms, whole),
+        _share_cell(row.total_ms, wall),
+        TableCell(clean(row.op or "unattributed", 80), "muted"),
+        TableCell(clean(row.module or "unattributed", 80), "muted"),
     )
-
-
-PHASE_ROLES = frozenset({"forward", "loss", "backward", "optimizer", "zero_grad"})
 
 
 def _us(value: float | None) -> float | None:
     return None if value is None else 1e3 * value
 
 
-def _figure(value: float | None, text: str, role: str = "text") -> Cell:
-    return Cell(text, role, value)
+def _figure_cell(value: float | None, text: str, role: str = "text") -> TableCell:
+    return TableCell(text, role, value)
 
 
-def _percent(part: float, whole: float | None) -> Cell:
+def _share_cell(part: float, whole: float | None) -> TableCell:
     share = 100 * part / whole if whole else None
-    return Cell(number(share, 1), "text", share)
+    return TableCell(number_text(share, 1), "text", share)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from textual import events
 
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kernels.rows import PHASE_ROLES
 from llmprof.tui.kit.canvas import Canvas, heading
-from llmprof.tui.kit.format import milliseconds
+from llmprof.tui.kit.format import milliseconds_text
+from llmprof.tui.kit.roles import PHASE_ROLES
 
 if TYPE_CHECKING:  # numpy is loaded with the first strip, not with the screen
     from llmprof.core.kernels.timeline_strip import Lane, Strip
 
 LABEL = 9
 DEEPEST = 2_000.0  # nanoseconds: the shortest stretch shown
-STEP = 2.0  # of a zoom
+STRIP_ZOOM = 2.0  # of a zoom
 NO_LAUNCHES = "none: without a card an op runs where it is called"
 _MS = 1e-6
 
@@ -48,7 +48,7 @@ class TimelineStrip(Canvas):
     def zoom(self, closer: bool, at: float = 0.5) -> None:
         """Show half or twice the stretch, keeping the point at a share of it in place."""
         span = self.end - self.begin
-        wanted = max(DEEPEST, span / STEP) if closer else min(self._wall, span * STEP)
+        wanted = max(DEEPEST, span / STRIP_ZOOM) if closer else min(self._wall, span * STRIP_ZOOM)
         self._move_to(self.begin + at * (span - wanted), wanted)
 
     def pan(self, by: float) -> None:
@@ -68,8 +68,8 @@ class TimelineStrip(Canvas):
         from llmprof.core.kernels.timeline_strip import device_lane, launch_lane
 
         columns = width - LABEL
-        span = f"{milliseconds(self.begin * _MS)} to {milliseconds(self.end * _MS)} ms"
-        note = f"{self._note}, {span} of {milliseconds(self._wall * _MS)}"
+        span = f"{milliseconds_text(self.begin * _MS)} to {milliseconds_text(self.end * _MS)} ms"
+        note = f"{self._note}, {span} of {milliseconds_text(self._wall * _MS)}"
         deep = max(1, height - 3)
         lane = device_lane(strip, self.begin, self.end, columns)
         device = self._bars("device" if strip.has_launches else "ops", lane, deep)
@@ -124,7 +124,7 @@ class TimelineStrip(Canvas):
     def _axis(self, columns: int) -> Row:
         """Times at the left end, the middle and the right end."""
         middle = (self.begin + self.end) / 2
-        left, mid, right = (milliseconds(t * _MS) for t in (self.begin, middle, self.end))
+        left, mid, right = (milliseconds_text(t * _MS) for t in (self.begin, middle, self.end))
         half = columns // 2
         text = left.ljust(half - len(mid) // 2) + mid
         return [(" " * LABEL, ""), (text + right.rjust(columns - len(text)), "axis")]

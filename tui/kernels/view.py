@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
@@ -15,71 +15,44 @@ from llmprof.core.events.kernel_rows import StripInfo
 from llmprof.core.figures.profile_wholes import mean_wall, twin
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.tui.case_view import EARLIER, CaseView
-from llmprof.tui.kernels.panels import ClassBars, KernelDetail, KernelStatus, PhaseTabs
-from llmprof.tui.kernels.rows import ALL, columns, kernel_rows, phase_names, profiled
+from llmprof.tui.kernels.bindings import KERNELS_BINDINGS
+from llmprof.tui.kernels.class_bars import ClassBars
+from llmprof.tui.kernels.detail import KernelDetail
+from llmprof.tui.kernels.phase_tabs import PhaseTabs
+from llmprof.tui.kernels.rows import (
+    ALL,
+    kernel_columns,
+    kernel_table_rows,
+    phase_names,
+    profiled_cases,
+)
+from llmprof.tui.kernels.status import KernelStatus
 from llmprof.tui.kernels.timeline_strip import TimelineStrip
 from llmprof.tui.kit.filter import FilterInput
-from llmprof.tui.kit.format import milliseconds
-from llmprof.tui.kit.table import Table
-from llmprof.tui.session.feed import Snapshot
+from llmprof.tui.kit.format import milliseconds_text
+from llmprof.tui.kit.snapshot import Snapshot
+from llmprof.tui.kit.table import RowTable
 
 if TYPE_CHECKING:
     from llmprof.core.kernels.timeline_strip import Strip
 
-EMPTY = "no kernel profile in this run: run the experiment `kernels` to make one"
-WITHOUT = "what the device did and when the CPU launched it, over one step"
-Wanted = tuple[Path, StripInfo]
+NO_PROFILE = "no kernel profile in this run: run the experiment `kernels` to make one"
+NO_TIMELINE = "what the device did and when the CPU launched it, over one step"
+WantedStrip = tuple[Path, StripInfo]
 
 
 class KernelsView(CaseView):
     """Its own state: case and phase in sight, order and filter, stretch of the timeline."""
 
     VIEW = "kernels"
-    LABEL = "Kernels"
-    KEY = "3"
-    DEFAULT_CSS = """
-    KernelsView {
-        #kernels-body { height: 1fr; padding: 0 1; }
-        #kernel-main { height: 1fr; }
-        #kernels-table { width: 1fr; }
-        #class-bars { margin-left: 2; }
-        &.-narrow #class-bars { display: none; }
-        &.-narrow.-classes #class-bars { display: block; width: 1fr; margin-left: 0; }
-        &.-narrow.-classes #kernels-table { display: none; }
-        &.-short #kernel-detail { height: 3; }
-        &.-short #timeline-strip { height: 4; }
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left_square_bracket", "phase(-1)", "Phase before", key_display="[", show=False,
-                id="kernels.phase_before", tooltip="the phase before"),
-        Binding("right_square_bracket", "phase(1)", "Phase", key_display="]",
-                id="kernels.next_phase", tooltip="the next phase"),
-        Binding("l", "list", "Classes", id="kernels.classes",
-                tooltip="kernels or their classes, where there is room for one"),
-        Binding("c", "case", "Case", id="kernels.next_case", tooltip="the next profiled case"),
-        Binding("slash", "filter", "Filter", key_display="/", id="kernels.filter",
-                tooltip="show only kernels that contain a text"),
-        Binding("escape", "unfilter", "Clear filter", show=False, id="kernels.unfilter",
-                tooltip="show all kernels again"),
-        Binding("plus,equals_sign", "zoom(True)", "Closer", key_display="+", id="kernels.closer",
-                tooltip="a shorter stretch of the timeline"),
-        Binding("minus", "zoom(False)", "Farther", key_display="-", show=False,
-                id="kernels.farther", tooltip="a longer stretch of the timeline"),
-        Binding("left", "pan(-1)", "Earlier", show=False, id="kernels.earlier",
-                tooltip="move the timeline to earlier times"),
-        Binding("right", "pan(1)", "Later", show=False, id="kernels.later",
-                tooltip="move the timeline to later times"),
-        Binding("0", "whole", "Whole step", show=False, id="kernels.whole_step",
-                tooltip="show the whole step on the timeline"),
-        Binding("e", "export", "Export", id="kernels.export", tooltip="export the run's results"),
-    ]  # fmt: skip
+    DEFAULT_CSS = Path(__file__).with_name("view.tcss").read_text("utf-8")
+    BINDINGS: ClassVar[list[BindingType]] = KERNELS_BINDINGS
 
     def __init__(self) -> None:
         super().__init__()
         self.phase = ALL
         self._shown: tuple[CaseState | None, str] | None = None
-        self._wanted: Wanted | None = None
+        self._wanted: WantedStrip | None = None
         self._strip: Strip | None = None
         self._problem = ""
 
@@ -89,7 +62,7 @@ class KernelsView(CaseView):
             yield KernelStatus()
             yield PhaseTabs()
             with Horizontal(id="kernel-main"):
-                yield Table("Kernels", EMPTY, id="kernels-table")
+                yield RowTable("Kernels", NO_PROFILE, id="kernels-table")
                 yield ClassBars()
             yield KernelDetail()
             yield TimelineStrip()
@@ -97,7 +70,7 @@ class KernelsView(CaseView):
 
     def cases_of(self, view: RunView) -> list[CaseState]:
         """Those that were profiled."""
-        return profiled(view)
+        return profiled_cases(view)
 
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
@@ -120,13 +93,15 @@ class KernelsView(CaseView):
         )
         self.query_one(PhaseTabs).show(state, self.phase)
         self.query_one(ClassBars).show(state, self.phase)
-        listing = self.query_one(Table)
+        listing = self.query_one(RowTable)
         listing.title = "CPU ops" if table is not None and table.source == "cpu" else "Kernels"
         listing.note = self._walls(state) if state is not None else ""
         if state is None or table is None:
             listing.show((), ())
         else:
-            listing.show(columns(table.source, self.phase), kernel_rows(state, self.phase))
+            listing.show(
+                kernel_columns(table.source, self.phase), kernel_table_rows(state, self.phase)
+            )
         self._show_detail()
         self._show_strip(state)
         self.refresh_bindings()
@@ -134,14 +109,14 @@ class KernelsView(CaseView):
     def _walls(self, state: CaseState) -> str:
         """What the table is of: the wall time of the step with and without the profiler."""
         parts = state.timeline.parts if state.timeline is not None else ()
-        profiled = milliseconds(parts[0].wall_ms if parts else None)
-        plain = milliseconds(mean_wall(twin(self.run_view, state)))
+        profiled = milliseconds_text(parts[0].wall_ms if parts else None)
+        plain = milliseconds_text(mean_wall(twin(self.run_view, state)))
         steps = state.kernels.steps if state.kernels is not None else 1
         mean = f"{profiled} ms" if steps == 1 else f"{profiled} ms, mean of {steps}"
         return f"of a profiled step: {mean}; plain {plain} ms"
 
     def _show_detail(self) -> None:
-        state, key = self.state, self.query_one(Table).current
+        state, key = self.state, self.query_one(RowTable).current
         table = state.kernels if state else None
         rows = table.rows if table else ()
         row = rows[int(key)] if key is not None and int(key) < len(rows) else None
@@ -158,13 +133,13 @@ class KernelsView(CaseView):
                 self.run_worker(
                     partial(self._load, wanted), thread=True, group="strip", exit_on_error=False
                 )
-        note = self._problem or ("reading" if wanted else WITHOUT)
+        note = self._problem or ("reading" if wanted else NO_TIMELINE)
         if self._strip is not None and info is not None:
             several = state is not None and state.kernels is not None and state.kernels.steps > 1
             note = f"step {info.step + 1}{', the median' if several else ''}"
         self.query_one(TimelineStrip).show(self._strip, info.wall_ms if info else 0.0, note)
 
-    def _load(self, wanted: Wanted) -> None:
+    def _load(self, wanted: WantedStrip) -> None:
         """In a thread: numpy and the file take longer than a key may wait."""
         from llmprof.core.kernels.timeline_strip import open_strip
 
@@ -175,7 +150,7 @@ class KernelsView(CaseView):
             problem = f"no timeline: {error}"
         self.app.call_from_thread(self._loaded, wanted, strip, problem)
 
-    def _loaded(self, wanted: Wanted, strip: Strip | None, problem: str) -> None:
+    def _loaded(self, wanted: WantedStrip, strip: Strip | None, problem: str) -> None:
         if wanted == self._wanted:
             self._strip, self._problem = strip, problem
             self._show_strip(self.state)
@@ -188,7 +163,7 @@ class KernelsView(CaseView):
             return len(self._cases) > 1
         return self.run is not None if action == "export" else True
 
-    def on_table_moved(self, message: Table.Moved) -> None:
+    def on_row_table_moved(self, message: RowTable.Moved) -> None:
         """Show the kernel under the cursor in full."""
         self._show_detail()
 
@@ -199,12 +174,12 @@ class KernelsView(CaseView):
 
     def on_input_changed(self, message: Input.Changed) -> None:
         """Filter while typing."""
-        self.query_one(Table).set_filter(message.value)
+        self.query_one(RowTable).set_filter(message.value)
         self._show_detail()
 
     def on_input_submitted(self) -> None:
         """Back to the table, filtered."""
-        self.query_one(Table).focus()
+        self.query_one(RowTable).focus()
 
     def action_phase(self, by: int) -> None:
         """Another phase."""
@@ -227,7 +202,7 @@ class KernelsView(CaseView):
         """All kernels."""
         self.query_one("#kernel-filter", Input).value = ""
         self.remove_class("-filter")
-        self.query_one(Table).focus()
+        self.query_one(RowTable).focus()
 
     def action_zoom(self, closer: bool) -> None:
         """A shorter or longer stretch of the timeline."""

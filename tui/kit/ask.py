@@ -18,8 +18,8 @@ from llmprof.tui.kit.dialog import Dialog
 
 
 @dataclass(frozen=True)
-class Choice:
-    """An answer: what it returns, its key, its text."""
+class Answer:
+    """What it returns, its key, its text."""
 
     value: str
     key: str
@@ -34,7 +34,7 @@ class Answers(Canvas, can_focus=True):
     Answers { height: auto; }
     """
 
-    def __init__(self, choices: Sequence[Choice], at: int) -> None:
+    def __init__(self, choices: Sequence[Answer], at: int) -> None:
         super().__init__(id="answers")
         self.choices = choices
         self.at = at
@@ -71,14 +71,14 @@ class AskDialog(Dialog[str]):
         Binding("enter", "take", "Take", id="ask.take", tooltip="take the answer under the cursor"),
     ]  # fmt: skip
 
-    def __init__(self, title: str, text: str, choices: Sequence[Choice], at: int = 0) -> None:
+    def __init__(self, title: str, text: str, choices: Sequence[Answer], at: int = 0) -> None:
         super().__init__()
         self._title, self._text = title, text
         self.answers = Answers(choices, at)
 
     def compose(self) -> ComposeResult:
         """Title, text, answers."""
-        look = self.llmprof.look
+        look = self.host.look
         with Vertical(classes="box"):
             yield Static(look.text(self._title), markup=False, classes="dialog-title")
             yield Static(look.text(self._text), markup=False, classes="dialog-text")

@@ -17,11 +17,11 @@ from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.look import Look
 
 if TYPE_CHECKING:
-    from llmprof.tui.app import LlmprofApp
+    from llmprof.tui.kit.host import KitHost
 
 
 class Canvas(Widget):
-    """Rows of (text, role) runs; roles are those of palette.py, "role+cursor" adds a background.
+    """Rows of (text, role) runs; roles are those of roles.py, "role+cursor" adds a background.
 
     Text is written as it is: nothing is parsed as markup. draw() is called whenever the size
     or the data changed; subclasses return the rows, one a line.
@@ -40,9 +40,14 @@ class Canvas(Widget):
         self._first: Size | None = None  # what the first frame was drawn for, till it is resized
 
     @property
+    def host(self) -> KitHost:
+        """The app, as far as canvases need it."""
+        return cast("KitHost", self.app)
+
+    @property
     def look(self) -> Look:
         """The glyphs in use."""
-        return cast("LlmprofApp", self.app).look
+        return self.host.look
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Rows for a content area of this size."""
@@ -101,7 +106,7 @@ class Canvas(Widget):
             if self._ground is None:  # dear: found once a style
                 self._ground = self.rich_style, self.background_colors[1]
             base, background = self._ground
-            style = cast("LlmprofApp", self.app).palette.style
+            style = self.host.palette.style
             segments = [Segment(text, style(role, base, background)) for text, role in row if text]
             strip = Strip(segments).adjust_cell_length(self.size.width, base).apply_style(base)
             self._strips[y] = strip

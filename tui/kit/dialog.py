@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 if TYPE_CHECKING:
-    from llmprof.tui.app import LlmprofApp
+    from llmprof.tui.kit.host import KitHost
 
 Result = TypeVar("Result")
 
@@ -21,9 +21,9 @@ class Dialog(ModalScreen[Result | None]):
     ]
 
     @property
-    def llmprof(self) -> LlmprofApp:
-        """The app, by its own type."""
-        return cast("LlmprofApp", self.app)
+    def host(self) -> KitHost:
+        """The app, as far as dialogs need it."""
+        return cast("KitHost", self.app)
 
     def action_cancel(self) -> None:
         """Decide nothing."""

@@ -29,14 +29,14 @@ def mean_interval(mean: float | None, half: float | None) -> str:
     return f"{mean:.{places}f} ± {half:.{places}f}"
 
 
-def number(value: float | None, places: int = 1, unit: str = "") -> str:
+def number_text(value: float | None, places: int = 1, unit: str = "") -> str:
     """A value with its unit, a dash when unknown."""
     if value is None or not math.isfinite(value):
         return "–"
     return f"{value:,.{places}f}{' ' + unit if unit else ''}"
 
 
-def milliseconds(value: float | None) -> str:
+def milliseconds_text(value: float | None) -> str:
     """A time in milliseconds with four significant digits."""
     if value is None or not math.isfinite(value):
         return "–"
@@ -45,7 +45,7 @@ def milliseconds(value: float | None) -> str:
     return f"{value:.{decimals_for(None, value)}f}"
 
 
-def memory(size: float | None) -> str:
+def memory_text(size: float | None) -> str:
     """Bytes in MiB or GiB."""
     if size is None or not math.isfinite(size):
         return "–"
@@ -54,7 +54,7 @@ def memory(size: float | None) -> str:
     return f"{size / 2**20:.0f} MiB"
 
 
-def size(value: float | None) -> str:
+def bytes_text(value: float | None) -> str:
     """Bytes with four significant digits, in the unit that reads best."""
     if value is None or not math.isfinite(value):
         return "–"
@@ -62,7 +62,7 @@ def size(value: float | None) -> str:
     return f"{value:.0f} B" if value < 1024 else f"{scale.figure(value)} {scale.unit}"
 
 
-def count(value: float | None) -> str:
+def count_text(value: float | None) -> str:
     """A large count in thousands, millions or billions."""
     if value is None:
         return "–"
@@ -72,7 +72,7 @@ def count(value: float | None) -> str:
     return f"{value:.0f}"
 
 
-def clock(seconds: float | None) -> str:
+def clock_text(seconds: float | None) -> str:
     """A span of time: 8 s, 2:05, 1:02:05."""
     if seconds is None or not math.isfinite(seconds):
         return "–"
@@ -84,7 +84,7 @@ def clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def percent(value: float | None, places: int = 1) -> str:
+def percent_text(value: float | None, places: int = 1) -> str:
     """A share in percent."""
     return "–" if value is None else f"{value:.{places}f} %"
 

@@ -1,4 +1,4 @@
-"""The first line: name, views as tabs, and what is being watched."""
+"""The first line: name, views as tabs, and at its right end a status that it is given."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING
 
 from textual import events
 
-from llmprof.core.system.text import clean
 from llmprof.tui.kit.canvas import Canvas, row_length
-from llmprof.tui.views import VIEWS
 
 if TYPE_CHECKING:
     from llmprof.tui.chart.cells import Row
-    from llmprof.tui.kit.look import Look
-    from llmprof.tui.session.session import Session
 
 
 class Header(Canvas):
@@ -33,11 +29,11 @@ class Header(Canvas):
         """One row; the status is cut before the tabs are."""
         row: Row = [("llmprof", "accent"), ("  ", "")]
         self._tabs = []
-        for view in VIEWS:
+        for tab in self.host.tabs:
             start = row_length(row)
-            here = self.screen.id == view.VIEW
-            row += [(f"{view.KEY} ", "muted"), (view.LABEL, "title" if here else "muted")]
-            self._tabs.append((start, row_length(row), view.VIEW))
+            here = self.screen.id == tab.view
+            row += [(f"{tab.key} ", "muted"), (tab.label, "title" if here else "muted")]
+            self._tabs.append((start, row_length(row), tab.view))
             row.append(("  ", ""))
         room = width - row_length(row)
         status = _cut(self.status, room)
@@ -48,28 +44,6 @@ class Header(Canvas):
         for start, end, view in self._tabs:
             if start <= event.x - 1 < end:
                 self.app.switch_mode(view)
-
-
-def watched(session: Session, look: Look, *, replayed: bool = False) -> Row:
-    """Device and state of the run that is watched, for the header's right end.
-
-    What is replayed is never called live: its device may be another than this machine's.
-    """
-    if session.run is None:
-        return []
-    view = session.snapshot.view
-    row: Row = []
-    if view.environment is not None:
-        row += [(look.text(clean(view.environment.device_name, 40)), "muted"), ("  ", "")]
-    if session.snapshot.loading:
-        row.append(("reading", "muted"))
-    elif session.paused:
-        row.append(("paused", "warn"))
-    elif session.alive:
-        row.append((f"{look.on} replay", "warn") if replayed else (f"{look.on} live", "accent"))
-    else:
-        row.append((view.outcome or "interrupted", "muted"))
-    return row
 
 
 def _cut(row: Row, width: int) -> Row:

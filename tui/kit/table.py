@@ -13,15 +13,12 @@ from textual.message import Message
 
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
-from llmprof.tui.kit.table_cells import Cell, TableColumn, TableRow, fit, sort_key, sortable
-
-__all__ = ["Cell", "Table", "TableColumn", "TableRow"]
-
+from llmprof.tui.kit.table_cells import TableColumn, TableRow, fit, sort_key, sortable
 
 LEAST_WORDS = 40  # columns for what did not fit into its cell, else the note makes room
 
 
-class Table(Canvas, can_focus=True):
+class RowTable(Canvas, can_focus=True):
     """Rows with a cursor, an order and a filter, which are the table's own view state."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,14 +42,14 @@ class Table(Canvas, can_focus=True):
     class Moved(Message):
         """The cursor stands on another row because of the user."""
 
-        def __init__(self, table: Table, key: str) -> None:
+        def __init__(self, table: RowTable, key: str) -> None:
             super().__init__()
             self.table, self.key = table, key
 
     class Selected(Message):
         """A row was opened with enter or a second click."""
 
-        def __init__(self, table: Table, key: str) -> None:
+        def __init__(self, table: RowTable, key: str) -> None:
             super().__init__()
             self.table, self.key = table, key
 

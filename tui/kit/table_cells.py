@@ -20,7 +20,7 @@ class TableColumn:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """Text, its role, what it is sorted by (its text when None), and fewer words for it."""
 
     text: str
@@ -38,7 +38,7 @@ class TableRow:
     """A row and the key by which it is known."""
 
     key: str
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
 
 
 def fit(text: str, width: int, align: str, ellipsis: str = "") -> str:
@@ -50,11 +50,11 @@ def fit(text: str, width: int, align: str, ellipsis: str = "") -> str:
     return pad + text if align == "right" else text + pad
 
 
-def sortable(cell: Cell) -> bool:
+def sortable(cell: TableCell) -> bool:
     """Whether a cell has a figure or a text to sort by."""
     return cell.sort is not None or (bool(cell.text) and cell.text != "–")
 
 
-def sort_key(cell: Cell) -> tuple[int, float, str]:
+def sort_key(cell: TableCell) -> tuple[int, float, str]:
     """Figures before texts."""
     return (0, cell.sort, "") if cell.sort is not None else (1, 0.0, cell.text.casefold())

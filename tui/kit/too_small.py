@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas
 
-WIDTH, HEIGHT = 60, 16
+LEAST_WIDTH, LEAST_HEIGHT = 60, 16
 
 
 class TooSmall(Canvas):
@@ -19,4 +19,4 @@ class TooSmall(Canvas):
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """One line, cut to the window."""
-        return [[(f"too small: llmprof needs {WIDTH}x{HEIGHT}"[:width], "warn")]]
+        return [[(f"too small: llmprof needs {LEAST_WIDTH}x{LEAST_HEIGHT}"[:width], "warn")]]

@@ -9,24 +9,27 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 
 from llmprof.tui.kit.canvas import Canvas
-from llmprof.tui.kit.header import Header, watched
-from llmprof.tui.kit.keys import KeyBar
-from llmprof.tui.kit.too_small import HEIGHT, WIDTH, TooSmall
+from llmprof.tui.kit.header import Header
+from llmprof.tui.kit.key_bar import KeyBar
+from llmprof.tui.kit.too_small import LEAST_HEIGHT, LEAST_WIDTH, TooSmall
 
 if TYPE_CHECKING:
-    from llmprof.tui.app import LlmprofApp
     from llmprof.tui.chart.cells import Row
-    from llmprof.tui.session.feed import Snapshot
+    from llmprof.tui.kit.host import KitHost
+    from llmprof.tui.kit.snapshot import Snapshot
 
 
 class View(Screen[None]):
     """One way to look at runs. Subclasses name themselves, compose a body and take snapshots."""
 
     VIEW: ClassVar[str] = ""  # mode name and id
-    LABEL: ClassVar[str] = ""
-    KEY: ClassVar[str] = ""
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (WIDTH, "-narrow"), (100, "-wide"), (140, "-broad")]
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (HEIGHT, "-short"), (28, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [
+        (0, "-tiny"),
+        (LEAST_WIDTH, "-narrow"),
+        (100, "-wide"),
+        (140, "-broad"),
+    ]
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (LEAST_HEIGHT, "-short"), (28, "-tall")]
 
     def __init__(self) -> None:
         super().__init__(id=self.VIEW)
@@ -34,9 +37,9 @@ class View(Screen[None]):
         self._stood = False
 
     @property
-    def llmprof(self) -> LlmprofApp:
-        """The app, by its own type."""
-        return cast("LlmprofApp", self.app)
+    def host(self) -> KitHost:
+        """The app, as far as any view needs it."""
+        return cast("KitHost", self.app)
 
     def compose(self) -> ComposeResult:
         """Header, body, footer."""
@@ -74,7 +77,7 @@ class View(Screen[None]):
 
     def stand(self) -> None:
         """The view stands: what its first frame did without follows, once; then the newest."""
-        if not self._stood and self._in_use and self.llmprof.frame_stands:
+        if not self._stood and self._in_use and self.host.frame_stands:
             self._stood = True
             self.compose_rest()
         self.catch_up()
@@ -89,10 +92,9 @@ class View(Screen[None]):
 
     def catch_up(self) -> None:
         """Take the newest snapshot; nothing is so new that the first frame waits for it."""
-        if self._in_use and self.llmprof.frame_stands:
-            app = self.llmprof
-            self.set_status(watched(app.session, app.look, replayed=app.setting.demo))
-            self.take(self.llmprof.snapshot)
+        if self._in_use and self.host.frame_stands:
+            self.set_status(self.host.header_status())
+            self.take(self.host.snapshot)
 
     @property
     def _in_use(self) -> bool:

@@ -1,0 +1,1 @@
+"""The Memory view: what a recorded step holds."""

@@ -8,17 +8,18 @@ from textual import events
 from textual.message import Message
 
 from llmprof.core.predict.byte_levels import CATEGORIES
+from llmprof.tui.chart.areas import Band, Layer, StackedAreas, render_areas
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.chart.scale import nice_ceiling, scale_for
-from llmprof.tui.chart.stack import Band, Layer, Stack, render
-from llmprof.tui.kernels.rows import PHASE_ROLES
+from llmprof.tui.chart.scale import AXIS_LIMITS, scale_for
+from llmprof.tui.chart.ticks import nice_ceiling
 from llmprof.tui.kit.canvas import Canvas, heading
-from llmprof.tui.memory.track import Moment, Track
+from llmprof.tui.kit.roles import PHASE_ROLES
+from llmprof.tui.memory.track import Track, TrackMoment
 
-GUTTER = 7
-STEP = 2.0  # of a zoom
+MEMORY_GUTTER = 7
+TRACK_ZOOM = 2.0  # of a zoom
 DEEPEST_US, DEEPEST_CHANGES = 20.0, 10.0
-_LIMITS = (1.0, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+
 LETTERS = dict(zip(CATEGORIES, "PGOACTWI", strict=True))
 _LASTING = ("parameters", "optimizer state", "workspace", "inputs and buffers")
 ORDER = (*_LASTING, *(name for name in CATEGORIES if name not in _LASTING))  # from the bottom
@@ -36,7 +37,7 @@ class MemoryChart(Canvas):
     class Moved(Message):
         """The cursor stands elsewhere."""
 
-        def __init__(self, moment: Moment | None) -> None:
+        def __init__(self, moment: TrackMoment | None) -> None:
             super().__init__()
             self.moment = moment
 
@@ -46,7 +47,7 @@ class MemoryChart(Canvas):
         self.note = ""
         self.begin, self.end = 0.0, 1.0
         self.at = 0.0  # the cursor's position
-        self._moments: list[Moment] = []
+        self._moments: list[TrackMoment] = []
 
     def show(self, track: Track | None, note: str) -> None:
         """Take a timeline; another one is shown whole, with the cursor on its peak."""
@@ -60,10 +61,10 @@ class MemoryChart(Canvas):
     @property
     def columns(self) -> int:
         """Columns of the areas."""
-        return self.size.width - GUTTER - 1
+        return self.size.width - MEMORY_GUTTER - 1
 
     @property
-    def moment(self) -> Moment | None:
+    def moment(self) -> TrackMoment | None:
         """What stands under the cursor."""
         return self.track.moment_at(self.at) if self.track is not None else None
 
@@ -76,9 +77,9 @@ class MemoryChart(Canvas):
             self._look_up()
         highest = max(1, *track.totals)
         scale = scale_for("B", highest)
-        limit = nice_ceiling(highest * 1.02 / scale.divisor, _LIMITS) * scale.divisor
+        limit = nice_ceiling(highest * 1.02 / scale.divisor, AXIS_LIMITS) * scale.divisor
         peak = self._column(track.peak_x) if self.begin <= track.peak_x <= self.end else None
-        stack = Stack(
+        areas = StackedAreas(
             layers=LAYERS,
             columns=[[moment.levels[at] for at in _PLACES] for moment in self._moments],
             limit=limit,
@@ -87,11 +88,11 @@ class MemoryChart(Canvas):
             labels=self._labels(track),
             cursor=self._column(self.at),
             peak=peak,
-            gutter=GUTTER,
+            gutter=MEMORY_GUTTER,
             letters=look.ascii or self.app.no_color,
         )
         title = heading(look, width, "Timeline", f"{scale.unit} requested, {self.note}")
-        return [title, *render(stack, height - 1, look.chart)]
+        return [title, *render_areas(areas, height - 1, look.chart)]
 
     def move(self, by: int) -> None:
         """Move the cursor by columns; at an edge the stretch moves along."""
@@ -135,7 +136,7 @@ class MemoryChart(Canvas):
             return
         at, span = self.at if around is None else around, self.end - self.begin
         deepest = min(track.length, DEEPEST_US if track.by_time else DEEPEST_CHANGES)
-        wanted = max(deepest, span / STEP) if closer else min(track.length, span * STEP)
+        wanted = max(deepest, span / TRACK_ZOOM) if closer else min(track.length, span * TRACK_ZOOM)
         share = min(1.0, max(0.0, (at - self.begin) / span))
         self._stretch(at - share * wanted, wanted)
         self._changed()
@@ -181,7 +182,7 @@ class MemoryChart(Canvas):
             self.put(self._moments[self._column(self._position(event.x))].x)
 
     def _position(self, x: int) -> float:
-        share = (x - GUTTER - 1 + 0.5) / max(1, self.columns)
+        share = (x - MEMORY_GUTTER - 1 + 0.5) / max(1, self.columns)
         return self.begin + min(1.0, max(0.0, share)) * (self.end - self.begin)
 
     def _column(self, x: float) -> int:

@@ -9,9 +9,9 @@ from llmprof.core.predict.byte_levels import CATEGORIES
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.chart.scale import Scale, scale_for
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
-from llmprof.tui.kit.format import milliseconds
+from llmprof.tui.kit.format import milliseconds_text
 from llmprof.tui.memory.chart import LETTERS, ORDER
-from llmprof.tui.memory.track import Moment
+from llmprof.tui.memory.track import TrackMoment
 
 WIDEST = len(max(CATEGORIES, key=len))
 
@@ -26,9 +26,9 @@ class AtCursor(Canvas):
     def __init__(self) -> None:
         super().__init__(id="at-cursor")
         self._event: MemoryTimeline | None = None
-        self._moment: Moment | None = None
+        self._moment: TrackMoment | None = None
 
-    def show(self, event: MemoryTimeline | None, moment: Moment | None) -> None:
+    def show(self, event: MemoryTimeline | None, moment: TrackMoment | None) -> None:
         """Take the moment under the cursor, and the recording it is of."""
         self._event, self._moment = event, moment
         self.repaint()
@@ -44,7 +44,7 @@ class AtCursor(Canvas):
         return self._listing(event, moment, scale, width)
 
     def _listing(
-        self, event: MemoryTimeline, moment: Moment, scale: Scale, width: int
+        self, event: MemoryTimeline, moment: TrackMoment, scale: Scale, width: int
     ) -> list[Row]:
         """From the top of the areas down."""
         head = f"{'':<{WIDEST + 2}}{scale.unit:>8}{'at peak':>9}"
@@ -61,7 +61,7 @@ class AtCursor(Canvas):
                 rows.append(self._category(name, moment, before, scale, room))
         return rows
 
-    def _category(self, name: str, moment: Moment, peak: int, scale: Scale, room: int) -> Row:
+    def _category(self, name: str, moment: TrackMoment, peak: int, scale: Scale, room: int) -> Row:
         size, total = moment.of(name), moment.total
         return [
             (self._swatch(name), name),
@@ -70,7 +70,7 @@ class AtCursor(Canvas):
             (self.look.bar[0] * (round(room * size / total) if total else 0), name),
         ]
 
-    def _lines(self, moment: Moment, scale: Scale, width: int) -> list[Row]:
+    def _lines(self, moment: TrackMoment, scale: Scale, width: int) -> list[Row]:
         """The same in running text, the largest category first."""
         rows: list[Row] = [
             [
@@ -97,8 +97,8 @@ class AtCursor(Canvas):
         return f"{LETTERS[name]} " if plain else "■ "
 
 
-def _where(moment: Moment) -> str:
-    time = f"{milliseconds(moment.t_us / 1000)} ms"
+def _where(moment: TrackMoment) -> str:
+    time = f"{milliseconds_text(moment.t_us / 1000)} ms"
     if moment.span is None:
         return time
     return f"{time}, step {moment.span.step + 1} {moment.span.phase}"

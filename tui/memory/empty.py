@@ -9,7 +9,7 @@ from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading
 from llmprof.tui.memory.plan import MemoryPlan
 
-EMPTY = "no recorded memory in this run"
+NO_RECORDING = "no recorded memory in this run"
 WHAT = (
     "A recording follows every allocation of two steps in a process of its own: the level over "
     "time by category, the level after each phase, and the lines of code that hold most at the "

@@ -8,10 +8,10 @@ from llmprof.core.events import MemoryTimeline, Predicted
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.chart.scale import scale_for
-from llmprof.tui.kernels.rows import PHASE_ROLES
 from llmprof.tui.kit.canvas import Canvas, heading
+from llmprof.tui.kit.roles import PHASE_ROLES
 
-WIDTH = 9
+FIGURE_WIDTH = 9
 
 
 class MemoryPhases(Canvas):
@@ -44,9 +44,9 @@ class MemoryPhases(Canvas):
         if event is None:
             return []
         scale = scale_for("B", event.peak_bytes)
-        head = f"  {'step':<5}{'phase':<10}{'peak':>{WIDTH}}{'after':>{WIDTH}}"
+        head = f"  {'step':<5}{'phase':<10}{'peak':>{FIGURE_WIDTH}}{'after':>{FIGURE_WIDTH}}"
         said_title = "predicted" if event.source == "cuda allocator" else "on a card"
-        head += f"{said_title:>{WIDTH + 1}}"
+        head += f"{said_title:>{FIGURE_WIDTH + 1}}"
         start = sum(event.before.values())
         rows: list[Row] = [
             heading(self.look, width, "Level by phase", scale.unit),
@@ -55,8 +55,8 @@ class MemoryPhases(Canvas):
         lines: list[Row] = [
             [
                 ("  ", ""),
-                (f"{'start':<{15 + WIDTH}}", "muted"),
-                (f"{scale.figure(start):>{WIDTH}}", "text"),
+                (f"{'start':<{15 + FIGURE_WIDTH}}", "muted"),
+                (f"{scale.figure(start):>{FIGURE_WIDTH}}", "text"),
             ]
         ]
         said = self._said.phase_peaks if self._said is not None else {}
@@ -70,9 +70,9 @@ class MemoryPhases(Canvas):
                     (f"{self.look.cursor if here else ' '} ", "accent"),
                     (f"{each.step + 1:<5}", "muted"),
                     (f"{name:<10}", each.phase if each.phase in PHASE_ROLES else "muted"),
-                    (f"{scale.figure(each.peak_bytes):>{WIDTH}}", "text"),
-                    (f"{scale.figure(each.after_bytes):>{WIDTH}}", "text"),
-                    (f"{scale.figure(said.get(each.phase)):>{WIDTH + 1}}", "muted"),
+                    (f"{scale.figure(each.peak_bytes):>{FIGURE_WIDTH}}", "text"),
+                    (f"{scale.figure(each.after_bytes):>{FIGURE_WIDTH}}", "text"),
+                    (f"{scale.figure(said.get(each.phase)):>{FIGURE_WIDTH + 1}}", "muted"),
                 ]
             )
         room = max(1, height - 2)

@@ -9,9 +9,9 @@ import msgspec
 
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape
-from llmprof.tui.session.choices import Choices, check, choose_experiment, command
+from llmprof.tui.session.choices import Choices, check_choices, choose_experiment, command
 
-NAME = "memory"
+MEMORY_EXPERIMENT = "memory"
 _KEPT = ("models", "modes", "precisions", "attentions", "optimizers", "context", "batch", "card")
 
 
@@ -35,10 +35,12 @@ def memory_plan(choices: Choices, models: dict[str, ModelShape]) -> MemoryPlan:
     A recording takes warm-up and steps of its own.
     """
     form = msgspec.structs.replace(choices, smoke=False)
-    if choices.experiment != NAME:
+    if choices.experiment != MEMORY_EXPERIMENT:
         kept = {name: getattr(choices, name) for name in _KEPT}
-        form = msgspec.structs.replace(choose_experiment(choices, NAME, models), **kept)
-    checked = check(form, models)
+        form = msgspec.structs.replace(
+            choose_experiment(choices, MEMORY_EXPERIMENT, models), **kept
+        )
+    checked = check_choices(form, models)
     if checked.experiment is None:
         return MemoryPlan(None, problem=checked.message)
     return MemoryPlan(checked.experiment, command(checked.experiment))

@@ -11,7 +11,7 @@ from llmprof.core.memory.allocator_entries import AUTOGRAD, own_frame
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading
-from llmprof.tui.kit.format import size
+from llmprof.tui.kit.format import bytes_text
 
 WHEEL = 3
 NO_STACK = {
@@ -49,7 +49,7 @@ class MemoryStack(Canvas):
         live = self._live
         if live is None:
             return [heading(self.look, width, "Stack")]
-        what = f"{size(live.size * live.count)} of {clean(live.category, 20)}"
+        what = f"{bytes_text(live.size * live.count)} of {clean(live.category, 20)}"
         if not live.stack:
             why = NO_STACK.get("" if not live.phase else live.what, "Its stack was not recorded.")
             return [heading(self.look, width, "Stack", what), [(self.look.text(why), "muted")]]

@@ -10,12 +10,12 @@ from llmprof.core.state.view import CaseState
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
-from llmprof.tui.kit.format import size
+from llmprof.tui.kit.format import bytes_text
 
 NOTABLE_PERCENT = 1.0  # predictions are expected to be nearer than this
 
 
-def prediction_of(state: CaseState) -> Predicted | None:
+def shown_prediction(state: CaseState) -> Predicted | None:
     """What was predicted before the run, or what the closed form says of a card now."""
     if state.predicted is not None:
         return state.predicted
@@ -62,15 +62,15 @@ class MemoryStatus(Canvas):
 
     def _figures(self, event: MemoryTimeline) -> list[Row]:
         top = max(event.phases, key=lambda phase: phase.peak_bytes, default=None)
-        parts: list[Row] = [[("peak ", "muted"), (size(event.peak_bytes), "title")]]
+        parts: list[Row] = [[("peak ", "muted"), (bytes_text(event.peak_bytes), "title")]]
         if top is not None:
             parts[0].append((f" in {clean(top.phase, 20)}", "muted"))
         parts.append(self._predicted(event))
         if event.allocated_peak_bytes is not None:
             slack = event.allocated_peak_bytes - event.peak_bytes
-            parts.append([(f"block slack {size(slack)}", "muted")])
+            parts.append([(f"block slack {bytes_text(slack)}", "muted")])
         if event.reserved_bytes is not None:
-            parts.append([(f"reserved {size(event.reserved_bytes)}", "muted")])
+            parts.append([(f"reserved {bytes_text(event.reserved_bytes)}", "muted")])
         return parts
 
     def _predicted(self, event: MemoryTimeline) -> Row:
@@ -79,12 +79,12 @@ class MemoryStatus(Canvas):
             return [("no prediction for this case", "muted")]
         if event.source != "cuda allocator":
             return [("no card here; on one, predicted ", "muted"),
-                    (size(said.requested_bytes), "text")]  # fmt: skip
+                    (bytes_text(said.requested_bytes), "text")]  # fmt: skip
         error = 100 * (said.requested_bytes / event.peak_bytes - 1) if event.peak_bytes else 0.0
         near = abs(error) < NOTABLE_PERCENT
         return [
             ("predicted ", "muted"),
-            (size(said.requested_bytes), "text"),
+            (bytes_text(said.requested_bytes), "text"),
             (f" {error:+.2f} %", "good" if near else "warn"),
         ]
 

@@ -18,7 +18,7 @@ MOST_POINTS = 200_000  # a recording is thinned to a fiftieth of it
 
 
 @dataclass(frozen=True)
-class Span:
+class PhaseStretch:
     """A phase of a recorded step, along the axis."""
 
     step: int
@@ -28,13 +28,13 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Moment:
+class TrackMoment:
     """What stands in a column: the position, the level by category, its phase if any."""
 
     x: float
     t_us: float
     levels: tuple[int, ...]
-    span: Span | None
+    span: PhaseStretch | None
 
     @property
     def total(self) -> int:
@@ -64,10 +64,10 @@ class Track:
         return [sum(column) for column in zip(*self.points.levels, strict=True)]
 
     @cached_property
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[PhaseStretch, ...]:
         """Phases in order."""
         return tuple(
-            Span(step, clean(phase, 20), self._x(start), self._x(end))
+            PhaseStretch(step, clean(phase, 20), self._x(start), self._x(end))
             for step, phase, start, end in self.points.phases
         )
 
@@ -86,7 +86,7 @@ class Track:
     def _x(self, t_us: int) -> float:
         return float(t_us) if self.by_time else float(bisect_left(self.points.t_us, t_us))
 
-    def moments(self, begin: float, end: float, columns: int) -> list[Moment]:
+    def moments(self, begin: float, end: float, columns: int) -> list[TrackMoment]:
         """The highest moment of each of equal columns; a level holds until the next point."""
         edges = [begin + (end - begin) * at / columns for at in range(columns + 1)]
         places = [bisect_left(self.xs, edge) for edge in edges]
@@ -102,22 +102,22 @@ class Track:
             )
         return out
 
-    def moment_at(self, x: float) -> Moment:
+    def moment_at(self, x: float) -> TrackMoment:
         """The level at a position."""
         return self._moment(max(0, bisect_right(self.xs, x) - 1), x)
 
-    def highest(self, span: Span) -> float:
+    def highest(self, span: PhaseStretch) -> float:
         """Where a phase reaches its highest level."""
         first = max(0, bisect_right(self.xs, span.start) - 1)
         last = max(first + 1, bisect_right(self.xs, span.end))
         at = max(range(first, last), key=self.totals.__getitem__)
         return max(float(self.xs[at]), span.start)
 
-    def _moment(self, at: int, since: float) -> Moment:
+    def _moment(self, at: int, since: float) -> TrackMoment:
         x = max(float(self.xs[at]), since)
         t_us = float(self.points.t_us[at]) if not self.by_time else x
         span = next((s for s in reversed(self.spans) if s.start <= x <= s.end), None)
-        return Moment(x, t_us, tuple(level[at] for level in self.points.levels), span)
+        return TrackMoment(x, t_us, tuple(level[at] for level in self.points.levels), span)
 
 
 def read_track(run: Path, artifact: str) -> Track:

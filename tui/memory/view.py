@@ -12,58 +12,37 @@ from textual.containers import Horizontal, Vertical
 
 from llmprof.core.events import MemoryTimeline
 from llmprof.core.state.view import CaseState, RunView
-from llmprof.tui.bindings import MEMORY
 from llmprof.tui.case_view import EARLIER, CaseView
 from llmprof.tui.chart.scale import scale_for
-from llmprof.tui.kit.table import Table
+from llmprof.tui.kit.snapshot import Snapshot
+from llmprof.tui.kit.table import RowTable
+from llmprof.tui.memory.bindings import MEMORY_BINDINGS
 from llmprof.tui.memory.chart import MemoryChart
 from llmprof.tui.memory.cursor import AtCursor
-from llmprof.tui.memory.empty import EMPTY, MemoryEmpty
+from llmprof.tui.memory.detail import AllocationDetail
+from llmprof.tui.memory.empty import NO_RECORDING, MemoryEmpty
 from llmprof.tui.memory.phases import MemoryPhases
 from llmprof.tui.memory.plan import memory_plan
-from llmprof.tui.memory.rows import AllocationDetail, columns, live_rows
+from llmprof.tui.memory.rows import live_columns, live_rows
 from llmprof.tui.memory.stack import MemoryStack
-from llmprof.tui.memory.status import MemoryStatus, prediction_of
+from llmprof.tui.memory.status import MemoryStatus, shown_prediction
 from llmprof.tui.memory.track import Track, read_track
-from llmprof.tui.session.feed import Snapshot
 
-Wanted = tuple[Path, str, int]
+WantedTrack = tuple[Path, str, int]
 
 
 class MemoryView(CaseView):
     """Its own state: case in sight, axis, and which pane is shown where there is room for one."""
 
     VIEW = "memory"
-    LABEL = "Memory"
-    KEY = "4"
-    DEFAULT_CSS = """
-    MemoryView {
-        #memory-body { height: 1fr; padding: 0 1; }
-        #memory-main { height: 1fr; }
-        #memory-bottom { height: 10; margin-top: 1; }
-        #memory-live { width: 1fr; }
-        &.-short #memory-bottom { height: 7; margin-top: 0; }
-        &.-narrow #memory-main { layout: vertical; }
-        &.-narrow #at-cursor { width: 1fr; height: 3; margin-left: 0; }
-        &.-narrow #memory-phases { display: none; }
-        &.-narrow.-phases #memory-phases { display: block; width: 1fr; margin-left: 0; }
-        &.-narrow.-phases #memory-lists { display: none; }
-        &.-short #allocation-detail { height: 2; }
-        &.-stack #memory-main { display: none; }
-        &.-stack #memory-stack { display: block; }
-        #memory-empty { display: none; }
-        &.-empty #memory-empty { display: block; }
-        &.-empty #memory-main, &.-empty #memory-bottom, &.-empty #memory-status,
-        &.-empty #memory-stack { display: none; }
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = MEMORY
+    DEFAULT_CSS = Path(__file__).with_name("view.tcss").read_text("utf-8")
+    BINDINGS: ClassVar[list[BindingType]] = MEMORY_BINDINGS
 
     def __init__(self) -> None:
         super().__init__()
         self.by_time = True
         self._shown: CaseState | None = None
-        self._wanted: Wanted | None = None
+        self._wanted: WantedTrack | None = None
         self._track: Track | None = None
         self._problem = ""
 
@@ -77,7 +56,7 @@ class MemoryView(CaseView):
             yield MemoryStack()
             with Horizontal(id="memory-bottom"):
                 with Vertical(id="memory-lists"):
-                    yield Table("Live at the peak", "nothing was live", id="memory-live")
+                    yield RowTable("Live at the peak", "nothing was live", id="memory-live")
                     yield AllocationDetail()
                 yield MemoryPhases()
             yield MemoryEmpty()
@@ -89,7 +68,7 @@ class MemoryView(CaseView):
 
     def cases_of(self, view: RunView) -> list[CaseState]:
         """Those that were recorded."""
-        return recorded(view)
+        return recorded_cases(view)
 
     def take(self, snapshot: Snapshot) -> None:
         """Bring every panel up to date."""
@@ -99,8 +78,8 @@ class MemoryView(CaseView):
             self.refresh_bindings()  # what can be done has changed
         if not self._cases:
             self._shown = None
-            app = self.llmprof
-            note = "recording; a case is shown when it ends" if _records(snapshot) else EMPTY
+            app = self.host
+            note = "recording; a case is shown when it ends" if _records(snapshot) else NO_RECORDING
             note = note if app.session.run else "nothing recorded yet"
             self.query_one(MemoryEmpty).show(memory_plan(app.choices, app.models), note)
         elif self.state != self._shown:
@@ -112,14 +91,14 @@ class MemoryView(CaseView):
         self._shown = state
         if state is None or event is None:
             return
-        said = prediction_of(state)
+        said = shown_prediction(state)
         at = self._cases.index(state) + 1
         place = f"recorded case {at} of {len(self._cases)}" if len(self._cases) > 1 else ""
         before = EARLIER if self.is_sample else ""
         self.query_one(MemoryStatus).show(state, said, (before, place))
         self.query_one(MemoryPhases).show(event, said)
-        listing = self.query_one(Table)
-        listing.show(columns(scale_for("B", event.peak_bytes).unit), live_rows(event))
+        listing = self.query_one(RowTable)
+        listing.show(live_columns(scale_for("B", event.peak_bytes).unit), live_rows(event))
         self._show_detail()
         self._fetch(event)
 
@@ -136,7 +115,7 @@ class MemoryView(CaseView):
                 )
         self._show_track()
 
-    def _load(self, wanted: Wanted) -> None:
+    def _load(self, wanted: WantedTrack) -> None:
         """In a thread: the file may be large."""
         track, problem = None, ""
         try:
@@ -145,7 +124,7 @@ class MemoryView(CaseView):
             problem = f"no timeline: {error}"
         self.app.call_from_thread(self._loaded, wanted, track, problem)
 
-    def _loaded(self, wanted: Wanted, track: Track | None, problem: str) -> None:
+    def _loaded(self, wanted: WantedTrack, track: Track | None, problem: str) -> None:
         if wanted == self._wanted:
             self._track, self._problem = track, problem
             self._show_track()
@@ -159,7 +138,7 @@ class MemoryView(CaseView):
         self.query_one(MemoryChart).show(self._track, note)
 
     def _show_detail(self) -> None:
-        event, key = self.event, self.query_one(Table).current
+        event, key = self.event, self.query_one(RowTable).current
         live = event.largest if event is not None else ()
         found = live[int(key)] if key is not None and int(key) < len(live) else None
         self.query_one(AllocationDetail).show(found)
@@ -172,7 +151,7 @@ class MemoryView(CaseView):
         span = moment.span if moment is not None else None
         self.query_one(MemoryPhases).mark((span.step, span.phase) if span else None)
 
-    def on_table_moved(self, message: Table.Moved) -> None:
+    def on_row_table_moved(self, message: RowTable.Moved) -> None:
         """Show the allocation under the cursor in full."""
         self._show_detail()
 
@@ -225,21 +204,21 @@ class MemoryView(CaseView):
         """Swap timeline and stack."""
         self.toggle_class("-stack")
 
-    def on_table_selected(self, message: Table.Selected) -> None:
+    def on_row_table_selected(self, message: RowTable.Selected) -> None:
         """Show the stack of the allocation under the cursor."""
         message.stop()
         self.action_stack()
 
     def action_record(self) -> None:
         """Start the memory experiment for what the set-up pane has chosen."""
-        plan = memory_plan(self.llmprof.choices, self.llmprof.models)
+        plan = memory_plan(self.host.choices, self.host.models)
         if plan.experiment is None:
             self.notify(plan.problem, severity="error", markup=False)
         else:
-            self.llmprof.start_run(plan.experiment, plan.command)
+            self.host.start_run(plan.experiment, plan.command)
 
 
-def recorded(view: RunView) -> list[CaseState]:
+def recorded_cases(view: RunView) -> list[CaseState]:
     """The cases of a run that have a recorded timeline."""
     return [state for state in view.cases if state.memory_timeline is not None]
 

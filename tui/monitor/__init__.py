@@ -1,0 +1,1 @@
+"""The Monitor view: the cards and the host, whatever runs on them."""

@@ -8,9 +8,15 @@ from llmprof.core.events import throttle
 from llmprof.core.monitor import words
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.chart.plot import Plot, render
+from llmprof.tui.chart.plot import Plot, render_plot
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
-from llmprof.tui.monitor.card_panel import GUTTER, LOAD, PERCENT, CardInSight, card_lines
+from llmprof.tui.monitor.card_panel import (
+    LOAD,
+    MONITOR_GUTTER,
+    PERCENT_SCALE,
+    CardInSight,
+    card_lines,
+)
 
 CELL = 38  # columns a cell needs
 LEAST = 3  # lines
@@ -52,7 +58,7 @@ class CardGrid(Canvas):
     def _cell(self, state: CardInSight, width: int, height: int) -> list[Row]:
         card, look = state.card, self.look
         harmful = [name for name in card.throttle if throttle.is_harmful(name)]
-        warning: Row = [(card.state.upper(), "bad")] if card.state != "ok" else []
+        warning: Row = [(words.state(card), "bad")] if card.state != "ok" else []
         warning = warning or ([(harmful[0], "warn")] if harmful else [])
         room = max(0, width - 9 - row_length(warning) - 2)
         title = heading(look, width, f"GPU {card.index}", clean(card.name, 60)[:room], warning)
@@ -72,11 +78,11 @@ class CardGrid(Canvas):
             tuple(card_lines(state, LOAD)),
             (-state.window.seconds, 0.0),
             (0.0, 100.0),
-            PERCENT,
-            gutter=GUTTER,
+            PERCENT_SCALE,
+            gutter=MONITOR_GUTTER,
             time_axis=False,
         )
-        curve = render(plot, width, height - 3, look.chart) if height > 3 else []
+        curve = render_plot(plot, width, height - 3, look.chart) if height > 3 else []
         return [*rows, *curve]
 
     def _line(self, figures: list[tuple[str, str]], width: int) -> Row:

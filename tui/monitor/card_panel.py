@@ -7,21 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmprof.core.events import CardSample, throttle
+from llmprof.core.monitor import words
 from llmprof.core.state.histories import CardHistoryView, SeriesView
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.chart.envelope import as_columns
-from llmprof.tui.chart.plot import Line, Plot, render
+from llmprof.tui.chart.plot import Line, Plot, render_plot
 from llmprof.tui.chart.scale import Scale
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
 from llmprof.tui.kit.look import Look
 
-GUTTER = 4
-LABELS = 9
+MONITOR_GUTTER = 4
+MONITOR_LABELS = 9
 LABELLED = 60  # columns from which lines are labelled at their ends
-STEPS = 60  # a window moves on, and its curves are drawn anew, so many times in its length
+WINDOW_STEPS = 60  # a window moves on, and its curves are drawn anew, so many times in its length
 PATIENCE_NS = 10_000_000_000  # the first figures of the activity counters come in two seconds
-PERCENT = Scale("%", 1.0)
+PERCENT_SCALE = Scale("%", 1.0)
 # (role, label, metric, metric that is 100 %)
 LOAD = (
     ("memory", "memory", "memory_used", "memory_total"),
@@ -33,7 +34,7 @@ ACTIVITY = (
     ("backward", "tensor", "tensor_activity", None),
     ("forward", "SM", "sm_activity", None),
 )
-Source = tuple[str, str, str, str | None]
+CurveSource = tuple[str, str, str, str | None]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Window:
     @classmethod
     def up_to(cls, newest_ns: int, seconds: float) -> Window:
         """The window that holds the newest reading; it moves in steps."""
-        step = max(1, int(seconds * 1e9 / STEPS))
+        step = max(1, int(seconds * 1e9 / WINDOW_STEPS))
         return cls(-(-newest_ns // step) * step, seconds)
 
 
@@ -78,7 +79,7 @@ def percent_line(role: str, label: str, readings: SeriesView, full: float, windo
     return Line(role, label, xs, as_columns([100 * value / full for value in values]))
 
 
-def card_lines(state: CardInSight, sources: Sequence[Source]) -> list[Line]:
+def card_lines(state: CardInSight, sources: Sequence[CurveSource]) -> list[Line]:
     """The lines of a card's metrics, without those that the card or its limit does not tell."""
     series = state.history.series
     lines = []
@@ -93,7 +94,7 @@ def card_lines(state: CardInSight, sources: Sequence[Source]) -> list[Line]:
     return lines
 
 
-def legend(look: Look, sources: Sequence[Source], width: int) -> Row:
+def legend(look: Look, sources: Sequence[CurveSource], width: int) -> Row:
     """Which colour is what, where there is no room for labels beside the lines."""
     row: Row = []
     for role, label, _, _ in reversed(sources) if width < LABELLED else ():
@@ -109,12 +110,12 @@ def percent_rows(canvas: Canvas, lines: Sequence[Line], window_s: float, size: t
         tuple(lines),
         (-window_s, 0.0),
         (0.0, 100.0),
-        PERCENT,
-        gutter=GUTTER,
-        label_width=LABELS if width >= LABELLED else 0,
+        PERCENT_SCALE,
+        gutter=MONITOR_GUTTER,
+        label_width=MONITOR_LABELS if width >= LABELLED else 0,
         time_axis=axis and height > 4,
     )
-    return render(plot, width, height, canvas.look.chart)
+    return render_plot(plot, width, height, canvas.look.chart)
 
 
 class CardChart(Canvas):
@@ -193,6 +194,6 @@ class ActivityChart(Canvas):
 
 def _state_row(card: CardSample) -> Row:
     if card.state != "ok":
-        return [(card.state.upper(), "bad")]
+        return [(words.state(card), "bad")]
     harmful = [name for name in card.throttle if throttle.is_harmful(name)]
     return [(", ".join(harmful), "warn")] if harmful else []

@@ -40,7 +40,7 @@ class HostLine(Canvas):
             return [[*self._note, ("starting the sampler", "muted")]]
         host, shares = sample.host, view.host_cpu.between(sample.t - SECOND_NS, sample.t + 1)
         cpu = amounts.text(sum(shares) / len(shares) if shares else None, "%")
-        memory = f"{words.size(host.memory_used_bytes)} of {words.size(host.memory_total_bytes)}"
+        memory = words.host_memory(host)
         load = "" if host.load1 is None else f"{host.load1:.2f}"
         cost = "" if sample.cost_ms is None else amounts.text(sample.cost_ms, "ms")
         row: Row = [*self._note, ("Host ", "title")]

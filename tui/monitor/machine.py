@@ -12,22 +12,22 @@ from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.filter import FilterInput
-from llmprof.tui.kit.table import Table
+from llmprof.tui.kit.table import RowTable
 from llmprof.tui.monitor.card_figures import CardFigures
 from llmprof.tui.monitor.card_grid import CardGrid
 from llmprof.tui.monitor.card_panel import ActivityChart, CardChart, CardInSight, Window
+from llmprof.tui.monitor.feed import MonitorSnapshot
 from llmprof.tui.monitor.host_panel import HostChart, HostLine
 from llmprof.tui.monitor.process_table import (
     CARD_COLUMNS,
-    COLUMNS,
+    PROCESS_COLUMNS,
     card_rows,
     process_rows,
     why_empty,
 )
-from llmprof.tui.monitor.watch import MonitorSnapshot
 
 HOST_NS = 1_000_000_000  # the host's figures are shown for so long
-MOST_CARDS = {False: 6, True: 10}  # lines of the list of cards, by whether the window is tall
+MOST_CARD_LINES = {False: 6, True: 10}  # lines of the list of cards, by whether the window is tall
 PROCESSES = {False: (4, 6), True: (4, 9)}  # least and most lines
 
 
@@ -54,14 +54,14 @@ class MachinePanels(Vertical):
         """Host, cards, one card at large, processes."""
         yield HostLine()
         yield HostChart()
-        yield Table("Cards", "no cards", id="cards")
+        yield RowTable("Cards", "no cards", id="cards")
         yield CardGrid()
         with Horizontal(id="card"):
             with Vertical(id="card-curves"):
                 yield CardChart()
                 yield ActivityChart()
             yield CardFigures()
-        yield Table("Processes", "no process holds memory on a card", id="processes")
+        yield RowTable("Processes", "no process holds memory on a card", id="processes")
         yield FilterInput(id="process-filter")
 
     def show(self, shown: MonitorSnapshot, sight: Sight) -> None:
@@ -77,9 +77,9 @@ class MachinePanels(Vertical):
         else:
             self._show_one(states, sight.index)
         if len(cards) > 1:
-            listing = self.query_one("#cards", Table)
+            listing = self.query_one("#cards", RowTable)
             listing.show(CARD_COLUMNS, card_rows(cards))
-            listing.styles.height = min(len(cards) + 2, MOST_CARDS[self._tall])
+            listing.styles.height = min(len(cards) + 2, MOST_CARD_LINES[self._tall])
         self._show_processes(cards)
 
     @property
@@ -95,14 +95,14 @@ class MachinePanels(Vertical):
 
     def _show_processes(self, cards: list[CardSample]) -> None:
         listed: list[object] = [card.processes for card in cards]
-        table = self.query_one("#processes", Table)
+        table = self.query_one("#processes", RowTable)
         table.empty = why_empty(cards)
         least, most = PROCESSES[self._tall]
         self._room = max(self._room, sum(len(card.processes or ()) for card in cards) + 2)
         table.styles.height = min(most, max(least, self._room))
         if listed != self._listed or not table.columns:
             self._listed = listed
-            table.show(COLUMNS, process_rows(cards))
+            table.show(PROCESS_COLUMNS, process_rows(cards))
 
     def _show_one(self, states: list[CardInSight], index: int | None) -> None:
         state = next((each for each in states if each.card.index == index), states[0])

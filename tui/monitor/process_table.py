@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from llmprof.core.events import CardProcess, CardSample
 from llmprof.core.monitor import amounts, words
 from llmprof.core.system.text import clean
-from llmprof.tui.kit.table_cells import Cell, TableColumn, TableRow
+from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 
-COLUMNS = (
+PROCESS_COLUMNS = (
     TableColumn("GPU", 3, "right"),
     TableColumn("PID", 12, "right"),
     TableColumn("User", 10, priority=1),
@@ -27,7 +27,7 @@ CARD_COLUMNS = (
     TableColumn("SM clock", 15, "right", priority=3),
     TableColumn("Throttle", 18, priority=2),
 )
-PERCENT = amounts.AmountUnit("%")
+PERCENT_UNIT = amounts.AmountUnit("%")
 
 
 def process_rows(cards: Sequence[CardSample]) -> list[TableRow]:
@@ -57,16 +57,16 @@ def card_rows(cards: Sequence[CardSample]) -> list[TableRow]:
         TableRow(
             str(card.index),
             (
-                Cell(str(card.index), "text", float(card.index)),
-                Cell(clean(card.name, 60), "title" if card.state == "ok" else "bad"),
-                _cell(card, "utilization", words.amount("utilization", card)),
-                _cell(card, "memory_used", memory[at]),
-                _cell(card, "power", words.pair("power", "power_limit", card)),
-                _cell(card, "temperature", words.amount("temperature", card)),
-                _cell(card, "sm_clock", words.pair("sm_clock", "sm_clock_max", card)),
-                Cell(card.state.upper(), "bad")
+                TableCell(str(card.index), "text", float(card.index)),
+                TableCell(clean(card.name, 60), "title" if card.state == "ok" else "bad"),
+                _metric_cell(card, "utilization", words.amount("utilization", card)),
+                _metric_cell(card, "memory_used", memory[at]),
+                _metric_cell(card, "power", words.pair("power", "power_limit", card)),
+                _metric_cell(card, "temperature", words.amount("temperature", card)),
+                _metric_cell(card, "sm_clock", words.pair("sm_clock", "sm_clock_max", card)),
+                TableCell(words.state(card), "bad")
                 if card.state != "ok"
-                else Cell(words.throttle_words(card)),
+                else TableCell(words.throttle_words(card)),
             ),
         )
         for at, card in enumerate(cards)
@@ -81,21 +81,21 @@ def _row(index: int, at: int, process: CardProcess, size: str) -> TableRow:
     return TableRow(
         f"{index}/{process.pid if process.pid is not None else f'unknown {at}'}",
         (
-            Cell(str(index), "muted", float(index)),
-            Cell(pid if process.local else f"host {pid}", role, float(process.pid or 0)),
-            Cell(clean(process.user or "–", 40)),
-            Cell("–" if share is None else amounts.figure(share, PERCENT), "text", share),
-            Cell(
+            TableCell(str(index), "muted", float(index)),
+            TableCell(pid if process.local else f"host {pid}", role, float(process.pid or 0)),
+            TableCell(clean(process.user or "–", 40)),
+            TableCell("–" if share is None else amounts.figure(share, PERCENT_UNIT), "text", share),
+            TableCell(
                 "–" if process.memory_bytes is None else size,
                 "text",
                 None if process.memory_bytes is None else float(process.memory_bytes),
             ),
-            Cell(clean(name, 300), role if process.command else "muted"),
+            TableCell(clean(name, 300), role if process.command else "muted"),
         ),
     )
 
 
-def _cell(card: CardSample, name: str, text: str) -> Cell:
+def _metric_cell(card: CardSample, name: str, text: str) -> TableCell:
     metric = card.metrics.get(name)
     value = None if metric is None else metric.value
-    return Cell(text if value is not None else "–", "text", value)
+    return TableCell(text if value is not None else "–", "text", value)

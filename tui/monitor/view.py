@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.timer import Timer
 from textual.widgets import Input
 
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.table import Table
-from llmprof.tui.kit.view import View
+from llmprof.tui.host import HostedView
+from llmprof.tui.kit.snapshot import Snapshot
+from llmprof.tui.kit.table import RowTable
+from llmprof.tui.monitor.bindings import MONITOR_BINDINGS
+from llmprof.tui.monitor.feed import MonitorFeed, MonitorSnapshot
 from llmprof.tui.monitor.machine import MachinePanels, Sight
-from llmprof.tui.monitor.watch import MonitorFeed, Monitoring, MonitorSnapshot
-from llmprof.tui.session.feed import Snapshot
-from llmprof.tui.terminal.driver import BACKLOG
+from llmprof.tui.session.monitoring import Monitoring
+from llmprof.tui.terminal.driver import is_behind
 
-WINDOWS = (60.0, 300.0, 600.0, 1800.0)  # seconds; histories reach further than the longest
+MONITOR_WINDOWS_S = (
+    60.0,
+    300.0,
+    600.0,
+    1800.0,
+)  # seconds; histories reach further than the longest
 
 
-class MonitorView(View):
+class MonitorView(HostedView):
     """Its own state: card in sight, time window, grid or one card, pause, filter."""
 
     VIEW = "monitor"
-    LABEL = "Monitor"
-    KEY = "m"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("g", "grid", "Grid", id="monitor.grid", tooltip="all cards at once, or one large"),
-        Binding("left_square_bracket", "card(-1)", "Card before", key_display="[", show=False,
-                id="monitor.card_before", tooltip="the card before"),
-        Binding("right_square_bracket", "card(1)", "Next card", key_display="]",
-                id="monitor.next_card", tooltip="the next card"),
-        Binding("z", "zoom", "Time", id="monitor.zoom",
-                tooltip="time shown: 1, 5, 10 or 30 minutes"),
-        Binding("space", "pause", "Pause", id="monitor.pause",
-                tooltip="hold the picture; sampling goes on"),
-        Binding("slash", "filter", "Filter", key_display="/", id="monitor.filter",
-                tooltip="show only processes that contain a text"),
-        Binding("escape", "unfilter", "Clear filter", show=False, id="monitor.unfilter",
-                tooltip="show all processes again"),
-    ]  # fmt: skip
+    DEFAULT_CSS = Path(__file__).with_name("view.tcss").read_text("utf-8")
+    BINDINGS: ClassVar[list[BindingType]] = MONITOR_BINDINGS
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,14 +54,14 @@ class MonitorView(View):
         """The sampler starts with the view's first sight; the table has the keys."""
         if not self._monitoring.of_run:
             self._feed = MonitorFeed(self._monitoring)
-        rate = 1 / self.llmprof.setting.refresh_hz
+        rate = 1 / self.host.setting.refresh_hz
         self._timer = self.set_interval(rate, self.look_again, pause=True)
-        self.query_one("#processes", Table).focus()
+        self.query_one("#processes", RowTable).focus()
         self._in_sight(True)
 
     @property
     def _monitoring(self) -> Monitoring:
-        return self.llmprof.setting.monitoring or Monitoring()
+        return self.host.setting.monitoring or Monitoring()
 
     def on_unmount(self) -> None:
         """The sampler ends with the view."""
@@ -86,7 +79,7 @@ class MonitorView(View):
 
     def look_again(self) -> None:
         """Show what is new, unless paused or the terminal still has frames to take."""
-        if self.paused or getattr(self.app._driver, "backlog", 0) > BACKLOG:
+        if self.paused or is_behind(self.app):
             return
         latest = self._shown if self._feed is None else self._feed.latest
         if latest is not self._shown:
@@ -106,7 +99,7 @@ class MonitorView(View):
         if monitoring.recorded is not None:
             status = []
             for text in monitoring.recorded:  # what there is no room for is left out from the left
-                status += [(self.llmprof.look.text(clean(text, 40)), "muted"), ("  ", "")]
+                status += [(self.host.look.text(clean(text, 40)), "muted"), ("  ", "")]
             status.append(("recording", "warn"))
         super().set_status(status)
 
@@ -125,7 +118,9 @@ class MonitorView(View):
             self.set_class(now[0], "-none")
             self.set_class(now[1], "-many")
             self.refresh_bindings()
-        sight = Sight(WINDOWS[self.zoom], self.index, self.has_class("-grid"), self.paused)
+        sight = Sight(
+            MONITOR_WINDOWS_S[self.zoom], self.index, self.has_class("-grid"), self.paused
+        )
         self.query_one(MachinePanels).show(self._shown, sight)
 
     def _indices(self) -> list[int]:
@@ -141,7 +136,7 @@ class MonitorView(View):
             else:
                 self._timer.pause()
 
-    def on_table_moved(self, message: Table.Moved) -> None:
+    def on_row_table_moved(self, message: RowTable.Moved) -> None:
         """Look at the card under the cursor."""
         if message.table.id == "cards":
             self.index = int(message.key)
@@ -149,11 +144,11 @@ class MonitorView(View):
 
     def on_input_changed(self, message: Input.Changed) -> None:
         """Filter while typing."""
-        self.query_one("#processes", Table).set_filter(message.value)
+        self.query_one("#processes", RowTable).set_filter(message.value)
 
     def on_input_submitted(self) -> None:
         """Back to the table, filtered."""
-        self.query_one("#processes", Table).focus()
+        self.query_one("#processes", RowTable).focus()
 
     def action_grid(self) -> None:
         """All cards at once, or one at large."""
@@ -166,12 +161,12 @@ class MonitorView(View):
         if indices:
             at = indices.index(self.index) if self.index in indices else 0
             self.index = indices[(at + by) % len(indices)]
-            self.query_one("#cards", Table).put_cursor(str(self.index))
+            self.query_one("#cards", RowTable).put_cursor(str(self.index))
             self.show_machine()
 
     def action_zoom(self) -> None:
         """Another stretch of time."""
-        self.zoom = (self.zoom + 1) % len(WINDOWS)
+        self.zoom = (self.zoom + 1) % len(MONITOR_WINDOWS_S)
         self.show_machine()
 
     def action_pause(self) -> None:
@@ -189,4 +184,4 @@ class MonitorView(View):
         """All processes."""
         self.query_one("#process-filter", Input).value = ""
         self.remove_class("-filter")
-        self.query_one("#processes", Table).focus()
+        self.query_one("#processes", RowTable).focus()

@@ -1,0 +1,1 @@
+"""The Runs view: every run on this machine, and their export."""

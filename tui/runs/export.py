@@ -22,9 +22,9 @@ from llmprof.tui.kit.chips import Chips
 from llmprof.tui.kit.dialog import Dialog
 from llmprof.tui.kit.field import Field, FormInput
 
-Format = Literal["md", "csv", "json"]
+ExportFormat = Literal["md", "csv", "json"]
 READING = "the run is still being read"
-FORMATS: tuple[Format, ...] = ("md", "csv", "json")
+EXPORT_FORMATS: tuple[ExportFormat, ...] = ("md", "csv", "json")
 
 
 class Preview(Canvas, can_focus=True):
@@ -81,6 +81,9 @@ class Preview(Canvas, can_focus=True):
 class ExportDialog(Dialog[str]):
     """Returns the path written, None when cancelled."""
 
+    DEFAULT_CSS = """
+    ExportDialog #export-problem { color: $text-error; height: 1; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", "Write", id="export.save", tooltip="write the file"),
         Binding("enter", "save", "Write", show=False, id="export.enter",
@@ -91,7 +94,7 @@ class ExportDialog(Dialog[str]):
         super().__init__()
         self._run = run
         self._view: RunView | None = None
-        self.format: Format = "md"
+        self.format: ExportFormat = "md"
         self.text = ""
         self._missing = READING  # why there is no text
 
@@ -99,7 +102,7 @@ class ExportDialog(Dialog[str]):
         """Format, path, preview."""
         with Vertical(classes="box wide"):
             yield Static(f"Export {self._run.label}", markup=False, classes="dialog-title")
-            yield Chips("Format", FORMATS, ("md",), id="format")
+            yield Chips("Format", EXPORT_FORMATS, ("md",), id="format")
             yield Field("Path", str(self._default_path()), "path of the file", id="path")
             yield Static("", markup=False, id="export-problem")
             yield Preview()
@@ -117,7 +120,7 @@ class ExportDialog(Dialog[str]):
     def on_chips_changed(self, message: Chips.Changed) -> None:
         """Another format: one at a time, and the path follows."""
         message.stop()
-        added = [f for f in FORMATS if f in message.chips.chosen and f != self.format]
+        added = [f for f in EXPORT_FORMATS if f in message.chips.chosen and f != self.format]
         if not added:
             message.chips.choose((self.format,))
             return
@@ -125,7 +128,7 @@ class ExportDialog(Dialog[str]):
         message.chips.choose((self.format,))
         field = self.query_one("#path", Input)
         path = Path(field.value or self._default_path())
-        if path.suffix[1:] in FORMATS:
+        if path.suffix[1:] in EXPORT_FORMATS:
             field.value = str(path.with_suffix(f".{self.format}"))
         self._render_text()
 
@@ -196,7 +199,7 @@ class ExportDialog(Dialog[str]):
         return folder / f"{self._run.id}.{self.format}"
 
     def _problem(self, text: str) -> None:
-        self.query_one("#export-problem", Static).update(self.llmprof.look.text(text))
+        self.query_one("#export-problem", Static).update(self.host.look.text(text))
 
 
 def _asking(there: tuple[Path, ...]) -> str:

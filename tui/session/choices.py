@@ -70,7 +70,7 @@ class Checked:
         return next(iter(self.errors.values()), "")
 
 
-NUMBERS = (
+NUMBER_FIELDS = (
     ("context", "Context", 1, True),
     ("batch", "Batch", 1, True),
     ("warmup", "Warm-up", 0, True),
@@ -78,13 +78,13 @@ NUMBERS = (
 )  # field, label, least, whether a list is allowed
 
 
-def check(choices: Choices, models: dict[str, ModelShape]) -> Checked:
+def check_choices(choices: Choices, models: dict[str, ModelShape]) -> Checked:
     """The experiment that the form describes, or its errors by field."""
     if choices.smoke:
         return _build(choices, {})
     errors: dict[str, str] = {}
     numbers: dict[str, tuple[int, ...]] = {}
-    for field, label, least, many in NUMBERS:
+    for field, label, least, many in NUMBER_FIELDS:
         try:
             numbers[field] = parse_numbers(getattr(choices, field), label, least, many)
         except ValueError as error:

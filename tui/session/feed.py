@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import Follower
+from llmprof.tui.kit.snapshot import Snapshot
 from llmprof.tui.session.curves import total_of
 
-POLL_S = 0.1
-JOIN_S = 2.0
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """What the screen shows at one moment; version grows when the view differs."""
-
-    view: RunView = field(default_factory=RunView)
-    version: int = 0
-    loading: bool = False  # older events are still being read
-    error: str | None = None
+FEED_POLL_S = 0.1
+THREAD_JOIN_S = 2.0
 
 
 class Feed:
@@ -32,7 +21,7 @@ class Feed:
     snapshot's error, since a bare thread's exceptions would vanish.
     """
 
-    def __init__(self, path: Path, poll_s: float = POLL_S) -> None:
+    def __init__(self, path: Path, poll_s: float = FEED_POLL_S) -> None:
         self.path = path
         self._poll_s = poll_s
         self._stop = threading.Event()
@@ -50,7 +39,7 @@ class Feed:
         """End the thread; waits for it at most two seconds."""
         self._stop.set()
         if wait:
-            self._thread.join(JOIN_S)
+            self._thread.join(THREAD_JOIN_S)
 
     @property
     def alive(self) -> bool:

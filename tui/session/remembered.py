@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 import msgspec
 
 from llmprof.core.catalog.experiments import DEFAULT
 from llmprof.core.spec.shape import ModelShape
-from llmprof.core.store.run import default_home
+from llmprof.core.system.atomic import write_file
+from llmprof.core.system.homes import NoHome, state_home
 from llmprof.core.system.text import clean
-from llmprof.tui.session.choices import NUMBERS, Choices, experiments
+from llmprof.tui.session.choices import NUMBER_FIELDS, Choices, experiments
 
 
-def memory_file() -> Path:
+def choices_file() -> Path:
     """Where the last choices are kept."""
-    return default_home() / "screen.json"
+    return state_home() / "screen.json"
 
 
 def recall(models: dict[str, ModelShape], path: Path | None = None) -> Choices:
     """The last choices, the defaults where they can't be read or no longer make sense."""
     try:
-        choices = msgspec.json.decode((path or memory_file()).read_bytes(), type=Choices)
-    except (OSError, msgspec.MsgspecError):
+        choices = msgspec.json.decode((path or choices_file()).read_bytes(), type=Choices)
+    except (OSError, msgspec.MsgspecError, NoHome):
         return Choices()
     known = tuple(name for name in choices.models if name in models)
-    texts = {field: clean(getattr(choices, field), 40) for field, *_ in NUMBERS}
+    texts = {field: clean(getattr(choices, field), 40) for field, *_ in NUMBER_FIELDS}
     there = choices.experiment in experiments()
     return msgspec.structs.replace(
         choices,
@@ -41,9 +41,5 @@ def recall(models: dict[str, ModelShape], path: Path | None = None) -> Choices:
 
 def remember(choices: Choices, path: Path | None = None) -> None:
     """Keep the choices; a folder that can't be written is no reason to stop."""
-    target = path or memory_file()
-    with contextlib.suppress(OSError):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f"{target.name}.{os.getpid()}")
-        draft.write_bytes(msgspec.json.encode(choices))
-        draft.replace(target)
+    with contextlib.suppress(OSError, NoHome):
+        write_file(path or choices_file(), msgspec.json.encode(choices))

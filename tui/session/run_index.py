@@ -14,9 +14,9 @@ from llmprof.core.store.listing import RunSummary, summarize_run
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.text import clean
 from llmprof.tui.session.curves import total_of
+from llmprof.tui.session.feed import THREAD_JOIN_S
 
-PERIOD_S = 1.0
-JOIN_S = 2.0
+LIST_PERIOD_S = 1.0
 Stamp = tuple[float, int]  # time of change, bytes
 
 
@@ -33,7 +33,7 @@ class ListedRun:
 class RunIndex:
     """The list of runs while somebody looks at it; reads only what journals have grown by."""
 
-    def __init__(self, store: RunStore, period_s: float = PERIOD_S) -> None:
+    def __init__(self, store: RunStore, period_s: float = LIST_PERIOD_S) -> None:
         self._store = store
         self._period_s = period_s
         self._stop = threading.Event()
@@ -60,7 +60,7 @@ class RunIndex:
         """End the thread; waits at most two seconds."""
         self._stop.set()
         self._wake.set()
-        self._thread.join(JOIN_S)
+        self._thread.join(THREAD_JOIN_S)
 
     @property
     def alive(self) -> bool:

@@ -1,0 +1,1 @@
+"""The terminal: its driver, and how the screen is left."""

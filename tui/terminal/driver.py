@@ -110,6 +110,11 @@ class TerminalDriver(LinuxDriver):
             os.kill(os.getpid(), signal.SIGHUP)
 
 
+def is_behind(app: App[Any]) -> bool:
+    """Whether the terminal has more frames to take than new ones are drawn for."""
+    return getattr(app._driver, "backlog", 0) > BACKLOG
+
+
 def is_paste(text: str) -> bool:
     """Whether text came too fast for fingers: a paste into a terminal that does not bracket it.
 

@@ -3,37 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from llmprof.core.store.run import Run
+from llmprof.core.store.run import RunElsewhere
 from llmprof.core.system.text import clean
 
 if TYPE_CHECKING:
-    from llmprof.tui.app import LlmprofApp
+    from collections.abc import Callable
 
-PATIENCE_S = 20.0  # a stopping engine gets this long before it is killed
-POLL_S = 0.1
+    from textual.app import App
+
+    from llmprof.core.store.run import Run
+    from llmprof.tui.kit.dialog import Dialog
+    from llmprof.tui.session.screen_session import ScreenSession
+
+    Ask = Callable[[Dialog[str], Callable[[str | None], None]], None]  # opens a dialog
+
+LEAVE_PATIENCE_S = 20.0  # a stopping engine gets this long before it is killed
+LEAVE_POLL_S = 0.1
 
 
 class Ends:
-    """Leaves the app with an exit code: 0 when asked, 128 + n by signal n."""
+    """Leaves the app with an exit code: 0 when asked, 128 + n by signal n.
 
-    def __init__(self, app: LlmprofApp) -> None:
+    The run of a demo is a replay, which ends with the screen without asking.
+    """
+
+    def __init__(self, app: App[Any], session: ScreenSession, ask: Ask, *, demo: bool) -> None:
         self._app = app
+        self._session = session
+        self._ask = ask
+        self._demo = demo
         self._stopping = False
+        self.left_running: Run | None = None  # what goes on without this screen
 
     def leave(self, code: int) -> None:
         """End with an exit code; a run that goes on is asked about first."""
-        run = self._app.session.going()
+        run = self._session.going()
         if run is None:
             self._app.exit(return_code=code)
-        elif self._app.setting.demo:
+        elif self._demo:
             self._stop_and_exit(code)
         else:
-            self._ask(code, run)
+            self._ask_about(run, code)
 
     def interrupt(self) -> None:
         """Ctrl+C: 130, asking about a run; once more, while asked, stops it."""
@@ -49,10 +63,10 @@ class Ends:
 
     def by_signal(self, number: int) -> None:
         """A signal that ends the screen; a run goes on, as over a lost connection."""
-        if self._app.setting.demo:
+        if self._demo:
             self._stop_and_exit(128 + number)
             return
-        self._app.left_running = self._app.session.going()
+        self.left_running = self._session.going()
         self._app.exit(return_code=128 + number)
 
     def by_error(self) -> None:
@@ -62,30 +76,22 @@ class Ends:
         from rich.segment import Segment, Segments
 
         app = self._app
-        app.left_running = None if app.setting.demo else app.session.going()
+        self.left_running = None if self._demo else self._session.going()
         lines = [clean(line, 500) for line in traceback.format_exc().splitlines()]
         said = "llmprof: the screen failed; the lines above say where"
         app._exit_renderables.append(Segments([Segment("\n".join([*lines, said, ""]))]))
         app._close_messages_no_wait()
 
-    def _ask(self, code: int, run: Run) -> None:
-        from llmprof.tui.kit.ask import AskDialog, Choice  # not needed for the first frame
+    def _ask_about(self, run: Run, code: int) -> None:
+        from llmprof.tui.terminal.quit_question import (  # not needed for the first frame
+            quit_question,
+        )
 
-        text = (
-            f"{run.label} goes on without this screen if you let it; "
-            "`llmprof attach` shows it again."
-        )
-        choices = (
-            Choice("leave", "l", "Leave it running", "good"),
-            Choice("stop", "s", "Stop the run", "bad"),
-            Choice("cancel", "escape", "Cancel"),
-        )
-        dialog = AskDialog("A run is going", text, choices)
-        self._app.ask(dialog, partial(self._answered, code, run))
+        self._ask(quit_question(run), partial(self._answered, code, run))
 
     def _answered(self, code: int, run: Run, answer: str | None) -> None:
         if answer == "leave":
-            self._app.left_running = run
+            self.left_running = run
             self._app.exit(return_code=code)
         elif answer == "stop":
             self._stop_and_exit(code)
@@ -98,13 +104,18 @@ class Ends:
     async def _stop(self, code: int) -> None:
         """Stop the run and leave when its engine is gone; kill it when it takes too long."""
         app = self._app
-        run = app.session.going()
-        app.notify("stopping the run; what is measured is kept", timeout=PATIENCE_S)
+        run = self._session.going()
+        app.notify("stopping the run; what is measured is kept", timeout=LEAVE_PATIENCE_S)
         waited = 0.0
-        while run is not None and app.session.going() is not None and waited < PATIENCE_S:
-            if round(waited / POLL_S) % 10 == 0:
-                with contextlib.suppress(OSError):  # somebody else's run
-                    run.stop(force=waited >= PATIENCE_S / 2)
-            await asyncio.sleep(POLL_S)
-            waited += POLL_S
+        while run is not None and self._session.going() is not None and waited < LEAVE_PATIENCE_S:
+            if round(waited / LEAVE_POLL_S) % 10 == 0:
+                try:
+                    run.stop(force=waited >= LEAVE_PATIENCE_S / 2)
+                except RunElsewhere:
+                    self.left_running = run
+                    break
+                except OSError:
+                    pass  # somebody else's run
+            await asyncio.sleep(LEAVE_POLL_S)
+            waited += LEAVE_POLL_S
         app.exit(return_code=code)

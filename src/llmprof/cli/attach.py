@@ -10,6 +10,7 @@ from llmprof.cli.follow import Follow, exit_code_of
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import deliver
 from llmprof.cli.screen import add_look_options, open_screen, require_terminal
+from llmprof.cli.streams import tell
 from llmprof.core.store.run import RunNotFound, RunStore
 
 
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         )
     view, signal = Follow(found).to_end()
     if signal is not None:
-        print(f"\nlet go of {found.id}, which goes on", file=sys.stderr)
+        tell(f"\nlet go of {found.id}, which goes on")
         return 128 + signal
     deliver(view, args.export, found.path)
     return exit_code_of(view)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from llmprof.cli.exits import CRASHED, OK, UserError
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import check_exports, deliver
-from llmprof.cli.run import finish, measure_run, new_run, plan_of, require_torch
+from llmprof.cli.run import finish, measure_run, new_run, plan_of, require_device, require_torch
+from llmprof.cli.streams import tell
 from llmprof.cli.types import device_type
 from llmprof.core.store.calibrations import calibration_experiment, save_ceilings
 
@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure and keep. Raises UserError."""
     check_exports(args.export)
     require_torch()
+    require_device(args.device)
     experiment = calibration_experiment(args.device)
     the_run = new_run(experiment.name)
     view, signal = measure_run(the_run, plan_of(the_run, experiment, lifeline=True))
@@ -40,5 +41,5 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"cannot keep the calibration: {error.strerror}", CRASHED) from error
     deliver(view, args.export)
-    print(f"kept in {kept}; later runs on this device compare with it", file=sys.stderr)
+    tell(f"kept in {kept}; later runs on this device compare with it")
     return OK

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     require_terminal()
     recording = args.recording or Path(str(resources.files("llmprof.tui") / RECORDING))
     plan, origin = _plan(recording)
-    from llmprof.tui.monitor.watch import Monitoring
+    from llmprof.tui.session.monitoring import Monitoring
     from llmprof.tui.session.starter import ReplayStarter
 
     with tempfile.TemporaryDirectory(prefix="llmprof-demo-") as folder:
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         the_run = store.create("demo")
         try:
             starter.start(the_run, plan.experiment, plan.command)
-            wait_started(the_run)
+            wait_started(the_run, starter.exit_code)
             return open_screen(
                 watch=the_run,
                 refresh=args.refresh,

@@ -8,6 +8,7 @@ import json
 import msgspec
 
 from llmprof.cli.exits import OK, UserError
+from llmprof.cli.streams import put
 from llmprof.core.catalog.experiments import SMOKE, build_experiment, load_experiments
 from llmprof.core.catalog.models import user_folder
 from llmprof.core.report.markdown import grid
@@ -37,11 +38,11 @@ def run(args: argparse.Namespace) -> int:
     except SpecError as error:
         raise UserError(str(error)) from error
     if args.json:
-        print(json.dumps(msgspec.to_builtins(experiments), indent=2, ensure_ascii=False))
+        put(json.dumps(msgspec.to_builtins(experiments), indent=2, ensure_ascii=False))
         return OK
     rows = tuple(row(experiment, SMOKE in presets[experiment.name]) for experiment in experiments)
-    print(grid(Table("experiments", "Experiments", COLUMNS, rows)))
-    print(
+    put(grid(Table("experiments", "Experiments", COLUMNS, rows)))
+    put(
         "\n`llmprof run NAME` measures one; every option of `llmprof run --help` overrides a "
         f"field.\nYour own: {user_folder() / 'experiments.toml'}, in the same form."
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from types import FrameType
 
 from llmprof.cli.exits import CRASHED, NOTHING, OK
 from llmprof.cli.progress import ProgressLine
+from llmprof.cli.streams import tell
 from llmprof.core.engine.client import Engine
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import Follower
@@ -76,7 +76,7 @@ class Follow:
         if again:
             self._kill_at = time.monotonic() + KILL_GRACE_S
         else:
-            print("\nstopping; once more to kill", file=sys.stderr)
+            tell("\nstopping; once more to kill")
 
 
 def exit_code_of(view: RunView) -> int:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from llmprof.cli.streams import put
 from llmprof.core.devices.gpm import METRIC_IDS
 from llmprof.core.events import CardProcess, CardSample
 from llmprof.core.figures.case_device import describe_process
@@ -18,27 +19,23 @@ from llmprof.core.state.view import RunView
 _COLUMNS = ("GPU", "Name", "Util", "Mem BW", "Memory", "Power", "Temp", "SM clock", "Throttle")
 
 
-class _Output(Console):
-    """Rich ends the program with 1 when the reader goes away; here that is main's to answer."""
-
-    def on_broken_pipe(self) -> None:
-        """Pass the error on."""
-        raise  # noqa: PLE0704 - rich calls this while it handles the error
-
-
 def print_table(view: RunView) -> None:
     """Print the machine as it stands; names go out as text, never as markup."""
-    width = None if sys.stdout.isatty() else 200
-    console = _Output(soft_wrap=True, highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    with console.capture() as drawn:
+        _draw(view, console)
+    put(drawn.get(), end="")
+
+
+def _draw(view: RunView, console: Console) -> None:
     sample = view.last_sample
     if sample is not None:
         host = sample.host
         cpu = amounts.text(host.cpu_percent, "%")
-        used, total = words.size(host.memory_used_bytes), words.size(host.memory_total_bytes)
-        console.print(Text(f"Host  CPU {cpu}  memory {used} of {total}"))
+        _line(console, f"Host  CPU {cpu}  memory {words.host_memory(host)}")
     if sample is None or sample.cards_reason is not None:
         reason = "the sampler gave no sample" if sample is None else sample.cards_reason
-        console.print(Text(f"GPU   {reason}"))
+        _line(console, f"GPU   {reason}")
     cards = [card.last for _, card in sorted(view.cards.items()) if card.last is not None]
     if not cards:
         return
@@ -46,15 +43,21 @@ def print_table(view: RunView) -> None:
     memory = words.pairs("memory_used", "memory_total", cards)
     for card, held in zip(cards, memory, strict=True):
         table.add_row(*map(Text, _row(card, held)))
-    _Output(highlight=False, width=width).print(table)
+    console.print(table)
     for card in cards:
-        console.print(*_details(card), sep="\n")
+        for line in _details(card):
+            _line(console, line)
+
+
+def _line(console: Console, text: str) -> None:
+    """A line that the terminal itself folds, so that it can be copied whole."""
+    console.print(Text(text), soft_wrap=True)
 
 
 def _row(card: CardSample, memory: str) -> tuple[str, ...]:
     return (
         str(card.index),
-        card.name if card.state == "ok" else f"{card.name} {card.state.upper()}",
+        f"{card.name} {words.state(card)}".strip(),
         words.amount("utilization", card),
         words.amount("memory_utilization", card),
         f"{memory} unified" if card.unified else memory,
@@ -65,22 +68,22 @@ def _row(card: CardSample, memory: str) -> tuple[str, ...]:
     )
 
 
-def _details(card: CardSample) -> Iterable[Text]:
-    yield Text(f"GPU {card.index}")
+def _details(card: CardSample) -> Iterable[str]:
+    yield f"GPU {card.index}"
     shown = ("memory_clock", "energy", "energy_estimated", "fan", "ecc_errors", "pcie_tx")
     values = ", ".join(
         f"{name} {words.amount(name, card)}"
         for name in (*shown, "pcie_rx", *METRIC_IDS)
         if name in card.metrics and card.metrics[name].value is not None
     )
-    yield Text(f"  {values}")
+    yield f"  {values}"
     for instance in card.mig:
         used = words.size(instance.memory_used_bytes)
-        yield Text(f"  MIG {instance.name} {instance.uuid}: {used} used")
+        yield f"  MIG {instance.name} {instance.uuid}: {used} used"
     for process in card.processes or ():
-        yield Text(f"  {_process(process)}")
+        yield f"  {_process(process)}"
     for reason, names in words.reasons(card).items():
-        yield Text(f"  n/a {', '.join(names)}: {reason}")
+        yield f"  n/a {', '.join(names)}: {reason}"
 
 
 def _process(process: CardProcess) -> str:

@@ -6,10 +6,15 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from llmprof.cli.exits import CRASHED, INTERRUPTED, OK, USAGE, UserError, drop_output
+from llmprof.cli.streams import put, tell
+from llmprof.core.system.homes import NoHome
 from llmprof.version import __version__
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 # name: (module, one line of help); a module has add_arguments(parser) and run(args) -> int.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -43,6 +48,31 @@ class Command(Protocol):
 class Parser(argparse.ArgumentParser):
     """argparse, but a mistake is one line."""
 
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Write the help to standard output, whole."""
+        put(self.format_help(), end="")
+
+    def parse(self, words: list[str]) -> argparse.Namespace:
+        """The command's options; what is none of them ends the program with what may be meant."""
+        found, left = self.parse_known_args(words)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}{self._meant(left[0], words)}")
+        return found
+
+    def _meant(self, word: str, words: list[str]) -> str:
+        """What may be meant by a word that is no option, in words that follow it."""
+        if word.startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(
+                word.split("=", maxsplit=1)[0], self._option_string_actions, 1
+            )
+            return f"; did you mean {near[0]}?" if near else ""
+        before = words[max(0, words.index(word) - 1)].rpartition("=")[2]
+        if before.startswith("-") or before == word:
+            return ""
+        return f"; the items of a list are joined by commas: {before},{word}"
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is, and exit with 2."""
         self.exit(USAGE, f"{self.prog}: {message} (see `{self.prog} --help`)\n")
@@ -57,8 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except UserError as error:
-        print(f"llmprof: {error}", file=sys.stderr)
+        tell(f"llmprof: {error}")
         return error.code
+    except NoHome as error:
+        tell(f"llmprof: {error}")
+        return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -66,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OK
     except OSError as error:
         drop_output()
-        print(f"llmprof: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        tell(f"llmprof: {error.filename or 'output'}: {error.strerror}")
         return CRASHED
 
 
@@ -76,7 +109,7 @@ def dispatch(arguments: list[str]) -> int:
         _overview().print_help()
         return OK
     if arguments and arguments[0] in ("-V", "--version"):
-        print(f"llmprof {__version__}")
+        put(f"llmprof {__version__}")
         return OK
     if not arguments:
         arguments = ["screen"]
@@ -84,18 +117,20 @@ def dispatch(arguments: list[str]) -> int:
         arguments = ["run", *arguments]
     name, *rest = arguments
     if name not in COMMANDS:
-        raise UserError(f"unknown command {name!r}; there are {', '.join(COMMANDS)}")
+        from llmprof.core.catalog.names import unknown
+
+        raise UserError(f"unknown command {unknown(name, COMMANDS)}")
     module, summary = COMMANDS[name]
     command = cast(Command, importlib.import_module(f"llmprof.cli.{module}"))
     parser = Parser(prog=f"llmprof {name}", description=_sentence(summary))
     command.add_arguments(parser)
-    return command.run(parser.parse_args(rest))
+    return command.run(parser.parse(rest))
 
 
-def _overview() -> argparse.ArgumentParser:
+def _overview() -> Parser:
     width = max(map(len, COMMANDS)) + 2
     lines = [f"  {name:<{width}}{summary}" for name, (_, summary) in COMMANDS.items()]
-    return argparse.ArgumentParser(
+    return Parser(
         prog="llmprof",
         usage="llmprof [COMMAND] [OPTIONS]",
         formatter_class=argparse.RawDescriptionHelpFormatter,

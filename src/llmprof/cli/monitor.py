@@ -12,6 +12,7 @@ from typing import Any
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.machine import print_table
 from llmprof.cli.screen import add_look_options, open_screen, require_terminal
+from llmprof.cli.streams import put
 from llmprof.cli.types import factor
 from llmprof.core.devices.gpm import METRIC_IDS
 from llmprof.core.devices.sampler import INTERVAL_S, MAX_INTERVAL_S, MIN_INTERVAL_S
@@ -86,14 +87,14 @@ def _replay(args: argparse.Namespace, *, live: bool) -> int:
         raise UserError(f"{args.replay}: {error.strerror or error}") from error
     if not args.json:
         length = duration(recording.seconds(view.last_t))
-        print(f"Recorded {recording.when}, the end of {length}{recording.unreadable}")
+        put(f"Recorded {recording.when}, the end of {length}{recording.unreadable}")
     _print(view, recording.wall(view.last_t), as_json=args.json)
     return OK
 
 
 def _print(view: RunView, wall_ns: int | None, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(words.as_object(view, wall_ns), indent=2))
+        put(json.dumps(words.as_object(view, wall_ns), indent=2))
     else:
         print_table(view)
 
@@ -112,7 +113,7 @@ def _watch(args: argparse.Namespace) -> int:
 
 
 def _screen(args: argparse.Namespace, monitoring: dict[str, Any]) -> int:
-    from llmprof.tui.monitor.watch import Monitoring
+    from llmprof.tui.session.monitoring import Monitoring
     from llmprof.tui.session.starter import EngineStarter
 
     class Cold(EngineStarter):
@@ -191,4 +192,4 @@ def _follow(watch: Watch) -> None:
     while True:
         if watch.poll(1.0) and (view := watch.view()).last_sample is not None:
             line = json.dumps(words.as_object(view, time.time_ns()), separators=(",", ":"))
-            print(line, flush=True)
+            put(line)

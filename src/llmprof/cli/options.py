@@ -12,8 +12,14 @@ from llmprof.cli.declare import DIMENSIONS, add_case_options, add_export_option
 from llmprof.cli.effects import refuse_without_effect
 from llmprof.cli.exits import UserError
 from llmprof.cli.types import AUTO
-from llmprof.core.catalog.experiments import DEFAULT, build_experiment, is_attention
-from llmprof.core.catalog.models import select_models
+from llmprof.core.catalog.experiments import (
+    DEFAULT,
+    build_experiment,
+    is_attention,
+    load_experiments,
+)
+from llmprof.core.catalog.models import load_models, select_models
+from llmprof.core.catalog.names import named
 from llmprof.core.spec.axes import AXES, Axis, Value
 from llmprof.core.spec.experiment import (
     MOST_MEASURE_STEPS,
@@ -53,7 +59,8 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
             overrides |= chosen | {"cpu_budget_s": None}
         experiment = build_experiment(name, overrides, smoke=args.smoke)
     except SpecError as error:
-        raise UserError(str(error)) from error
+        hint = "; the items of a list are joined by commas: small,medium" if _is_item(name) else ""
+        raise UserError(f"{error}{hint}") from error
     refuse_without_effect(args, experiment)
     return experiment
 
@@ -64,6 +71,14 @@ def _values(axis: Axis, args: argparse.Namespace) -> list[Value] | None:
     if words is None or not axis.values:
         return words
     return [axis.value(word) for word in words]
+
+
+def _is_item(name: str) -> bool:
+    """Whether what stands for an experiment is an item of some list, as after a blank in one."""
+    if named(name, load_experiments()) is not None:
+        return False
+    items = (*load_models(), *(word for axis in AXES for word in axis.words))
+    return name.isdigit() or named(name, items) is not None
 
 
 def _steps(args: argparse.Namespace) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, UserError
+from llmprof.cli.streams import put, tell
 from llmprof.core.lint.completeness import missing
 from llmprof.core.memory.picture_files import links, write_pictures
 from llmprof.core.report import ExportError, check_writable, export, render
@@ -34,17 +34,30 @@ def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None
         _name_kept(view, run)
     _name_missing(view)
     if not exports:
-        sys.stdout.write(render(view, "md"))
+        put(render(view, "md"), end="")
         return
     for path in exports:
+        _export(view, path, run)
+
+
+def _export(view: RunView, path: Path, run: Path | None) -> None:
+    """Write one file and what belongs beside it. Raises UserError once all is tried."""
+    pictures: list[tuple[str, Path]] = []
+    failed: OSError | None = None
+    if run is not None and path.suffix.lower() == ".md":
         try:
-            written = export(view, path)
-        except ExportError as error:
-            raise UserError(str(error), CRASHED) from error
-        for each in written:
-            print(f"wrote {each}", file=sys.stderr)
-        if run is not None and path.suffix.lower() == ".md":
-            _add_pictures(view, run, path)
+            pictures = write_pictures(view, run, path)
+        except OSError as error:
+            failed = error
+    more = f"\n## Memory timelines\n\n{links(pictures)}\n" if pictures else ""
+    try:
+        written = export(view, path, more)
+    except ExportError as error:
+        raise UserError(str(error), CRASHED) from error
+    for each in (*written, *(picture for _, picture in pictures)):
+        tell(f"wrote {each}")
+    if failed is not None:
+        raise UserError(f"{path}: its pictures: {failed.strerror or failed}", CRASHED)
 
 
 def _name_kept(view: RunView, run: Path) -> None:
@@ -53,26 +66,14 @@ def _name_kept(view: RunView, run: Path) -> None:
         names = [found.snapshot for found in (state.memory_timeline,) if found is not None]
         names += [found.trace for found in (state.kernels,) if found is not None]
         for name in filter(None, names):
-            print(f"kept {run / 'artifacts' / clean(name)}", file=sys.stderr)
+            tell(f"kept {run / 'artifacts' / clean(name)}")
 
 
 def _name_missing(view: RunView) -> None:
     """Say what of a profile or a recording could not be had: the rest is in the tables."""
     for state in view.cases:
         for line in missing(state):
-            print(f"case {state.index + 1}: {line}", file=sys.stderr)
-
-
-def _add_pictures(view: RunView, run: Path, report: Path) -> None:
-    try:
-        pictures = write_pictures(view, run, report)
-        if pictures:
-            with report.open("a", encoding="utf-8") as file:
-                file.write(f"\n## Memory timelines\n\n{links(pictures)}\n")
-    except OSError as error:
-        raise UserError(f"{report}: its pictures: {error.strerror or error}", CRASHED) from error
-    for _, path in pictures:
-        print(f"wrote {path}", file=sys.stderr)
+            tell(f"case {state.index + 1}: {line}")
 
 
 def dry_run_table(view: RunView) -> None:
@@ -89,9 +90,9 @@ def dry_run_table(view: RunView) -> None:
         Column("Status", numeric=False),
         Column("Reason", numeric=False),
     )
-    print(grid(Table("plan", "Plan", columns, tuple(rows))))
+    put(grid(Table("plan", "Plan", columns, tuple(rows))))
     total = sum(state.estimate_s or 0.0 for state in view.cases if state.status == "pending")
-    print(f"\n{len(view.cases)} cases, about {duration(total)} in all; nothing was measured.")
+    put(f"\n{len(view.cases)} cases, about {duration(total)} in all; nothing was measured.")
 
 
 def _about(seconds: float | None) -> str:

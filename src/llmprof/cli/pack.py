@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from llmprof.cli.exits import OK, UserError
+from llmprof.cli.streams import put
 from llmprof.core.store.pack import SUFFIX, pack
 from llmprof.core.store.run import RunNotFound, RunStore
 
@@ -27,5 +28,5 @@ def run(args: argparse.Namespace) -> int:
         pack(found, target)
     except OSError as error:
         raise UserError(f"{target} cannot be written: {error.strerror or error}") from error
-    print(target)
+    put(str(target))
     return OK

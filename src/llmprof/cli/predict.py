@@ -11,6 +11,7 @@ import msgspec
 
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.options import add_case_options, experiment_from
+from llmprof.cli.streams import put
 from llmprof.cli.types import listed
 from llmprof.core.catalog.cards import find_card, match_device
 from llmprof.core.catalog.experiments import DEFAULT
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(str(error)) from error
     traced = _traced(rows) if args.trace else {}
     if args.json:
-        print(json.dumps([_object(row, traced) for row in rows], indent=2))
+        put(json.dumps([_object(row, traced) for row in rows], indent=2))
     else:
         _print(rows, traced, args)
     return OK
@@ -181,18 +182,18 @@ def _object(row: PredictedRow, traced: Traced) -> dict[str, Any]:
 
 
 def _print(rows: list[PredictedRow], traced: Traced, args: argparse.Namespace) -> None:
-    print(section(prediction_table(rows)))
+    put(section(prediction_table(rows)))
     if args.phases:
-        print("\n" + section(phase_table(rows)))
+        put("\n" + section(phase_table(rows)))
     if not any(row.room for row in rows):
-        print("\nNo card here: name some with `--card H100-80GB,RTX-4090,24GiB` for a verdict.")
+        put("\nNo card here: name some with `--card H100-80GB,RTX-4090,24GiB` for a verdict.")
     for row in rows:
         if row.room is not None and row.verdict not in (None, "fits"):
-            print("\n" + _what_fits(row, row.room))
+            put("\n" + _what_fits(row, row.room))
     for (key, kind), answer in traced.items():
         row = next(row for row in rows if (row.case.key, _capability(row)) == (key, kind))
         on = "" if row.room is None else f" on {row.room.name}"
-        print(f"\n{row.case.label}{on}: {_said(row, answer)}")
+        put(f"\n{row.case.label}{on}: {_said(row, answer)}")
 
 
 def _what_fits(row: PredictedRow, room: Room) -> str:

@@ -8,6 +8,7 @@ import json
 import msgspec
 
 from llmprof.cli.exits import OK, UserError
+from llmprof.cli.streams import put
 from llmprof.core.catalog.models import load_models, user_folder
 from llmprof.core.report.markdown import grid
 from llmprof.core.report.table import Column, Table
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
             }
             for model in models.values()
         ]
-        print(json.dumps(data, indent=2, ensure_ascii=False))
+        put(json.dumps(data, indent=2, ensure_ascii=False))
         return OK
     columns = (
         Column("Size", numeric=False),
@@ -58,6 +59,6 @@ def run(args: argparse.Namespace) -> int:
         )
         for model in models.values()
     )
-    print(grid(Table("presets", "Presets", columns, rows)))
-    print(f"\n`all` means tiny to 2.7B. Your own: TOML files in {user_folder()}.")
+    put(grid(Table("presets", "Presets", columns, rows)))
+    put(f"\n`all` means tiny to 2.7B. Your own: TOML files in {user_folder()}.")
     return OK

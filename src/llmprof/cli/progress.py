@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 
 from rich.console import Console
@@ -18,7 +19,9 @@ class ProgressLine:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=True)
-        self._shown = self._console.is_terminal and not quiet
+        # The stream itself is asked, for variables such as FORCE_COLOR make of a file a terminal.
+        there = sys.stderr is not None and sys.stderr.isatty()
+        self._shown = there and self._console.is_terminal and not quiet
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
 from llmprof.cli.exits import OK, USAGE, UserError
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import check_exports, deliver
-from llmprof.cli.run import detach, finish, measure_run, require_torch
+from llmprof.cli.run import detach, finish, measure_run, require_device, require_torch
+from llmprof.cli.streams import tell
 from llmprof.core.engine.client import Plan
 from llmprof.core.figures.outcomes import to_resume
-from llmprof.core.store.adopt import adopt
+from llmprof.core.figures.same_machine import MOVED
 from llmprof.core.store.journal import replay
-from llmprof.core.store.pack import PackError
+from llmprof.core.store.pack import adopt
 from llmprof.core.store.run import Run, RunNotFound, RunStore
+from llmprof.core.system.archive import PackError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +41,9 @@ def run(args: argparse.Namespace) -> int:
     require_torch()
     the_run = find(args.run)
     if the_run.alive():
-        raise UserError(f"run {the_run.id} is still going on: `llmprof attach {the_run.id}`")
+        raise UserError(
+            f"run {the_run.id} is still going on{the_run.place}: `llmprof attach {the_run.id}`"
+        )
     try:
         view = replay(the_run.journal)
     except FileNotFoundError:
@@ -49,10 +52,11 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"run {the_run.id} has no plan to resume")
     wanted = to_resume(view, failed=args.failed)
     if not wanted:
-        print(f"{the_run.id}: nothing is missing", file=sys.stderr)
+        tell(f"{the_run.id}: nothing is missing")
         deliver(view, args.export, the_run.path)
         return OK
-    print(f"{the_run.id}: {len(wanted)} of {len(view.cases)} cells to measure", file=sys.stderr)
+    tell(f"{the_run.id}: {len(wanted)} of {len(view.cases)} cells to measure")
+    require_device(view.experiment.device)
     plan = Plan(
         run_dir=str(the_run.path),
         experiment=view.experiment,
@@ -68,9 +72,11 @@ def run(args: argparse.Namespace) -> int:
     errors = (log.message for log in view.log if log.level == "error" and log.t >= start)
     refused = next(errors, None)
     if refused is not None and to_resume(view, failed=args.failed) == wanted and signal is None:
-        raise UserError(f"{refused} (--elsewhere goes on all the same)", USAGE)
+        hint = " (--elsewhere goes on all the same)" if refused.startswith(MOVED) else ""
+        raise UserError(f"{refused}{hint}", USAGE)
     if len(view.segments) == before:
-        raise UserError(f"the engine did not start; see {the_run.log}", USAGE)
+        said = [log.message for log in view.log if log.level == "error" and not log.t]
+        raise UserError(said[-1] if said else f"the engine did not start; see {the_run.log}", USAGE)
     return finish(view, signal, args.export, the_run)
 
 

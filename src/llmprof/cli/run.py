@@ -15,7 +15,9 @@ from llmprof.cli.exits import CRASHED, NOTHING, OK, USAGE, UserError
 from llmprof.cli.follow import CRASHES, Follow, exit_code_of
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
 from llmprof.cli.output import check_exports, deliver, dry_run_table
+from llmprof.cli.streams import put, tell
 from llmprof.core.catalog.experiments import DEFAULT
+from llmprof.core.devices.cuda_driver import absent
 from llmprof.core.engine.client import ENGINE_ENDINGS, Engine, EngineExit, Plan
 from llmprof.core.events import Log
 from llmprof.core.figures.profile_wholes import twin
@@ -49,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if args.detach and args.export:
         raise UserError("--detach does not wait for tables; export later with `llmprof show`")
     require_torch()
+    require_device(experiment.device)
     if args.dry_run:
         return _dry_run(experiment)
     the_run = new_run(experiment.name)
@@ -58,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
     return finish(view, signal, args.export, the_run)
 
 
-def new_run(name: str) -> Run:
-    """A run's folder in the store. Raises UserError."""
-    store = RunStore()
+def new_run(name: str, store: RunStore | None = None) -> Run:
+    """A run's folder in a store, by default the user's. Raises UserError."""
+    store = store or RunStore()
     try:
         return store.create(name)
     except OSError as error:
@@ -77,6 +80,13 @@ def require_torch() -> None:
         )
 
 
+def require_device(device: str) -> None:
+    """Raise UserError for a CUDA device that the driver does not have, before torch is loaded."""
+    why_not = absent(device)
+    if why_not is not None:
+        raise UserError(why_not)
+
+
 def measure_run(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunView, int | None]:
     """Run a plan to its end; the final view, and the signal that stopped it.
 
@@ -90,13 +100,19 @@ def measure_run(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunVi
         engine.dismiss()
         code = engine.wait()
     if code:
-        reason = ENGINE_ENDINGS.get(code) or crash(code, None if quiet else the_run.log)
         if view.environment is None and signal is None:
-            if code != EngineExit.FAILED:  # then its log is worth reading
-                _discard(the_run)
-            raise UserError(reason, NOTHING if code in ENGINE_ENDINGS else CRASHED)
+            raise _not_started(code, the_run, plan, None if quiet else the_run.log)
+        reason = ENGINE_ENDINGS.get(code) or crash(code, None if quiet else the_run.log)
         view = replace(view, log=(*view.log, Log(t=0, message=reason, level="error")))
     return view, signal
+
+
+def _not_started(code: int, the_run: Run, plan: Plan, log: Path | None) -> UserError:
+    """What to say of an engine that ended before it measured; a new run goes with it."""
+    if code != EngineExit.FAILED and plan.resume is None:  # else its log is worth reading
+        _discard(the_run)
+    reason = ENGINE_ENDINGS.get(code) or crash(code, log)
+    return UserError(reason, NOTHING if code in ENGINE_ENDINGS else CRASHED)
 
 
 def crash(code: int, log: Path | None) -> str:
@@ -141,9 +157,9 @@ def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run)
     code = exit_code_of(view)
     if code == NOTHING:
         why = next((s.failure.message for s in view.cases if s.failure is not None), "no cases")
-        print(f"llmprof: nothing was measured: {why}", file=sys.stderr)
+        tell(f"llmprof: nothing was measured: {why}")
     if code == CRASHED:
-        print(f"llmprof: {crashes(view)}", file=sys.stderr)
+        tell(f"llmprof: {crashes(view)}")
     return code
 
 
@@ -162,19 +178,25 @@ def crashes(view: RunView) -> str:
 
 
 def detach(the_run: Run, plan: Plan) -> int:
-    """Start an engine that outlives this process, and say how to follow it."""
+    """Start an engine that outlives this process, and say how to follow it.
+
+    Raises UserError with the engine's reason where it ended before it held the run.
+    """
     engine = Engine(the_run.log)
     engine.run(plan)
-    if not wait_started(the_run):
+    started = wait_started(the_run, engine.poll)
+    if code := engine.poll():
+        raise _not_started(code, the_run, plan, the_run.log)
+    if not started:
         raise UserError(f"the engine did not start; see {the_run.log}", NOTHING)
-    print(the_run.id)
-    print(f"follow it with `llmprof attach {the_run.id}`", file=sys.stderr)
+    put(the_run.id)
+    tell(f"follow it with `llmprof attach {the_run.id}`")
     return OK
 
 
 def _dry_run(experiment: Experiment) -> int:
     with tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
-        the_run = RunStore(Path(folder)).create(experiment.name)
+        the_run = new_run(experiment.name, RunStore(Path(folder)))
         plan = plan_of(the_run, experiment, lifeline=True, only_plan=True)
         view, signal = measure_run(the_run, plan, quiet=True)
         if view.environment is None and signal is None:

@@ -7,6 +7,7 @@ import json
 from datetime import datetime
 
 from llmprof.cli.exits import OK
+from llmprof.cli.streams import put
 from llmprof.core.report.markdown import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.store.listing import RunSummary, summaries
@@ -23,11 +24,11 @@ def run(args: argparse.Namespace) -> int:
     store = RunStore()
     found = summaries(store)
     if args.json:
-        print(json.dumps([summary.as_json() for summary in found], indent=2, ensure_ascii=False))
+        put(json.dumps([summary.as_json() for summary in found], indent=2, ensure_ascii=False))
     elif not found:
-        print(f"no runs in {store.root}")
+        put(f"no runs in {store.root}")
     else:
-        print(grid(table(found)))
+        put(grid(table(found)))
     return OK
 
 

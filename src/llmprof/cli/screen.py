@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from llmprof.cli.exits import USAGE, UserError, drop_output
+from llmprof.cli.streams import put
 from llmprof.core.catalog.models import load_models
 from llmprof.core.spec.shape import SpecError
 from llmprof.core.store.run import Run, RunNotFound, RunStore
 
 if TYPE_CHECKING:
-    from llmprof.tui.monitor.watch import Monitoring
+    from llmprof.tui.session.monitoring import Monitoring
     from llmprof.tui.session.starter import Starter
 
 MOST_HZ = 20.0
@@ -84,8 +85,8 @@ def open_screen(
     from llmprof.tui.app import LlmprofApp
     from llmprof.tui.kit.look import choose_look, is_utf8
     from llmprof.tui.session.remembered import recall
+    from llmprof.tui.session.setting import Setting
     from llmprof.tui.session.starter import EngineStarter
-    from llmprof.tui.setting import Setting
 
     app = LlmprofApp(
         Setting(
@@ -113,12 +114,9 @@ def open_screen(
 def _say_what_goes_on(name: str) -> None:
     """A line on standard output, where that is still there: not after a lost connection."""
     try:
-        print(
-            f"run {name} goes on: `llmprof attach {name}` shows it, `llmprof stop {name}` ends it",
-            flush=True,
-        )
+        put(f"run {name} goes on: `llmprof attach {name}` shows it, `llmprof stop {name}` ends it")
     except OSError:
-        drop_output()  # what is left in its buffer would fail once more at exit
+        drop_output()
 
 
 def require_terminal() -> None:

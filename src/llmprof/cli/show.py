@@ -10,8 +10,9 @@ from llmprof.cli.options import add_export_option
 from llmprof.cli.output import deliver
 from llmprof.core.report import ExportError, check_writable
 from llmprof.core.state.view import RunView
-from llmprof.core.store.pack import PackError, open_view
+from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import RunNotFound, RunStore
+from llmprof.core.system.archive import PackError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,8 @@ import argparse
 import time
 
 from llmprof.cli.exits import OK, UserError
-from llmprof.core.store.run import RunNotFound, RunStore
+from llmprof.cli.streams import put
+from llmprof.core.store.run import RunElsewhere, RunNotFound, RunStore
 
 STOP_PATIENCE_S = 10.0
 
@@ -23,7 +24,13 @@ def run(args: argparse.Namespace) -> int:
         found = RunStore().find(args.run)
     except RunNotFound as error:
         raise UserError(str(error)) from error
-    if not found.stop(force=args.kill):
+    try:
+        stopping = found.stop(force=args.kill)
+    except RunElsewhere as error:
+        raise UserError(str(error)) from error
+    except PermissionError as error:
+        raise UserError(f"run {found.id} is another user's: {error.strerror}") from error
+    if not stopping:
         raise UserError(f"run {found.id} is not running")
     deadline = time.monotonic() + STOP_PATIENCE_S
     while found.alive():
@@ -32,5 +39,5 @@ def run(args: argparse.Namespace) -> int:
                 f"run {found.id} did not stop within {STOP_PATIENCE_S:.0f} s; try --kill"
             )
         time.sleep(0.05)
-    print(f"stopped {found.id}")
+    put(f"stopped {found.id}")
     return OK

@@ -50,6 +50,10 @@ def whole_number(least: int, most: int = LARGEST) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         digits = text.isascii() and text.isdigit() and len(text) <= 20
+        if digits and len(text) > 1 and text.startswith("0"):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} begins with a zero; a comma separates items of a list: 1024, not 1,024"
+            )
         if not digits or not least <= int(text) <= most:
             what = f"a whole number from {least} to {most:,}"
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}")

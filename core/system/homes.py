@@ -1,0 +1,40 @@
+"""The folders that a user's runs and presets are kept in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import platformdirs
+
+
+class NoHome(RuntimeError):
+    """A user of whom no home directory is known; its text is one line for the user."""
+
+
+def state_home() -> Path:
+    """$LLMPROF_HOME, else the user's state folder for llmprof. Raises NoHome."""
+    home = os.environ.get("LLMPROF_HOME")
+    if home:
+        return Path(home)
+    found = _absolute(platformdirs.user_state_dir)
+    if found is None:
+        raise NoHome(
+            f"user {os.geteuid()} has no home directory here: set LLMPROF_HOME to a folder for runs"
+        )
+    return found
+
+
+def config_home() -> Path:
+    """The user's configuration folder for llmprof; the machine's where no home is known."""
+    return _absolute(platformdirs.user_config_dir) or Path("/etc/xdg/llmprof")
+
+
+def _absolute(find: Callable[[str], str]) -> Path | None:
+    """A folder of the user's; None where it would lie below an unknown home."""
+    try:
+        path = Path(find("llmprof"))
+    except RuntimeError:  # older versions of platformdirs leave the ~ as it is
+        return None
+    return path if path.is_absolute() else None

@@ -1,0 +1,116 @@
+"""What every view is made of: numbers, glyphs, rows, cells."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmprof.tui.kit import format as fmt
+from llmprof.tui.kit.canvas import changed_span, heading, row_length
+from llmprof.tui.kit.look import ASCII, UNICODE, choose_look
+from llmprof.tui.kit.table_cells import TableCell
+
+# Numbers
+
+
+def test_intervals_show_two_digits_of_the_uncertainty() -> None:
+    assert fmt.mean_interval(156.2134, 0.834) == "156.21 ± 0.83"
+    assert fmt.mean_interval(156.2134, 6.7) == "156.2 ± 6.7"
+    assert fmt.mean_interval(156.2134, None) == "156.2"
+    assert fmt.mean_interval(None, None) == "–"
+    assert fmt.mean_interval(2.0, 0.0) == "2.000 ± 0.000"
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, None])
+def test_unknown_numbers_are_dashes(bad: float | None) -> None:
+    assert {
+        fmt.number_text(bad),
+        fmt.memory_text(bad),
+        fmt.milliseconds_text(bad),
+        fmt.clock_text(bad),
+    } == {"–"}
+    assert fmt.percent_text(None) == "–"
+    assert fmt.count_text(None) == "–"
+
+
+def test_numbers_read_well() -> None:
+    assert fmt.memory_text(5 * 2**30) == "5.00 GiB"
+    assert fmt.memory_text(3 * 2**20) == "3 MiB"
+    assert fmt.count_text(128_625_408) == "129 M"
+    assert fmt.count_text(22_696_448) == "22.7 M"
+    assert [fmt.clock_text(s) for s in (7.6, 125, 3725)] == ["8 s", "2:05", "1:02:05"]
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=30), st.integers(1, 12))
+def test_sparkline_never_fails_and_fits(values: list[float], width: int) -> None:
+    line = fmt.sparkline(values, width, UNICODE.spark)
+    assert len(line) <= width
+    assert set(line) <= {*UNICODE.spark, " "}
+    known = [math.isfinite(value) for value in values[-width:]]
+    assert [char != " " for char in line] == (known if any(known) else [])
+
+
+def test_sparkline_shows_a_rise() -> None:
+    assert fmt.sparkline([1, 2, 3, 4, 5, 6, 7, 8], 8, UNICODE.spark) == UNICODE.spark
+
+
+def test_steady_values_make_a_flat_sparkline() -> None:
+    assert len(set(fmt.sparkline([100.0, 100.1, 99.9], 8, UNICODE.spark))) == 1
+
+
+# Look
+
+
+def test_ascii_text_is_ascii() -> None:
+    assert ASCII.text("5 ± 1 · µs – naïve 模型").isascii()
+    assert ASCII.text("5 ± 1") == "5 +- 1"
+    assert UNICODE.text("5 ± 1") == "5 ± 1"
+
+
+@pytest.mark.parametrize(
+    ("variables", "plain"),
+    [
+        ({"LANG": "C.UTF-8"}, False),
+        ({"LANG": "en_US.utf8"}, False),
+        ({"LANG": "C"}, True),
+        ({}, True),
+        ({"LANG": "C.UTF-8", "LC_ALL": "POSIX"}, True),
+        ({"LANG": "de_DE.ISO-8859-1@euro"}, True),
+    ],
+)
+def test_locale_decides_between_unicode_and_ascii(
+    variables: dict[str, str], plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert choose_look().ascii is plain
+    assert choose_look(ascii_only=not plain).ascii is not plain
+
+
+# Rows
+
+
+def test_changed_span_is_as_narrow_as_the_change() -> None:
+    old = [("abc", "text"), ("def", "muted")]
+    assert changed_span(old, [("abXdef", "text")], 10) == (2, 6)
+    assert changed_span(old, [("abc", "text"), ("deX", "muted")], 10) == (5, 6)
+    assert changed_span(old, [*old, ("!", "text")], 10) == (6, 7)
+    assert changed_span([("模型", "text")], [("模x", "text")], 10) == (0, 4)
+
+
+@pytest.mark.parametrize("width", [1, 5, 12, 40, 120])
+def test_headings_fit(width: int) -> None:
+    row = heading(UNICODE, width, "Steps", "ms", [("r", "key")])
+    assert row_length(row) <= max(width, len("Steps ms"))
+
+
+def test_a_cell_without_room_says_it_in_fewer_words() -> None:
+    cell = TableCell("unstable: steps became 9 % longer", short="unstable")
+    assert cell.shown(40) == cell.text
+    assert cell.shown(11) == "unstable"
+    assert TableCell("a long word alone").shown(5) == "a long word alone"

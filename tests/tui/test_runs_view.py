@@ -1,0 +1,145 @@
+"""The Runs view: its keys, and what the disk or another user refuses."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from textual.pilot import Pilot
+
+from llmprof.core.store import lock
+from llmprof.core.store.lock import Holder
+from llmprof.core.store.run import Run, RunStore
+from llmprof.tui.app import LlmprofApp
+from llmprof.tui.kit.ask import AskDialog
+from llmprof.tui.runs.export import ExportDialog
+from llmprof.tui.runs.name_dialog import NameDialog
+from tests.tui import journals
+from tests.tui.apps import make_app, open_runs, sizes, table
+from tests.tui.frames import contains, settle
+from tests.tui.journals import live_run
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLMPROF_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+@sizes
+async def test_keys_of_the_runs_view(tmp_path: Path, size: tuple[int, int]) -> None:
+    store = RunStore(tmp_path)
+    first = journals.finished(store, ("tiny",))
+    second = journals.finished(store, ("small", "medium"))
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        view = await open_runs(pilot)
+        await settle(pilot, lambda: len(table(app).rows) == 2)
+        await pilot.press("end", "home", "down", "up", "k", "j", "pageup", "pagedown")
+        chosen = view.current
+        assert chosen is not None
+        other = second if chosen.id == first.id else first
+        await pilot.press("n")
+        assert isinstance(app.screen, NameDialog)
+        await pilot.press(*"mine", "enter")
+        await settle(pilot, lambda: contains(app, "mine"))
+        assert chosen.label == "mine"
+        await pilot.press("n", "escape")
+        assert chosen.label == "mine"
+        await pilot.press("slash", *"mine")
+        await settle(pilot, lambda: table(app).shown_keys == [chosen.id])
+        await pilot.press(*"zzz")
+        await settle(pilot, lambda: table(app).shown_keys == [])
+        assert view.current is None  # so that no key acts on a run that is out of sight
+        await pilot.press("escape")
+        await settle(pilot, lambda: len(table(app).shown_keys) == 2)
+        await pilot.press("slash", *"mine", "enter", "escape")
+        await settle(pilot, lambda: len(table(app).shown_keys) == 2)
+        table(app).put_cursor(other.id)
+        await pilot.press("d")
+        assert isinstance(app.screen, AskDialog)
+        await pilot.press("enter")  # the cursor stands on Keep
+        await settle(pilot)
+        assert other.path.exists()
+        await pilot.press("d", "up", "down", "d")
+        await settle(pilot, lambda: len(table(app).rows) == 1)
+        assert not other.path.exists()
+        await pilot.press("e")
+        assert isinstance(app.screen, ExportDialog)
+        await pilot.press("escape", "x", "enter")
+        await settle(pilot, lambda: contains(app, "finished"))
+        assert app.current_mode == "bench"
+        assert app.session.run == chosen
+
+
+@sizes
+async def test_a_running_run_is_not_deleted(tmp_path: Path, size: tuple[int, int]) -> None:
+    run, _ = live_run(tmp_path)
+    app, _ = make_app(tmp_path)
+    with run.lock():
+        async with app.run_test(size=size) as pilot:
+            await open_runs(pilot)
+            assert contains(app, "running")
+            await pilot.press("d")
+            assert not isinstance(app.screen, AskDialog)
+    assert run.path.exists()
+
+
+# Refused
+
+
+def refuse(number: int) -> Callable[..., Any]:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return refused
+
+
+async def on_runs(pilot: Pilot[Any]) -> None:
+    await pilot.press("2")
+    await settle(pilot, lambda: contains(cast(LlmprofApp, pilot.app), "complete"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "method"),
+    [(("n", "a", "enter"), "write_bytes"), (("d", "d"), "rmtree"), (("x",), "kill")],
+    ids=["rename", "delete", "stop"],
+)
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS])
+async def test_what_is_refused_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], method: str, number: int
+) -> None:
+    run = journals.finished(RunStore(tmp_path))
+    run.rename("before")
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+        await on_runs(pilot)
+        monkeypatch.setattr(Run, "holder", lambda _: Holder(pid=1))
+        monkeypatch.setattr(lock, "has_open", lambda *_: True)
+        owner = {"write_bytes": Path, "rmtree": shutil, "kill": os}[method]
+        monkeypatch.setattr(owner, method, refuse(number))
+        await pilot.press(*keys)
+        await settle(pilot, lambda: contains(app, os.strerror(number)))
+        monkeypatch.undo()
+        assert app.return_code is None  # it goes on
+    assert run.label == "before"
+
+
+@pytest.mark.parametrize("keys", [("n", "a", "enter"), ("d", "d"), ("e",), ("w",), ("x",)])
+async def test_a_run_that_was_deleted_elsewhere(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    run = journals.finished(RunStore(tmp_path))
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+        await on_runs(pilot)
+        app.ticker.index.follow(False)  # it is still listed
+        shutil.rmtree(run.path)
+        await pilot.press(*keys)
+        await settle(pilot)
+        assert not contains(app, "Errno")
+        assert app.return_code is None  # it goes on
+    assert not run.path.exists()

@@ -1,0 +1,123 @@
+"""The set-up pane's choices: checked, said as a command, remembered."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from llmprof.cli.main import Parser
+from llmprof.cli.options import add_case_options, experiment_from
+from llmprof.cli.run import add_arguments
+from llmprof.core.catalog.models import load_models
+from llmprof.tui.session.choices import (
+    NUMBER_FIELDS,
+    Choices,
+    check_choices,
+    choose_experiment,
+    command,
+    command_line,
+    experiments,
+    parse_numbers,
+)
+from llmprof.tui.session.remembered import recall, remember
+
+MODELS = load_models()
+
+
+def checked_experiment(choices: Choices):  # type: ignore[no-untyped-def]
+    checked = check_choices(choices, MODELS)
+    assert checked.experiment is not None, checked.errors
+    return checked.experiment
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        Choices(),
+        Choices(models=("tiny", "xl"), modes=("forward", "train"), precisions=("bf16", "tf32"),
+                attentions=("naive", "sdpa"), optimizers=("loop",), context="128, 256",
+                batch="1,2", warmup="0,5", steps="3"),
+    ],
+)  # fmt: skip
+def test_the_command_asks_for_the_same_experiment(choices: Choices) -> None:
+    experiment = checked_experiment(choices)
+    parser = Parser()
+    add_case_options(parser)
+    words = command(experiment)
+    assert words[:2] == ("llmprof", "run")
+    assert experiment_from(parser.parse_args(list(words[2:]))) == experiment
+    assert command_line(experiment).startswith("llmprof run --model-size")
+
+
+@pytest.mark.parametrize("smoke", [False, True])
+@pytest.mark.parametrize("name", list(experiments()))
+def test_every_experiment_and_its_command_measure_the_same(name: str, smoke: bool) -> None:
+    if smoke and not experiments()[name][1]:
+        pytest.skip("no smoke sizes")
+    form = choose_experiment(Choices(), name, MODELS, smoke=smoke)
+    for choices in (form, msgspec.structs.replace(form, precisions=("bf16",), context="64,96")):
+        checked = check_choices(choices, MODELS)
+        assert checked.experiment is not None, checked.message
+        parser = argparse.ArgumentParser()
+        add_arguments(parser)
+        words = command(checked.experiment, smoke=checked.smoke)
+        args = parser.parse_args(words[2:])
+        assert experiment_from(args, args.experiment) == checked.experiment
+        assert checked.experiment.name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("", "missing"), (",", "missing"), ("1.5", "whole"), ("-1", "whole"), ("x", "whole"),
+     ("0", "between"), ("99999999999999999999", "between"), ("\x1b[31m", "whole"), ("٣", "whole")],
+)  # fmt: skip
+def test_bad_numbers_are_said_in_one_line(text: str, problem: str) -> None:
+    checked = check_choices(Choices(context=text), MODELS)
+    assert checked.experiment is None
+    assert problem in checked.message
+    assert checked.message.isprintable()
+    assert list(checked.errors) == ["context"]
+
+
+def test_number_lists() -> None:
+    assert parse_numbers("128, 256,128,", "Context", 1, True) == (128, 256)
+    with pytest.raises(ValueError, match="one number"):
+        parse_numbers("1,2", "Steps", 1, False)
+
+
+def test_nothing_ticked_and_too_many_cases() -> None:
+    assert "tick" in check_choices(Choices(models=()), MODELS).message
+    many = ",".join(str(n) for n in range(1, 12))
+    wide = Choices(models=tuple(MODELS), context=many, batch=many, warmup=many)
+    assert "too many" in check_choices(wide, MODELS).message
+
+
+def test_choices_are_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "screen.json"
+    chosen = Choices(models=("tiny", "medium"), steps="7")
+    remember(chosen, path)
+    assert recall(MODELS, path) == chosen
+    assert [p.name for p in path.parent.iterdir()] == ["screen.json"]
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"models": 3}', b'{"modes": ["no"]}'])
+def test_unreadable_choices_are_the_defaults(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "screen.json"
+    path.write_bytes(data)
+    assert recall(MODELS, path) == Choices()
+    assert recall(MODELS, tmp_path / "missing") == Choices()
+
+
+def test_remembered_names_are_cleaned_and_known(tmp_path: Path) -> None:
+    path = tmp_path / "screen.json"
+    path.write_bytes(msgspec.json.encode(Choices(models=("gone", "tiny"), batch="4\x1b[2J")))
+    found = recall(MODELS, path)
+    assert found.models == ("tiny",)
+    assert found.batch == "4[2J"
+
+
+def test_every_number_field_exists() -> None:
+    assert {name for name, *_ in NUMBER_FIELDS} <= set(Choices.__struct_fields__)

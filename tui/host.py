@@ -1,0 +1,68 @@
+"""The app as views know it: they import this instead of the app, which stands above them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, cast
+
+from llmprof.tui.kit.host import KitHost
+from llmprof.tui.kit.view import View
+
+if TYPE_CHECKING:
+    from llmprof.core.spec.experiment import Experiment
+    from llmprof.core.spec.shape import ModelShape
+    from llmprof.core.store.run import Run
+    from llmprof.tui.kit.dialog import Dialog
+    from llmprof.tui.session.choices import Choices
+    from llmprof.tui.session.run_index import RunIndex
+    from llmprof.tui.session.screen_session import ScreenSession
+    from llmprof.tui.session.setting import Setting
+
+
+class Host(KitHost, Protocol):
+    """What the app lends to views, beyond what they are made of, and does for them."""
+
+    choices: Choices  # what the set-up pane holds
+
+    @property
+    def setting(self) -> Setting:
+        """What the app was given."""
+
+    @property
+    def session(self) -> ScreenSession:
+        """Which run is watched."""
+
+    @property
+    def index(self) -> RunIndex:
+        """The list of runs, which begins when somebody first asks for it."""
+
+    @property
+    def models(self) -> dict[str, ModelShape]:
+        """The presets and the user's own."""
+
+    def watch_run(self, run: Run | None) -> None:
+        """Show another run."""
+
+    def start_run(self, experiment: Experiment, command: tuple[str, ...]) -> bool:
+        """Start a run; says why not and returns False when it can't be."""
+
+    def stop_run(self, run: Run | None = None) -> None:
+        """Ask a run's engine to stop, by default the watched one's."""
+
+    def toggle_pause(self) -> None:
+        """Hold the picture, or let it go on."""
+
+    def export(self, run: Run | None) -> None:
+        """Open the export dialog."""
+
+    def ask(self, dialog: Dialog[str], then: Callable[[str | None], None]) -> None:
+        """Open a dialog, one at a time."""
+
+
+class HostedView(View):
+    """A view that works with runs: base of all that stand in a room of their own."""
+
+    @property
+    def host(self) -> Host:
+        """The app, as far as views need it."""
+        return cast("Host", self.app)

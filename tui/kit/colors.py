@@ -1,0 +1,100 @@
+"""Two calm themes, and the variables that every other theme gets besides its own.
+
+Phase colours are told apart by people with any of the common colour deficiencies: they follow
+Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), lighter on dark, darker on light.
+"""
+
+from __future__ import annotations
+
+from textual.theme import Theme
+
+_DARK_PHASES = {
+    "phase-forward": "#5ab4e8",
+    "phase-loss": "#d58fbf",
+    "phase-backward": "#eda534",
+    "phase-optimizer": "#35b892",
+    "phase-zero-grad": "#8c96a5",
+}
+_LIGHT_PHASES = {
+    "phase-forward": "#0068a8",
+    "phase-loss": "#a24f84",
+    "phase-backward": "#b85c00",
+    "phase-optimizer": "#00795a",
+    "phase-zero-grad": "#67717f",
+}
+# Areas of the memory timeline: neighbours differ in hue and in lightness.
+_DARK_MEMORY = {
+    "memory-parameters": "#3f7fc1",
+    "memory-gradients": "#e0973a",
+    "memory-optimizer-state": "#8f7ad1",
+    "memory-activations": "#35b892",
+    "memory-autocast-copies": "#79c8ee",
+    "memory-temporaries": "#e0697a",
+    "memory-workspace": "#a98467",
+    "memory-inputs-and-buffers": "#8c96a5",
+}
+_LIGHT_MEMORY = {
+    "memory-parameters": "#2f6db0",
+    "memory-gradients": "#cf7a14",
+    "memory-optimizer-state": "#7a62c4",
+    "memory-activations": "#1f9a76",
+    "memory-autocast-copies": "#52a9d6",
+    "memory-temporaries": "#cc4f63",
+    "memory-workspace": "#8a6a4f",
+    "memory-inputs-and-buffers": "#7a8594",
+}
+
+
+def theme_variables(dark: bool) -> dict[str, str]:
+    """Our variables for a dark or a light theme."""
+    if dark:
+        return {**_DARK_PHASES, **_DARK_MEMORY, "rule": "#2b3340", "shade": "#1c232d",
+                "cursor": "#26384a", "mark": "#ff7b72"}  # fmt: skip
+    return {**_LIGHT_PHASES, **_LIGHT_MEMORY, "rule": "#d5dae1", "shade": "#e9edf2",
+            "cursor": "#d3e3f3", "mark": "#c02d1f"}  # fmt: skip
+
+
+DARK_THEME = Theme(
+    name="llmprof-dark",
+    primary="#5ab4e8",
+    secondary="#3b82a8",
+    accent="#5ab4e8",
+    foreground="#d6dde6",
+    background="#10151b",
+    surface="#151b23",
+    panel="#1b232d",
+    success="#35b892",
+    warning="#eda534",
+    error="#ff7b72",
+    dark=True,
+    variables={
+        **theme_variables(True),
+        "footer-background": "#10151b",
+        "footer-key-foreground": "#5ab4e8",
+        "footer-description-foreground": "#8c96a5",
+        "input-selection-background": "#5ab4e8 30%",
+        "border": "#2b3340",
+    },
+)
+LIGHT_THEME = Theme(
+    name="llmprof-light",
+    primary="#0068a8",
+    secondary="#3b82a8",
+    accent="#0068a8",
+    foreground="#1f2730",
+    background="#fbfcfd",
+    surface="#f3f5f8",
+    panel="#e9edf2",
+    success="#00795a",
+    warning="#9a5200",
+    error="#c02d1f",
+    dark=False,
+    variables={
+        **theme_variables(False),
+        "footer-background": "#fbfcfd",
+        "footer-key-foreground": "#0068a8",
+        "footer-description-foreground": "#67717f",
+        "input-selection-background": "#0068a8 25%",
+        "border": "#d5dae1",
+    },
+)

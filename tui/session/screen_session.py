@@ -1,0 +1,177 @@
+"""Which run is watched, whether its engine lives, and the picture that is shown of it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from llmprof.core.system.text import cause
+from llmprof.tui.session.starter import CannotStart, Starter
+
+if TYPE_CHECKING:
+    from llmprof.core.spec.experiment import Experiment
+    from llmprof.core.store.run import Run, RunStore
+    from llmprof.tui.kit.snapshot import Snapshot
+    from llmprof.tui.session.feed import Feed
+
+ALIVE_S = 0.5  # how often the lock is looked at
+
+
+class ScreenSession:
+    """Follows one run at a time. No Textual in here: poll() is called by whoever has a timer."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        starter: Starter,
+        clock: Callable[[], float] = time.monotonic,
+        period_s: float = 0.25,
+    ) -> None:
+        self.store = store
+        self.starter = starter
+        self.run: Run | None = None
+        self.own: Run | None = None  # the run that this screen started last
+        self.alive = False
+        self.paused = False
+        self.problem = ""
+        self._snapshot: Snapshot | None = None
+        self._clock = clock
+        self._period_s = period_s
+        self._feed: Feed | None = None
+        self._closing: list[Feed] = []
+        self._looked = -ALIVE_S
+        self._last_read: int | None = None  # the read that has all of a run whose engine left
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot that was taken; an empty one while nothing is watched."""
+        if self._snapshot is None:
+            from llmprof.tui.kit.snapshot import Snapshot  # not needed for the first frame
+
+            self._snapshot = Snapshot()
+        return self._snapshot
+
+    @property
+    def loading(self) -> bool:
+        """Whether what was written so far of the watched run is still being read."""
+        return self._feed is not None and self._feed.latest.loading
+
+    def now_ns(self) -> int | None:
+        """This moment on the watched run's clock; None where that clock does not go on here.
+
+        It goes on while an engine of this boot holds the run: not for a finished run, nor for
+        one that was recorded elsewhere and is only replayed.
+        """
+        segments = self.snapshot.view.segments
+        if not self.alive or not segments:
+            return None
+        from llmprof.core.system.boot import this_boot  # not needed for the first frame
+
+        if not this_boot(segments[-1].boot_id):
+            return None
+        return int(self._clock() * 1e9)
+
+    def watch(self, run: Run | None) -> None:
+        """Follow another run, or none."""
+        if self._feed is not None:
+            self._feed.close(wait=False)
+            self._closing.append(self._feed)
+        self.run, self.paused, self.problem = run, False, ""
+        self._snapshot = self._feed = self._last_read = None
+        if run is not None:
+            from llmprof.tui.session.feed import Feed  # not needed for the first frame
+
+            self._feed = Feed(run.journal, self._period_s)
+            self._snapshot = self._feed.latest
+        self.alive = run is not None and run.alive()
+
+    def poll(self) -> bool:
+        """Take what is new; whether anything that is shown changed. Nothing changes while paused.
+
+        Call it from a timer; it never waits.
+        """
+        changed = self._look()
+        feed = self._feed
+        if feed is None or self.paused:
+            return changed
+        latest = feed.latest
+        if latest is not self._snapshot:
+            self._snapshot = latest
+            return True
+        return changed
+
+    def start(self, experiment: Experiment, command: tuple[str, ...]) -> Run:
+        """Start a run and watch it. Raises CannotStart; one run at a time keeps figures honest."""
+        going = self.going()
+        if going is not None:
+            raise CannotStart(f"{going.label} is still running; stop it first, or wait")
+        try:
+            run = self.store.create(experiment.name)
+        except OSError as error:
+            raise CannotStart(f"cannot create a run: {cause(error)}") from error
+        try:
+            self.starter.start(run, experiment, command)
+        except (OSError, CannotStart) as error:
+            with contextlib.suppress(OSError, RuntimeError):
+                run.delete()  # an empty run would only clutter the list
+            raise CannotStart(f"cannot start a run: {cause(error)}") from error
+        self.own = run
+        self.watch(run)
+        self.alive = True
+        self._looked = self._clock() + 2.0  # the engine takes a moment to lock its run
+        return run
+
+    def going(self) -> Run | None:
+        """A run that quitting has to ask about: the own one or the watched one, if alive."""
+        for run in (self.own, self.run):
+            if run is not None and (run.alive() or (run is self.own and self._young())):
+                return run
+        return None
+
+    def toggle_pause(self) -> None:
+        """Hold the picture, or go on with the newest."""
+        self.paused = not self.paused
+
+    def close(self) -> None:
+        """End the threads and what waits unused."""
+        for feed in (*self._closing, self._feed):
+            if feed is not None:
+                feed.close()
+        self.starter.dismiss()
+
+    def _young(self) -> bool:
+        """Whether the own run was started so lately that its engine may not hold it yet."""
+        return self.starter.exit_code() is None and self._clock() < self._looked
+
+    def _look(self) -> bool:
+        """See whether the engine lives, now and then; not while paused: the picture is older."""
+        now = self._clock()
+        if self.run is None or self.paused or now - self._looked < ALIVE_S:
+            return False
+        self._looked = now
+        alive, problem = self._lives(self.run), self._failure()
+        changed = (alive, problem) != (self.alive, self.problem)
+        self.alive, self.problem = alive, problem
+        return changed
+
+    def _lives(self, run: Run) -> bool:
+        """Whether the engine lives, or its last words may not be in the picture yet."""
+        if run.alive():
+            self._last_read = None
+            return True
+        feed = self._feed
+        if feed is None:
+            return False
+        if self._last_read is None:
+            self._last_read = feed.reads + 2  # one may have begun before the engine left
+        return self.alive and feed.alive and feed.reads < self._last_read
+
+    def _failure(self) -> str:
+        if self.run is None or self.run is not self.own or self.run.alive():
+            return ""
+        code = self.starter.exit_code()
+        if not code or self.snapshot.view.outcome is not None:
+            return ""
+        return f"the engine ended with exit code {code}; see {self.run.log}"
