@@ -16,6 +16,7 @@ from llmprof.core.report.comparisons import (
     times,
 )
 from llmprof.core.report.sentences import (
+    forward_peak,
     is_launch_bound,
     mib,
     ms,
@@ -123,12 +124,6 @@ def _memory_words(full: CaseState, mixed: CaseState) -> str:
             "autocast keeps half-precision copies of the weights beside the fp32 ones"
         )
     return text
-
-
-def forward_peak(state: CaseState) -> int | None:
-    """Highest level within the forward of the memory step."""
-    edges = () if state.memory is None else state.memory.edges
-    return next((edge.peak_bytes for edge in edges if edge.phase == "forward"), None)
 
 
 def _figures(full: CaseState, mixed: CaseState) -> tuple[Cell, ...]:

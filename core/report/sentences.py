@@ -70,3 +70,9 @@ def reason(state: CaseState) -> str:
 def peak_bytes(state: CaseState) -> int | None:
     """Peak memory of one step: allocated bytes on a card, the resident set on a CPU."""
     return None if state.memory is None else state.memory.peak_bytes
+
+
+def forward_peak(state: CaseState) -> int | None:
+    """Highest level within the forward of the same step."""
+    edges = () if state.memory is None else state.memory.edges
+    return next((edge.peak_bytes for edge in edges if edge.phase == "forward"), None)

@@ -45,14 +45,12 @@ def as_given(value: float) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """0.92 to 1.31: both ends with the digits that the interval's width allows, at least two."""
+    """0.92 to 1.31: both ends with as many decimals, as the width allows and two digits need."""
     half = (high - low) / 2
-    return f"{_end(low, half)} to {_end(high, half)}"
-
-
-def _end(value: float, half: float) -> str:
-    own = 0.05 * abs(value) if value else half
-    return format_number(value, min(half, own) if half else own)
+    smaller = min(abs(low), abs(high))
+    if low * high > 0 and smaller:
+        half = min(half, smaller) if half else 0.01 * smaller
+    return f"{format_number(low, half)} to {format_number(high, half)}"
 
 
 def _shows(text: str) -> bool:

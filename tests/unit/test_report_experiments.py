@@ -125,7 +125,7 @@ def test_attention_on_a_card_obeys_the_arithmetic() -> None:
 def test_attention_on_a_card_keeps_the_scores_once_and_the_mask() -> None:
     (table,) = attention(recording("attention-h100"))
     lengths = cells(table, "seq_len (tokens)")
-    raw = cells(table, "memory before backward (raw) (MiB)")
+    raw = cells(table, "level before backward (raw) (MiB)")
     softmax_and_mask = 8 * 16_384**2 * 4 + 16_384**2  # fp32 weights, a bool mask
     (found,) = (
         float(m.replace(",", "")) for n, m in zip(lengths, raw, strict=True) if n == "16,384"
@@ -136,13 +136,13 @@ def test_attention_on_a_card_keeps_the_scores_once_and_the_mask() -> None:
 def test_an_attention_beyond_the_card_is_a_cell_and_the_fused_one_runs() -> None:
     (table,) = attention(recording("attention-oom-h100"))
     assert cells(table, "forward (raw) (ms)") == ["OOM"]
-    assert cells(table, "memory before backward (raw) (MiB)") == ["OOM"]
-    kept = float(cells(table, "memory before backward (SDPA) (MiB)")[0])
+    assert cells(table, "level before backward (raw) (MiB)") == ["OOM"]
+    kept = float(cells(table, "level before backward (SDPA) (MiB)")[0])
     qkv_output = 4 * 8 * 32_768 * 64 * 4  # fp32
     row_sums = 8 * 32_768 * 4
     assert kept * 2**20 == pytest.approx(qkv_output + row_sums + qkv_output / 4, rel=0.02)
-    assert any("out of memory in forward, 32.00 GiB asked" in note for note in table.notes)
-    assert any("took 49.90 s a cell" in note for note in table.notes)
+    assert any("out of memory in forward, 32,768 MiB asked" in note for note in table.notes)
+    assert any("took 49.9 s a cell" in note for note in table.notes)
 
 
 def test_warm_up_on_a_card_is_worth_its_first_step() -> None:
@@ -451,11 +451,15 @@ def test_the_attention_grid_keeps_a_cell_that_says_oom() -> None:
         "forward (raw) (ms)",
         "backward (compiled) (ms)",
         "backward (raw) (ms)",
-        "memory before backward (compiled) (MiB)",
-        "memory before backward (raw) (MiB)",
+        *(
+            f"{name} ({way}) (MiB)"
+            for name in ("peak of forward", "level before backward", "overall peak")
+            for way in ("compiled", "raw")
+        ),
     ]
     assert cells(table, "forward (raw) (ms)")[-1] == "OOM"
-    assert cells(table, "memory before backward (raw) (MiB)")[-1] == "OOM"
+    for name in ("peak of forward", "level before backward", "overall peak"):
+        assert cells(table, f"{name} (raw) (MiB)")[-1] == "OOM"
     assert any("out of memory in forward" in note for note in table.notes)
     assert any("(2 ×) a step takes 4.00" in note for note in table.notes)
 
@@ -463,30 +467,72 @@ def test_the_attention_grid_keeps_a_cell_that_says_oom() -> None:
 def test_exponents_are_fitted_over_what_ran() -> None:
     table = exponents(attention_run())
     assert table is not None
-    assert [exponent(t) for t in cells(table, "forward exponent")] == [2, 2]
-    assert [exponent(t) for t in cells(table, "memory kept exponent")] == [2, 2]
-    assert cells(table, "forward fitted over (tokens)") == ["1,024 to 4,096", "1,024 to 2,048"]
+    assert cells(table, "Way") == ["compiled"]  # two lengths are no range to fit a power over
+    assert [exponent(t) for t in cells(table, "forward exponent")] == [2]
+    assert [exponent(t) for t in cells(table, "memory kept exponent")] == [2]
+    assert cells(table, "forward between neighbours") == ["2.00 to 2.00"]
+    assert cells(table, "forward fitted over (tokens)") == ["1,024 to 4,096"]
 
 
 def test_a_power_is_fitted_over_the_largest_points() -> None:
-    points = [Point(16, 100.0), *(Point(x, 0.5 * x**1.5, 0.0) for x in (64.0, 128.0, 256.0))]
+    points = [Point(16, 100.0), *(Point(x, 0.5 * x**1.5) for x in (64.0, 128.0, 256.0))]
     fit = fit_power(points)
     assert fit is not None
     assert fit.exponent == pytest.approx(1.5)
-    assert (fit.half, fit.low, fit.high, fit.points) == (0.0, 64, 256, 3)
-    assert fit_power([Point(64, 1.0)]) is None
-    assert fit_power([Point(64, 1.0), Point(64, 2.0)]) is None
-    assert fit_power([Point(64, 0.0), Point(128, 1.0)]) is None
+    assert fit.between == pytest.approx((1.5, 1.5))
+    assert (fit.low, fit.high, fit.points) == (64, 256, 3)
 
 
-def test_an_exponent_is_as_sure_as_its_points() -> None:
-    fit = fit_power([Point(1, 1.0, 0.1), Point(2, 4.0, 0.4)])
+@pytest.mark.parametrize(
+    "points",
+    [
+        [(64, 1), (128, 2)],  # two points fit any power
+        [(64, 1), (64, 2), (64, 3), (256, 4)],
+        [(64, 0), (128, 1), (256, 2)],
+        [(64, 1), (96, 2), (128, 3)],  # less than fourfold
+    ],
+)
+def test_a_power_needs_three_points_over_a_range(points: list[tuple[float, float]]) -> None:
+    assert fit_power(Point(x, y) for x, y in points) is None
+
+
+def test_an_exponent_tells_how_far_one_power_describes_its_points() -> None:
+    fit = fit_power(Point(x, y) for x, y in ((1, 1), (2, 2), (4, 16)))
     assert fit is not None
     assert fit.exponent == pytest.approx(2.0)
-    assert fit.half == pytest.approx(2**0.5 * 0.1 / 0.6931, rel=1e-3)  # both ± 10 %, over ln 2
-    unsure = fit_power([Point(1, 1.0, 0.1), Point(2, 4.0)])
-    assert unsure is not None
-    assert unsure.half is None
+    assert fit.between == pytest.approx((1.0, 3.0))
+
+
+def test_launch_bound_cells_give_no_exponent_of_time() -> None:
+    table = exponents(recording("attention-h100"))
+    assert table is not None
+    assert set(cells(table, "forward fitted over (tokens)")) == {"4,096 to 16,384"}
+    short = subject_of(recording("attention-h100"))
+    few = replace(short, cases=tuple(s for s in short.cases if s.case.context_length <= 4096))
+    table = exponents(few)
+    assert table is not None
+    assert set(cells(table, "forward exponent")) == {"n/a"}
+    assert set(cells(table, "memory kept fitted over (tokens)")) == {"256 to 4,096"}
+
+
+def test_attention_shows_why_raw_runs_out_first() -> None:
+    (table,) = attention(recording("attention-h100"))
+    at = cells(table, "seq_len (tokens)").index("8,192")
+
+    def shown(name: str) -> list[str]:
+        return [cells(table, f"{name} ({way}) (MiB)")[at] for way in ("compiled", "raw", "SDPA")]
+
+    assert shown("peak of forward") == ["2,256.0", "6,352.0", "80.2"]
+    assert shown("level before backward") == ["2,256.0", "2,256.0", "80.2"]
+    assert shown("overall peak") == ["4,320.0", "8,416.0", "144.5"]
+    said = " ".join(table.notes)
+    assert "Raw and compiled have the same level before backward: both keep the output" in said
+    assert (
+        "at 16,384 tokens raw needs 25,056 MiB in the forward and 33,280 MiB overall, compiled "
+        "8,672 MiB and 16,896 MiB (cases 14, 13)" in said
+    )
+    assert "compiled and SDPA: the peak of forward is the level before backward" in said
+    assert "GiB" not in said
 
 
 def test_scaling_sets_time_beside_work() -> None:
