@@ -7,7 +7,13 @@ import statistics
 from llmprof.core.lint.verdict import Context, Verdict
 from llmprof.core.spec.experiment import MOST_PROFILE_STEPS
 from llmprof.core.state.view import CaseState
-from llmprof.core.stats.stopping import MEASURING_PATIENCE_S, NOT_MET, NOT_STEADY, steps_for
+from llmprof.core.stats.stopping import (
+    MEASURING_PATIENCE_S,
+    NOT_MET,
+    NOT_STEADY,
+    known_within,
+    steps_for,
+)
 from llmprof.core.stats.summary import Summary, drift_text, stability, summarize
 from llmprof.core.system.numbers import as_given
 from llmprof.core.system.text import counted, duration
@@ -19,7 +25,8 @@ STILL_COLD = 1.2  # times the median of the others
 EXPLAINED = {
     "stability": "The steps scatter: a CV (Std Dev over mean) below 2 % is very stable, below 6 % "
     "acceptable.",
-    "few-samples": "The mean's 95 % interval is wider than ±5 %, so the figure is a rough one.",
+    "few-samples": "The 95 % interval of the mean reaches more than 5 % to either side, so the "
+    "figure is a rough one.",
     "warming": "The first measured step was still cold: warm-up was too short.",
     "drift": "Later steps differ from earlier ones beyond their noise, so the mean depends on when "
     "it was measured.",
@@ -52,8 +59,7 @@ def few_samples(state: CaseState, context: Context) -> Verdict | None:
         advice = _more_steps(total, profiled=profiled)
     else:
         advice = _warmer(summarize(state.measured.total_ms(1)), profiled=profiled)
-    shown = f"{half:.1f}" if half < UNSURE + 1 else f"{half:.0f}"
-    text = f"the mean's 95 % interval is ±{shown} % after {counted(total.n, noun)}; {advice}"
+    text = f"the mean is {known_within(half)} after {counted(total.n, noun)}; {advice}"
     return Verdict("few-samples", "warning", text)
 
 
@@ -70,7 +76,7 @@ def _more_steps(total: Summary, *, profiled: bool) -> str:
     if needed <= total.n:
         needed = total.n + 1
     took_s = needed * total.mean / 1e3
-    goal = f"would bring it to about ±{as_given(UNSURE)} %"
+    goal = f"would bring that to about {as_given(UNSURE)} %"
     if profiled and needed > MOST_PROFILE_STEPS:
         return (
             f"not even {MOST_PROFILE_STEPS} steps, the most there may be, {goal}: for the step's"
@@ -80,7 +86,7 @@ def _more_steps(total: Summary, *, profiled: bool) -> str:
         return f"--profile-steps {needed} {goal}"
     if took_s > MEASURING_PATIENCE_S:
         return (
-            f"it would take {duration(took_s)} of steps like these to reach ±{as_given(UNSURE)} %:"
+            f"it would take {duration(took_s)} of steps like these to reach {as_given(UNSURE)} %:"
             " first find what disturbs them (another process, a changing clock)"
         )
     return f"--measure-steps {needed:d} {goal}"

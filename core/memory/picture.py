@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 from llmprof.core.memory.kept_timeline import Points
 from llmprof.core.predict.byte_levels import CATEGORIES
+from llmprof.core.system.numbers import as_given
 from llmprof.core.system.text import clean
 
 WIDTH, HEIGHT = 1000, 420
@@ -114,12 +115,12 @@ class _Plot:
         ]
         for fraction in range(5):
             size = self.top * fraction / 4
-            out.append(_text(LEFT - 6, self.y(size) + 4, f"{size / self.unit:g}", anchor="end"))
+            out.append(_text(LEFT - 6, self.y(size) + 4, as_given(size / self.unit), anchor="end"))
         for t_ms in _round_steps(self.span / 1000):
             x = self.x(t_ms * 1000)
             out.append(f'<path d="M{x:.1f},{bottom}v4" stroke="#222"/>')
             anchor = "end" if x > WIDTH - RIGHT - 12 else "middle"
-            out.append(_text(x, bottom + 16, f"{t_ms:,g}", anchor=anchor))
+            out.append(_text(x, bottom + 16, as_given(t_ms), anchor=anchor))
         return out
 
     def peak(self) -> list[str]:

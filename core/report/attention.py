@@ -187,7 +187,9 @@ def _memory_notes(grid: AttentionGrid) -> list[str]:
 
 def _same_level(grid: AttentionGrid) -> list[str]:
     """Raw and compiled keep the same for the backward, but hold different amounts meanwhile."""
-    pairs = [(row["raw"], row["compiled"]) for row in grid.cells.values() if {*EAGER_OR_NOT} <= {*row}]
+    pairs = [
+        (row["raw"], row["compiled"]) for row in grid.cells.values() if {*EAGER_OR_NOT} <= {*row}
+    ]
     known = [pair for pair in pairs if all(before_backward(state) for state in pair)]
     if not known or any(before_backward(a) != before_backward(b) for a, b in known):
         return []
@@ -259,7 +261,7 @@ def _fastest(grid: AttentionGrid) -> list[str]:
         if found.not_judged:
             text += f" ({found.not_judged})"
         elif found.total.decision != "faster":
-            text = f"At {length:,} tokens no way is told to be faster than {other}"
+            text = f"At {length:,} tokens no way is distinguished from {other}"
         return [f"{text} {ref(state, slow)}."]
     return []
 

@@ -10,6 +10,7 @@ from llmprof.core.report.case_groups import axis_value
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.spec.axes import varying
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.text import counted
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,8 @@ def coverage_summary(view: RunView) -> str:
     """How many cells are done and what became of the others."""
     counts = Counter(outcome_of(state) for state in view.cases)
     parts = ", ".join(f"{count} {word}" for word, count in counts.items())
-    text = f"{len(view.cases)} cells: {parts}. Numbers in brackets are the cases' numbers."
+    cells = counted(len(view.cases), "cell")
+    text = f"{cells}: {parts}. Numbers in brackets are the cases' numbers."
     if to_resume(view):
         text += f" llmprof resume {view.run_id} measures what is missing or was killed."
     return text

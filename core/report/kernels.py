@@ -139,7 +139,7 @@ def module_table(state: CaseState, table: ev.KernelTable) -> Table:
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns and cells of a phase's table of top kernels, or of top ops where there was no card."""
+    """Columns and cells of a phase's top kernels, or of its top ops where there was no card."""
 
     table: ev.KernelTable
     phase: str
@@ -245,7 +245,8 @@ def _coverage_notes(table: ev.KernelTable) -> list[str]:
     shares = (("phase", c.to_phase), ("op", c.to_op), ("module", c.to_module))
     known = ", ".join(f"{name} {share:.2f} %" for name, share in shares if share is not None)
     notes = [
-        f"Time that is tied to a part, of {_a_step(c.activities, table)} activities a step: {known}."
+        f"{_a_step(c.activities, table)} activities a step, whose time is tied to a part of the "
+        f"model or the step: {known}."
     ]
     if c.backward_to_module is not None:
         notes.append(f"Of the backward's time {c.backward_to_module:.2f} % is tied to a module.")
@@ -253,8 +254,9 @@ def _coverage_notes(table: ev.KernelTable) -> list[str]:
         return [CPU_NOTE, *notes]
     return [
         *notes,
-        f"{_a_step(c.launches, table)} kernel launches a step; {c.launches_without_kernel:,} of the "
-        f"{c.launches:,} in {counted(table.steps, 'profiled step')} without a kernel.",
+        f"{_a_step(c.launches, table)} kernel launches a step; "
+        f"{c.launches_without_kernel:,} of the {c.launches:,} in "
+        f"{counted(table.steps, 'profiled step')} without a kernel.",
     ]
 
 

@@ -11,7 +11,7 @@ from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
-from llmprof.core.system.numbers import format_number
+from llmprof.core.system.numbers import as_given, format_number
 
 WHERE_LAUNCH_BOUND = ", where the step is launch-bound"
 OTHERS = ", where it is not"
@@ -155,10 +155,10 @@ def _rates(rates: Throughput, with_peak: bool, with_ceiling: bool) -> tuple[Cell
 
     cells: tuple[Cell, ...] = (of(rates.tokens_per_s), of(rates.tflops))
     if with_peak:
-        peak = None if rates.peak is None else f"{rates.peak.tflops:g}"
-        cells += (peak, None if rates.mfu is None else Figure(100 * rates.mfu, 0.1))
+        peak = None if rates.peak is None else as_given(rates.peak.tflops)
+        cells += (peak, None if rates.mfu is None else Figure(100 * rates.mfu, 1.0))
     if with_ceiling:
-        cells += (None if rates.of_ceiling is None else Figure(100 * rates.of_ceiling, 0.1),)
+        cells += (None if rates.of_ceiling is None else Figure(100 * rates.of_ceiling, 1.0),)
     return cells
 
 

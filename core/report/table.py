@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llmprof.core.system.numbers import decimals, format_number
+from llmprof.core.system.numbers import format_number
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,6 @@ def format_cell(cell: Cell) -> str:
             return "n/a"
         case Figure(value=value, uncertainty=uncertainty):
             return format_number(value, uncertainty)
-
-
-def with_spread(mean: float, std: float | None, ci95: float | None) -> str:
-    """mean ± std with the digits that the mean's confidence interval allows."""
-    if std is None:
-        return format_number(mean)
-    places = decimals(mean, ci95)
-    return f"{mean:,.{places}f} ± {std:,.{places}f}"
 
 
 def varying(rows: Sequence[Sequence[Cell]], column: int) -> bool:

@@ -39,7 +39,7 @@ class Case(CaseAxes, frozen=True, kw_only=True):
     seed: int = 0
     process: int = 0  # which of several fresh processes of one configuration
     warmup_auto: bool = False  # warm up until the steps are steady
-    target_percent: float | None = None  # measure until the 95 % interval is within ± this
+    target_percent: float | None = None  # measure until the mean is known within this (95 %)
     interleaved: bool = False  # its steps alternate with those of the cases it is compared to
     stacks: bool = False  # kernels: find the Python line of each launch
     trace: bool = False  # kernels: keep a Chrome trace; memory: keep a snapshot for memory_viz

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 
 from llmprof.core.stats.student import student_t
-from llmprof.core.system.numbers import as_given, significant
+from llmprof.core.system.numbers import as_given, at_most, significant
 from llmprof.core.system.text import counted
 
 WINDOW = 20  # steps that the steadiness test looks at
@@ -84,8 +84,13 @@ def relative_ci(samples: Sequence[float]) -> float | None:
     return 100 * half / mean
 
 
+def known_within(percent: float) -> str:
+    """known within 0.8 % (95 % interval): how far the mean's interval reaches to either side."""
+    return f"known within {at_most(percent)} % (95 % interval)"
+
+
 def steps_needed(samples: Sequence[float], target_percent: float) -> int | None:
-    """Samples that would bring the mean's 95 % interval within ± the target."""
+    """Samples that would bring the mean's 95 % interval within the target of it."""
     n = len(samples)
     if n < 2:
         return None
@@ -96,7 +101,7 @@ def steps_needed(samples: Sequence[float], target_percent: float) -> int | None:
 
 
 def steps_for(cv_percent: float, target_percent: float) -> int:
-    """Samples of this scatter whose mean has a 95 % interval within ± the target.
+    """Samples of this scatter whose mean has a 95 % interval within the target of it.
 
     The least n of 2 or more with t(n - 1) · CV / √n ≤ target: a few more than the normal
     quantile would need.
@@ -117,8 +122,8 @@ def short_of(samples: Sequence[float], target_percent: float) -> str | None:
         return f"{significant(seconds, 2)} s measured of at least {as_given(MIN_SECONDS)} s"
     reached = relative_ci(samples)
     if reached is None or reached > target_percent:
-        shown = "unknown" if reached is None else f"±{significant(reached, 2)} %"
-        return f"95 % interval {shown}, target ±{as_given(target_percent)} %"
+        known = "unknown" if reached is None else known_within(reached)
+        return f"mean {known}, target {as_given(target_percent)} %"
     return None
 
 
@@ -129,8 +134,7 @@ def measure_stop(
     n = len(samples)
     missing = short_of(samples, target_percent)
     if missing is None:
-        reached = significant(relative_ci(samples) or 0.0, 2)
-        return f"95 % interval ±{reached} % after {counted(n, 'step')}"
+        return f"mean {known_within(relative_ci(samples) or 0.0)} after {counted(n, 'step')}"
     if n >= most:
         within = counted(most, "step")
         return f"{NOT_MET} within {within}: {missing}{_outlook(samples, target_percent)}"

@@ -38,6 +38,14 @@ def significant(value: float, digits: int = 3) -> str:
     return _bare(text) if _shows(text) else _smallest(value)
 
 
+def at_most(value: float, digits: int = 2) -> str:
+    """An uncertainty to so many significant digits, rounded up: it is never shown smaller."""
+    if not value or not math.isfinite(value):
+        return format_number(value)
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
+    return significant(math.ceil(value / unit - 1e-9) * unit, digits)
+
+
 def as_given(value: float) -> str:
     """A round number as it was chosen, without zeros behind it: 66.9, 3,352, 0.5."""
     text = f"{value:,.6f}"

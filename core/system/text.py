@@ -29,7 +29,7 @@ def cause(error: BaseException, limit: int = 200) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """A count with its noun: 1 step, 12 steps, 2 processes."""
     if count != 1:
-        noun = plural or noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+        noun = plural or noun + ("es" if noun[-1] in "sx" or noun.endswith(("ch", "sh")) else "s")
     return f"{count:,} {noun}"
 
 

@@ -270,9 +270,7 @@ def test_overlapping_streams_are_told_from_busy_time(tmp_path: Path) -> None:
     state = again.cases[1]
     assert state.kernels is not None
     table = top_kernels(state, state.kernels, "forward")
-    (of_time,), (of_busy,) = (
-        column(table, f"Of forward GPU{word}") for word in (" time", "-busy")
-    )
+    (of_time,), (of_busy,) = (column(table, f"Of forward GPU{word}") for word in (" time", "-busy"))
     assert number(of_time) == pytest.approx(100)
     assert number(of_busy) == pytest.approx(100 * 400 / 250)
     (classes_table,) = [each for each in kernel_tables(again) if each.key == "classes-1"]

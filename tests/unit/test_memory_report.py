@@ -114,11 +114,16 @@ def test_prediction_stands_beside_what_was_measured_and_beside_an_oom() -> None:
     made = prediction_against(view(edges(0, measured, said.allocated_low), OOM))
     assert made is not None
     first, oom = made.rows
-    assert value(first[1]) * MIB == pytest.approx(said.requested_bytes)
-    assert value(first[3]) == pytest.approx(100 * (said.requested_bytes / measured - 1))
+    headings = [column.header for column in made.columns]
+    assert headings[1:4] == [
+        f"Allocated, {what}" for what in ("predicted from", "predicted to", "measured")
+    ]
+    assert headings[4:6] == [f"Requested, {what}" for what in ("predicted", "measured")]
+    assert value(first[4]) * MIB == pytest.approx(said.requested_bytes)
+    assert value(first[6]) == pytest.approx(100 * (said.requested_bytes / measured - 1))
     assert first[7] == "fits"
-    assert value(oom[1]) * MIB == pytest.approx(predict(CASES[2]).requested_bytes)
-    assert oom[2] == Figure(None, 0.1)
+    assert value(oom[4]) * MIB == pytest.approx(predict(CASES[2]).requested_bytes)
+    assert oom[3] == oom[5] == Figure(None, 0.1)
     assert (oom[7], oom[8]) == ("does not fit", "OOM")
     assert any("assume a CUDA context of 300 to 1,300 MiB" in note for note in made.notes)
 
@@ -166,7 +171,7 @@ def test_tables_of_one_recording() -> None:
     (state, *_) = view(event).cases
     table = memory_by_phase(state, event)
     assert [value(cell) for cell in table.rows[0][2:]] == [300, 150, 50]
-    assert any("3.0 MiB larger" in note for note in table.notes)
+    assert any("3.00 MiB larger" in note for note in table.notes)
     assert value(largest_allocations(state, event).rows[0][2]) == 3
     assert [value(cell) for cell in saved(state, event).rows[0][3:]] == [1, 12]
 

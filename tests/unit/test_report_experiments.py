@@ -98,8 +98,8 @@ def test_precision_on_a_card_has_the_write_ups_columns() -> None:
         "Avg Time MP (ms)",
         "Speed-up (×)",
         "95 % interval (×)",
-        "Peak memory FP (MiB)",
-        "Peak memory MP (MiB)",
+        "Peak allocated FP (MiB)",
+        "Peak allocated MP (MiB)",
         "Verdict",
     ]
     assert cells(table, "Model Size") == ["small", "small", "medium", "medium", "large", "large"]
@@ -174,7 +174,7 @@ def test_switches_in_three_processes_each_on_a_card() -> None:
     for size in ("small", "medium", "large"):
         assert verdicts[size, "fused AdamW"] == "optimizer faster; step faster"
         assert verdicts[size, "SDPA"] == "forward faster; backward faster; step faster"
-    assert verdicts["medium", "TF32"].endswith("no phase acted on is told from equal)")
+    assert verdicts["medium", "TF32"].endswith("no phase that the switch acts on is distinguished)")
     parts = cells(phases, "Part of the step")
     gains = cells(phases, "Speed-up (×)")
     acted = cells(phases, "Acted on")
@@ -307,7 +307,8 @@ def test_steps_that_were_not_counted_beforehand_are_not_given_as_if_they_were() 
     counted = case(warmup_auto=True, warmup_steps=300, measure_steps=20)
     plan = view([asked, counted], [])
     assert steps_of(plan.cases) == (
-        "warm-up until steady, measured until ±2.5 %; warm-up until steady, 20 measured"
+        "warm-up until steady, measured until the mean is known within 2.5 % (95 % interval); "
+        "warm-up until steady, 20 measured"
     )
 
 
@@ -343,7 +344,7 @@ def test_mixed_precision_says_why_the_forward_peak_rises() -> None:
     (note,) = (note for note in table.notes if "in bf16" in note)
     assert "in bf16: 30.0" in note
     assert "as fast (one process: not judged)" in note
-    assert "(the same); within the forward it rises from 6.00 GiB to 7.00 GiB" in note
+    assert "(the same); within the forward it rises from 6,144 MiB to 7,168 MiB" in note
 
 
 def switch_run(processes: int = 3) -> RunView:
@@ -400,7 +401,7 @@ def test_switches_are_measured_and_never_asserted() -> None:
     assert cells(table, "Memory change (%)") == ["0.0", "0.0", "-20.0", "OOM"]
     said = " ".join(table.notes)
     assert "compiling took 42.0 s, repaid after about 2,100 steps (cases 3, 7, 11)" in said
-    assert "out of memory in backward, 1.00 GiB asked (cases 4, 8, 12)" in said
+    assert "out of memory in backward, 1,024 MiB asked (cases 4, 8, 12)" in said
     assert "torch.compile makes the step faster: 40." in said
     assert "fused AdamW is not distinguished from the baseline" in said
 
