@@ -29,7 +29,7 @@ from llmprof.core.system.units import MIB
 
 WAYS = ("compiled", "raw", "SDPA", "SDPA compiled")
 ACROSS = ("context_length", "attention", "compile")
-MEMORY_STEP = "Memory is of one extra step, which is not timed, and is the most at any time within "
+MEMORY_STEP = "Memory is of one extra step, which is not timed, in "
 EAGER_OR_NOT = ("raw", "compiled")
 WHAT_IS_COUNTED: dict[PeakKind, str] = {
     "allocated": "allocated bytes, the blocks that CUDA's allocator gave out",
@@ -156,8 +156,8 @@ def _notes(grid: AttentionGrid) -> list[str]:
     if cold:
         ends = dict.fromkeys(significant(each / 1e3) for each in (min(cold), max(cold)))
         lines.append(
-            f"Compiling, from an empty cache and with the first step, took {' to '.join(ends)} s a "
-            "cell; no mean holds it."
+            f"Compiling took {' to '.join(ends)} s a cell, from an empty cache and with the first "
+            "step; the means leave it out."
         )
     small = [state for state in grid.states if is_launch_bound(state)]
     if small:
@@ -176,11 +176,12 @@ def _memory_notes(grid: AttentionGrid) -> list[str]:
         return []
     kind = kind_of(read)
     if "backward" not in read[0].case.phases:
-        return [f"{MEMORY_STEP}the forward, in {WHAT_IS_COUNTED[kind]}."]
+        return [f"{MEMORY_STEP}{WHAT_IS_COUNTED[kind]}: the highest level within the forward."]
     lines = [
-        f"{MEMORY_STEP}the forward ({FORWARD_PEAK}) and within the whole step ({OVERALL}); between "
-        f"them stands the level when the forward has ended ({BEFORE_BACKWARD}), which the output "
-        f"and all that the backward needs make up. All in {WHAT_IS_COUNTED[kind]}."
+        f"{MEMORY_STEP}{WHAT_IS_COUNTED[kind]}. {FORWARD_PEAK.capitalize()}: the highest level "
+        f"within the forward. {BEFORE_BACKWARD.capitalize()}: the level when the forward has "
+        "ended, with its inputs, its output and all that it keeps for the backward. "
+        f"{OVERALL.capitalize()}: the highest level within the whole step."
     ]
     return [*lines, *_same_level(grid), *_same_peak(grid)] if kind == "allocated" else lines
 

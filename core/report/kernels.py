@@ -17,7 +17,7 @@ from llmprof.core.report.kernel_shares import (
 )
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.state.view import CaseState, RunView
-from llmprof.core.system.numbers import format_number
+from llmprof.core.system.numbers import format_number, significant
 from llmprof.core.system.text import counted
 
 TOP = 15
@@ -243,20 +243,24 @@ def _walls_note(table: ev.KernelTable, wholes: Wholes, plain_ms: float | None) -
 def _coverage_notes(table: ev.KernelTable) -> list[str]:
     c = table.coverage
     shares = (("phase", c.to_phase), ("op", c.to_op), ("module", c.to_module))
-    known = ", ".join(f"{name} {share:.2f} %" for name, share in shares if share is not None)
+    known = ", ".join(
+        f"{name} {significant(share, 4)} %" for name, share in shares if share is not None
+    )
     notes = [
-        f"{_a_step(c.activities, table)} activities a step, whose time is tied to a part of the "
-        f"model or the step: {known}."
+        f"How much of the time of all activities, {_a_step(c.activities, table)} a step, is tied "
+        f"to a phase, an op and a module: {known}."
     ]
     if c.backward_to_module is not None:
-        notes.append(f"Of the backward's time {c.backward_to_module:.2f} % is tied to a module.")
+        notes.append(
+            f"Of the backward's time {significant(c.backward_to_module, 4)} % is tied to a module."
+        )
     if table.source == "cpu":
         return [CPU_NOTE, *notes]
     return [
         *notes,
         f"{_a_step(c.launches, table)} kernel launches a step; "
         f"{c.launches_without_kernel:,} of the {c.launches:,} in "
-        f"{counted(table.steps, 'profiled step')} without a kernel.",
+        f"{counted(table.steps, 'profiled step')} had no kernel.",
     ]
 
 

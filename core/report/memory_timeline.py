@@ -145,6 +145,10 @@ def _notes(event: MemoryTimeline) -> Iterable[str]:
         )
     else:
         yield f"Peak requested {peak} MiB."
+    yield (
+        "Peak requested: the highest level within the phase. Requested after it: the level at the "
+        "phase's end. Above the start: that level less the one before the first recorded step."
+    )
     yield f"At the peak, in MiB: {_parts(event.at_peak)}."
     yield from _new_baseline(event)
     if event.overflow:
@@ -238,8 +242,8 @@ def saved(state: CaseState, event: MemoryTimeline) -> Table:
     total = format_cell(_mib(sum(each.bytes for each in event.saved)))
     notes = (
         f"{total} MiB in all, requested bytes; a storage counts once, for the module that saves it "
-        "first, and parameters are left out. Modules alike but for a number are one row; each: of "
-        "one of them.",
+        "first, and parameters are left out. Modules that differ in their number alone share a "
+        "row; each: of one of them.",
     )
     key = f"saved-{state.index}"
     title = f"Saved for backward: {state.case.label}"

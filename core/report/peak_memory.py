@@ -49,12 +49,12 @@ def peak_memory(view: RunView) -> Table | None:
         Column("Model Size", numeric=False),
         Column("Mode", numeric=False),
         *(column for _, column in axes),
-        Column("before", "MiB"),
+        Column("start", "MiB"),
         *(Column(phase, "MiB") for phase in PHASES),
         Column(f"Peak {kind}", "MiB"),
         *((Column("Peak requested", "MiB"),) if on_card else ()),
     )
-    notes = (ALLOCATED if on_card else RESIDENT,)
+    notes = (f"{ALLOCATED if on_card else RESIDENT} Start: the level when the step begins.",)
     return Table("peak-memory", f"Peak {kind} memory by phase", columns, tuple(rows), notes)
 
 

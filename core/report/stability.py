@@ -24,6 +24,7 @@ def steadiness(view: RunView) -> Table | None:
         case = state.case
         rows.append(
             (
+                state.index + 1,
                 case.model.name,
                 case.mode,
                 parameters_of(state),
@@ -40,6 +41,7 @@ def steadiness(view: RunView) -> Table | None:
             )
         )
     columns = (
+        Column("Case"),
         MODEL,
         Column("Mode", numeric=False),
         PARAMETERS_COLUMN,

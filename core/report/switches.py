@@ -31,8 +31,8 @@ COLD = (
     "holds one run of the step, is no part of the mean."
 )
 LOSSES = (
-    "Loss apart: the largest relative difference of the loss from the baseline's over the same "
-    "steps from the same seed, at most 20; a switch that trains alike stays within its "
+    "Loss difference: the largest relative difference of the loss from the baseline's over the "
+    "same steps from the same seed, at most 20; a switch that trains alike stays within its "
     "precision's rounding."
 )
 
@@ -92,7 +92,7 @@ def _overview(groups: list[list[CaseState]]) -> Table:
         Column(f"Peak {kind}", "MiB"),
         Column("Memory change", "%"),
         Column("Compile + first step", "s"),
-        Column("Loss apart", "%"),
+        Column("Loss difference", "%"),
         Column("Verdict", numeric=False),
     )
     rows = tuple(
@@ -102,7 +102,7 @@ def _overview(groups: list[list[CaseState]]) -> Table:
     )
     found = [each for group in groups for each in comparisons(group)]
     notes = (
-        f"Each row against the first of its group. {judging_note(found)}",
+        f"Each row is compared with its baseline, the first of its group. {judging_note(found)}",
         f"Std Dev is of steps within a process. {COLD} {LOSSES}",
         *(line for group in groups for line in sentences(group)),
     )
@@ -129,7 +129,8 @@ def _by_phase(groups: list[list[CaseState]]) -> Table:
     )
     notes = (
         "Device time of each phase, means over processes. Acted on: what the switch changes, which "
-        "is judged with the total; other phases are shown beside it where they take 2 % of a step.",
+        "is judged with the total; other phases are shown, not judged, where they take 2 % of a "
+        "step.",
     )
     return Table("switch-phases", "Switches by phase", columns, rows, notes)
 
@@ -175,15 +176,17 @@ def _fastest(name: str, base: CaseState, found: list[Comparison]) -> list[str]:
     if not faster:
         if not any(each.judged for each in found):
             return []
-        return [f"{name}: of no switch can it be said that the step is faster {ref(base)}."]
+        return [f"{name}: no switch is found to make the step faster {ref(base)}."]
     best = max(faster, key=lambda each: each.total.speedup.value)
     assert best.other.total is not None
     assert base.total is not None
     switch = switch_name(best.other.case, base.case)
-    more = f", the largest of {len(faster)}" if len(faster) > 1 else ""
+    said = f"{switch} makes the step faster"
+    if len(faster) > 1:
+        said = f"{len(faster)} switches make the step faster, {switch} by the largest ratio"
     return [
-        f"{name}: {switch} makes the step faster{more}: {ms(best.other.total)} against "
-        f"{ms(base.total)}, a speed-up of {times(best.total.speedup)} {ref(base, best.other)}."
+        f"{name}: {said}: {ms(best.other.total)} against {ms(base.total)}, a speed-up of "
+        f"{times(best.total.speedup)} {ref(base, best.other)}."
     ]
 
 

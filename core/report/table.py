@@ -22,6 +22,8 @@ class Prose(str):
     __slots__ = ()
 
 
+LEAST_UNCERTAINTY = 0.01  # of rates and ratios: identical processes differ by about as much
+
 Cell = str | int | float | Figure | None
 
 
@@ -55,6 +57,15 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"table {self.key}: a row of {len(row)} cells")
+
+
+def rate_figure(value: float, half: float | None = None) -> Figure:
+    """A rate or a ratio with four digits at most: another process differs by more than the fifth.
+
+    half: half-width of its interval, in its unit.
+    """
+    least = LEAST_UNCERTAINTY * abs(value)
+    return Figure(value, max(half or least, least) or None)
 
 
 def format_cell(cell: Cell) -> str:

@@ -158,12 +158,12 @@ def summary(view: RunView) -> Table | None:
         Column("Backward mean ± std", "ms"),
     )
     several = any(each.process_means for each in seen)
-    means = "means over fresh processes" if several else "means over the measured steps"
+    means = "Mean over fresh processes" if several else "Mean over the measured steps"
     within = " within a process" if several else ""
     profiled = any(state.case.probe == "kernels" for state in view.cases)
     notes = (
-        f"{sources(view, phases).capitalize()}: {means} ± standard deviation (ddof 1) of the steps"
-        f"{within}{', without a profiler' if profiled else ''}.",
+        f"{means} ± standard deviation (ddof 1) of the steps{within}"
+        f"{', without a profiler' if profiled else ''}; {sources(view, phases)}.",
     )
     return Table("summary", "Summary", columns, tuple(rows), notes, number="M08") if rows else None
 

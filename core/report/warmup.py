@@ -10,7 +10,7 @@ from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
-from llmprof.core.system.numbers import format_number
+from llmprof.core.system.numbers import format_number, significant
 
 COLD_FIRST_STEP = 1.5  # times a steady step: then the first step explains a higher mean
 
@@ -88,13 +88,13 @@ def _against(state: CaseState, longest: CaseState) -> str | None:
     )
     cold = first / longest.total.median
     where = ref(state, longest)
-    ratio_to = f"{format_number(found.value, 0.01)} ×"
+    ratio_to = f"{significant(found.value)} ×"
     figures = f"{ms(state.total)} against {ms(longest.total)}"
     reached = f"that after {longest.case.warmup_steps}"
     if count == 0 and cold > COLD_FIRST_STEP:
         return (
             f"{which} the mean is {ratio_to} {reached} ({figures}), since "
-            f"the first step took {format_number(first)} ms, {format_number(cold, 0.1)} × a steady "
+            f"the first step took {format_number(first)} ms, {significant(cold, 2)} × a steady "
             f"one; the median of its steps is {format_number(state.total.median)} ms {where}."
         )
     if not found.judged:

@@ -138,7 +138,7 @@ def test_several_processes_run_in_rounds_and_are_judged_together(tmp_path: Path)
     assert [row[columns.index("Processes")] for row in table["rows"]] == [2, 2]
     verdict = table["rows"][1][columns.index("Verdict")]
     assert verdict.startswith(("forward ", "not judged: the host was"))
-    assert table["rows"][1][columns.index("Loss apart")] == "under 0.01"
+    assert table["rows"][1][columns.index("Loss difference")] == "under 0.01"
 
 
 def test_automatic_steps_say_why_they_ended(tmp_path: Path) -> None:

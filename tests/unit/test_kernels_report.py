@@ -153,7 +153,7 @@ def test_class_and_module_tables_have_the_same_total(view: RunView) -> None:
     (launches,) = (note for note in classes.notes if "kernel launches" in note)
     (step,) = (row for row in launch_rows(view) if row[1] == "step")
     assert launches.startswith(f"{step[7]:,} kernel launches a step; 0 of the ")
-    assert launches.endswith("in 2 profiled steps without a kernel.")
+    assert launches.endswith("in 2 profiled steps had no kernel.")
 
 
 def launch_rows(view: RunView) -> tuple[tuple[Cell, ...], ...]:

@@ -15,14 +15,17 @@ from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.predict.as_event import predicted
 from llmprof.core.predict.closed_form import predict
 from llmprof.core.report import render as render_as
+from llmprof.core.report.exports import flat, memory_document
 from llmprof.core.report.markdown import render
 from llmprof.core.report.memory_timeline import (
     largest_allocations,
     memory_by_phase,
+    memory_tables,
     peaks,
     reconciliation,
     saved,
 )
+from llmprof.core.report.peak_memory import peak_memory
 from llmprof.core.report.prediction_check import out_of_memory_advice, prediction_against
 from llmprof.core.report.table import Figure
 from llmprof.core.spec.case import Case
@@ -164,6 +167,51 @@ def test_peaks_by_context_and_the_change_against_fp32() -> None:
     assert [value(row[5]) for row in made.rows] == [300, 260]
     assert made.rows[0][6] == ""
     assert value(made.rows[1][6]) == -40
+
+
+def test_what_the_first_steps_make_is_called_the_new_baseline() -> None:
+    after = {"parameters": 100 * MIB, "optimizer state": 200 * MIB}
+    event = timeline(0, 300 * MIB, before={"parameters": 100 * MIB}, after=after)
+    (state, *_) = view(event).cases
+    (said,) = (note for note in memory_by_phase(state, event).notes if "baseline" in note)
+    assert said == (
+        "The recorded steps made what stays between steps, in MiB: optimizer state 200.00. The "
+        "level between steps rose from 100.00 to 300.00 MiB, the new baseline."
+    )
+    warm = timeline(0, 300 * MIB, before=after, after=after)
+    assert not any("baseline" in note for note in memory_by_phase(state, warm).notes)
+
+
+def test_both_kinds_of_peak_are_named_and_allocated_bytes_stand_first() -> None:
+    recording = timeline(0, 300 * MIB, allocated_peak_bytes=303 * MIB)
+    seen = view(recording, edges(0, 300 * MIB, 303 * MIB))
+    (peaks_table,) = (table for table in memory_tables(seen) if table.key == "peak-by-context")
+    by_phase = peak_memory(seen)
+    predicted_table = prediction_against(seen)
+    assert by_phase is not None
+    assert predicted_table is not None
+    for table in (peaks_table, by_phase, predicted_table):
+        headings = [column.header for column in table.columns]
+        kinds = [
+            word
+            for heading in headings
+            if "against" not in heading
+            for word in ("allocated", "requested")
+            if word in heading.lower()
+        ]
+        assert kinds == sorted(kinds)  # allocated first
+        assert set(kinds) == {"allocated", "requested"}
+        said = " ".join(table.notes)
+        assert "llocated bytes" in said
+        assert "equested bytes" in said
+        assert not any(heading in ("Peak", "Peak memory", "Memory") for heading in headings)
+    row = flat(seen.cases[0])
+    assert (row["peak_allocated_bytes"], row["peak_requested_bytes"]) == (303 * MIB, 300 * MIB)
+    assert row["peak_resident_bytes"] is None
+    data = memory_document(seen.cases[0])
+    assert data is not None
+    assert data["peak_allocated_bytes"] == 303 * MIB
+    assert data["peak_requested_bytes"] == 300 * MIB
 
 
 def test_tables_of_one_recording() -> None:

@@ -23,7 +23,12 @@ from llmprof.core.report.markdown import facts, steps_of
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.report.scaling import scaling
-from llmprof.core.report.sentences import is_launch_bound
+from llmprof.core.report.sentences import (
+    case_numbers,
+    is_launch_bound,
+    mean_and_spread,
+    mean_interval,
+)
 from llmprof.core.report.subject import subject_of
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table, format_cell
@@ -32,6 +37,7 @@ from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import RunView
 from llmprof.core.stats.power_fit import Point, fit_power
+from llmprof.core.stats.summary import summarize
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import JOURNAL
 from tests.unit.planted import CPU, SHAPE, Times, around, case, failed, memory, observed, run, view
@@ -73,8 +79,8 @@ def cells(table: Table, heading: str) -> list[str]:
 
 
 def exponent(text: str) -> float:
-    """The figure of "2.00 ± 0.01"."""
-    return float(text.split(" ± ", maxsplit=1)[0])
+    """A figure of a column of exponents."""
+    return float(text)
 
 
 def train(total: float) -> Times:
@@ -189,7 +195,7 @@ def test_switches_in_three_processes_each_on_a_card() -> None:
         "optimizer"
     }
     said = " ".join(table.notes)
-    assert "small: bf16 makes the step faster" in said
+    assert "small: 3 switches make the step faster, bf16 by the largest ratio" in said
     assert "no switch" not in said
 
 
@@ -218,6 +224,35 @@ def test_a_stopped_run_shows_what_is_missing(tmp_path: Path) -> None:
     grid = coverage(state)
     assert grid is not None
     assert "14 cells: 13 done, 1" in grid.notes[0]
+
+
+def test_processes_of_a_configuration_share_a_cell_of_the_coverage() -> None:
+    state = recording("switches-h200")
+    grid = coverage(state)
+    assert grid is not None
+    assert cells(grid, "Precision fp32")[0] == "done (1, 10, 14)"
+    assert grid.notes[0].startswith("15 cells, 45 processes in all: 45 done.")
+    numbers = re.findall(r"\d+", " ".join(str(cell) for row in grid.rows for cell in row[3:]))
+    assert sorted(map(int, numbers)) == list(range(1, 46))
+
+
+def test_every_process_has_its_case_number_in_the_stability_table() -> None:
+    (table,) = (t for t in tables(recording("switches-h200")) if t.key == "stability")
+    assert sorted(map(int, cells(table, "Case"))) == list(range(1, 46))
+
+
+def test_the_header_lists_the_cases_with_tf32() -> None:
+    said = dict(facts(recording("switches-h200")))["Precision"]
+    assert said.endswith("; TF32 on in cases 2, 6, 15, 17, 21, 30, 32, 36, 45, off in the others")
+    assert dict(facts(recording("precision-h100")))["Precision"].endswith("; TF32 off")
+
+
+@pytest.mark.parametrize(
+    ("indices", "text"),
+    [((3,), "case 4"), ((0, 1), "cases 1, 2"), ((7, 2, 3, 4, 5), "cases 3 to 6, 8")],
+)
+def test_numbers_of_cases_are_told_in_short(indices: tuple[int, ...], text: str) -> None:
+    assert case_numbers(indices) == text
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -271,7 +306,7 @@ def test_warmup_names_the_cold_step() -> None:
     assert ratios[0] == pytest.approx(83 / 60, abs=0.05)
     assert ratios[1:] == [1.0, 1.0, 1.0]
     said = " ".join(table.notes)
-    assert "without warm-up the mean is 1.383 × that after 5" in said
+    assert "without warm-up the mean is 1.38 × that after 5" in said
     assert "the first step took 290.0 ms" in said
     assert "after one warm-up step the mean is 1.00 × that after 5" in said
     assert "one process: not judged" in said
@@ -295,11 +330,11 @@ def test_recorded_sizes_go_from_waiting_for_the_host_to_keeping_the_card_busy() 
 def test_every_kind_of_missing_energy_has_its_reason() -> None:
     """The case of 3.7 s has none either: the shortest ones' reasons say nothing of it."""
     table = next(t for t in tables(recording("end-to-end-h100")) if t.title.startswith("The card"))
-    said = [note for note in table.notes if note.startswith("No energy")]
+    said = [note for note in table.notes if note.startswith("Energy is n/a in")]
     assert len(said) == 2
     assert any("3.7 s of steps are too short" in note for note in said)
-    counted = sum(int(note.rsplit(" of ", 1)[1].split()[0]) for note in said)
-    assert counted == cells(table, "Energy (J/step)").count("n/a")
+    told = sum(int(note.split()[4]) for note in said)
+    assert told == cells(table, "Energy (J/step)").count("n/a")
 
 
 def test_steps_that_were_not_counted_beforehand_are_not_given_as_if_they_were() -> None:
@@ -716,15 +751,73 @@ def test_the_shape_stands_beside_a_planted_name() -> None:
     assert SHAPE.parameters == 423_183_360
 
 
-def test_growth_on_a_card_is_told_apart_where_the_host_sets_the_pace() -> None:
+PLUS_MINUS = re.compile(r"[^.;|]*±[^.;|]*")
+EXPONENT = re.compile(r"\d[eE][-+]?\d")
+ONE_OF_MANY = re.compile(
+    r"(?<![\d.,])1 (cases|cells|steps|processes|lines|outliers|launches|warm-up steps|layers|"
+    r"measured steps|recorded steps|files|runs|tokens)\b"
+)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_plus_minus_stands_for_a_standard_deviation_alone(name: str) -> None:
+    for sentence in PLUS_MINUS.findall(render(recording(name), "md")):
+        words = ("mean ± std", "± standard deviation", "Mean ± ")
+        figures = re.search(r"[\d.,]+ ± [\d.,]+( ms, CV|$|\s*$)", sentence)
+        assert figures or any(word in sentence for word in words), sentence
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_an_export_has_no_powers_of_ten_no_one_steps_and_no_spread_of_nothing(name: str) -> None:
+    text = render(recording(name), "md")
+    assert not EXPONENT.search(re.sub(r"`[^`]*`|kernel[^|]*", "", text))
+    assert not ONE_OF_MANY.search(text)
+    assert "± 0 ms" not in text
+
+
+def test_a_mean_has_its_spread_and_its_interval_each_in_a_place_of_its_own() -> None:
+    found = summarize([10.0, 11.0, 12.0, 11.0])
+    assert mean_and_spread(found) == "11.0 ± 0.8"
+    assert mean_interval(found) == "9.7 to 12.3"
+    still = summarize([0.00128] * 4)
+    assert mean_and_spread(still) == "0.001280"
+    for key in ("forward", "backward", "stability"):
+        (table,) = (t for t in tables(recording("end-to-end-h100")) if t.key == key)
+        headings = [column.header for column in table.columns]
+        at = headings.index("Std Dev")
+        assert headings[at + 1] == "95 % interval of mean"
+        mean = next(n for n, h in enumerate(headings) if h in ("Mean", "Avg Time"))
+        for row in table.rows:
+            low, high = (float(end.replace(",", "")) for end in str(row[at + 1]).split(" to "))
+            assert low <= float(format_cell(row[mean]).replace(",", "")) <= high
+
+
+def test_the_summary_says_which_modes_its_figures_are_of() -> None:
+    for name, mode in (("end-to-end-h100", "forward"), ("interleave-h200", "train")):
+        (table,) = (t for t in tables(recording(name)) if t.key == "summary")
+        assert f"forward from mode {mode}" in table.notes[0]
+        assert "± standard deviation (ddof 1)" in table.notes[0]
+
+
+def test_growth_on_a_card_is_told_of_busy_cells_alone() -> None:
     table = scaling(recording("scaling-h200"))
     assert table is not None
-    said = {note.split(":", maxsplit=1)[0]: note for note in table.notes}
-    waiting = said["small, train, where the step is launch-bound"]
-    assert waiting.endswith("16.9 × the work takes 1.55 × the time (cases 2, 16).")
-    busy = said["small, train, where it is not"]
-    assert busy.endswith("9.07 × the work takes 7.08 × the time (cases 6, 24).")
-    assert said["small, train"].startswith("small, train: 145 × the work")
+    said = [note for note in table.notes if note.startswith("small, train")]
+    assert said[0] == (
+        "small, train, where it is not launch-bound: 9.07 × the work takes 7.08 × the time "
+        "(cases 6, 24)."
+    )
+    assert said[1].startswith("small, train: launch-bound up to 2,048 tokens a step, where time ")
+    assert len(said) == 2
+
+
+def test_a_growth_needs_a_range_of_work() -> None:
+    cases = [case(mode="forward", batch_size=size) for size in (1, 3)]
+    events = run(0, cases[0], {"forward": around(10.0)})
+    events += run(1, cases[1], {"forward": around(30.0)})
+    table = scaling(view(cases, events))
+    assert table is not None
+    assert not any("× the work" in note for note in table.notes)
 
 
 def test_one_launch_bound_cell_is_named_without_growth() -> None:
@@ -737,4 +830,6 @@ def test_one_launch_bound_cell_is_named_without_growth() -> None:
     ]
     table = scaling(view(cases, events))
     assert table is not None
-    assert "medium, forward: launch-bound at 512 tokens a step (case 1)." in table.notes
+    (said,) = (note for note in table.notes if "launch-bound up to" in note)
+    assert said.startswith("medium, forward: launch-bound up to 512 tokens a step")
+    assert said.endswith("no growth is told (case 1).")
