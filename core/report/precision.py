@@ -115,7 +115,7 @@ def _memory_words(full: CaseState, mixed: CaseState) -> str:
     if not before or not after:
         return ""
     change = 100 * (after / before - 1)
-    text = f"; peak {kind_of([full])} memory {mib(before)} to {mib(after)}"
+    text = f"; peak {kind_of([full])} memory from {mib(before)} to {mib(after)}"
     text += " (the same)" if abs(change) < SAME else f" ({change:+.0f} %)"
     forward = forward_peak(full), forward_peak(mixed)
     if forward[0] and forward[1] and forward[1] > (1 + SAME / 100) * forward[0]:

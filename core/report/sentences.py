@@ -27,7 +27,7 @@ def case_numbers(indices: Iterable[int]) -> str:
             runs[-1].append(number)
         else:
             runs.append([number])
-    told = []
+    told: list[str] = []
     for run in runs:
         told += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
     return f"{'case' if len(wanted) == 1 else 'cases'} {', '.join(told)}"

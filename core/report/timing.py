@@ -47,7 +47,7 @@ def model_sizes(view: RunView) -> Table | None:
         *SHAPE,
         *(column for _, column in more),
         PARAMETERS_COLUMN,
-        Column("Counted", numeric=False),
+        Column("Parameters are", numeric=False),
     )
     changed = any("+" in name for name in shapes)
     notes = ("A + marks a preset whose dimensions were changed on the command line.",)

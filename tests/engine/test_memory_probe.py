@@ -219,7 +219,11 @@ def test_a_run_exports_its_tables_and_pictures_and_so_does_a_packed_one(tmp_path
     done = llmprof(tmp_path / "home", "run", "memory", *options, "--export", str(report))
     assert done.returncode == 0, done.stderr
     text = report.read_text()
-    for title in ("Peak memory by context length", "Memory by phase", "Largest allocations"):
+    for title in (
+        "Peak memory by context length",
+        "Requested memory by phase",
+        "Largest allocations",
+    ):
         assert title in text
     assert "(report-memory-1.svg)" in text
     assert (tmp_path / "report-memory-1.svg").read_text().startswith("<svg")

@@ -326,7 +326,7 @@ def test_phases_of_one_step_are_told_apart() -> None:
     late = one(asked, times, host={"forward": 0.99, "backward": 0.5, "optimizer": 0.3})
     level, text = found(late)["launch-bound"]
     assert level == "info"
-    assert text.startswith("GPU-bound but for forward, 30 % of the step: ")
+    assert text.startswith("GPU-bound except in forward, 30 % of the step: ")
     busy = one(asked, times, host={"forward": 0.5, "backward": 0.5, "optimizer": 0.3})
     assert found(busy)["launch-bound"][1].startswith("GPU-bound: the host spends 46 %")
 
