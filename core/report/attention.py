@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.memory_peaks import PeakKind, kind_of
+from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
 from llmprof.core.report.sentences import (
@@ -148,7 +149,9 @@ def exponents(view: RunView) -> Table | None:
 
 
 def _notes(grid: AttentionGrid) -> list[str]:
-    lines = ["Times are means of the measured steps; every cell ran in a fresh process."]
+    processes = max(len(processes_of(state)) for state in grid.states)
+    where = "a fresh process" if processes == 1 else f"{processes} fresh processes"
+    lines = [f"Times are means of the measured steps; every cell ran in {where}."]
     lines += _memory_notes(grid)
     lines += [line for way in grid.ways if (line := _growth(way, grid.column(way))) is not None]
     lines += _fastest(grid)

@@ -20,7 +20,7 @@ JUDGED = (
 )
 UNJUDGED = (
     "One process a cell: steps of one process say nothing of what another would measure, so "
-    "differences are shown and not judged (--processes 3 measures what judges them)."
+    "differences are shown and not judged (with --processes 3 they are)."
 )
 
 

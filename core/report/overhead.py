@@ -7,7 +7,7 @@ from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
 from llmprof.core.stats.summary import Summary
-from llmprof.core.system.numbers import as_given, interval
+from llmprof.core.system.numbers import as_given
 
 LEAST_SHARE = 0.01  # of the plain step: what takes less says nothing of the profiler's cost
 CLOCKS = (
@@ -35,7 +35,8 @@ def overhead_table(view: RunView) -> Table | None:
         Column("Plain", "ms"),
         Column("Profiled", "ms"),
         Column("Overhead", "%"),
-        Column("95 % interval", "%", numeric=False),
+        Column("95 % interval from", "%"),
+        Column("95 % interval to", "%"),
         Column("Verdict", numeric=False),
     )
     title = "Overhead of the kernel profiler"
@@ -61,15 +62,14 @@ def _row(
     found = ratio(profiled, plain)
     more = None if found is None else 100 * (found.value - 1)
     half = None if found is None or found.half is None else 100 * found.half
-    ends = () if found is None else (found.low, found.high)
-    percent = [100 * (end - 1) for end in ends if end is not None]
+    ends = (None, None) if found is None else (found.low, found.high)
     return (
         label,
         phase,
         None if plain is None else plain.mean,
         None if profiled is None else profiled.mean,
         Figure(more, half or 1.0),
-        interval(*percent) if percent else "n/a",
+        *(Figure(None if end is None else 100 * (end - 1), half or 1.0) for end in ends),
         _verdict(found),
     )
 

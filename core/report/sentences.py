@@ -9,13 +9,14 @@ from llmprof.core.lint.verdict import Context, waits_for_host
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.summary import Summary
 from llmprof.core.system.numbers import decimals, format_number, interval
+from llmprof.core.system.text import counted
 from llmprof.core.system.units import MIB
 
 
 def ref(*states: CaseState) -> str:
     """(case 3) or (cases 3, 7): numbers as in the coverage table and the order of the exports."""
     indices = [each.index + 1 for state in states for each in processes_of(state)]
-    return f"({'case' if len(indices) == 1 else 'cases'} {', '.join(map(str, indices))})"
+    return f"({_cases(len(indices))} {', '.join(map(str, indices))})"
 
 
 def case_numbers(indices: Iterable[int]) -> str:
@@ -30,7 +31,11 @@ def case_numbers(indices: Iterable[int]) -> str:
     told: list[str] = []
     for run in runs:
         told += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
-    return f"{'case' if len(wanted) == 1 else 'cases'} {', '.join(told)}"
+    return f"{_cases(len(wanted))} {', '.join(told)}"
+
+
+def _cases(count: int) -> str:
+    return counted(count, "case").split()[1]
 
 
 def mean_interval(summary: Summary) -> str:
