@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmprof.core.figures.comparison import ONE_PROCESS
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
-from llmprof.core.report.sentences import ms, ref
+from llmprof.core.report.sentences import ms, ref, what_std_is
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
@@ -48,7 +48,8 @@ def warmup(view: RunView) -> Table | None:
     )
     notes = (
         "Each cell ran in a fresh process. The first step is the process's first, whether it "
-        "counts as warm-up or as measured; steady is the median of the longest warm-up's steps.",
+        "counts as warm-up or as measured; steady is the median of the longest warm-up's steps. "
+        f"{what_std_is(state.total for group in groups for state in group)}",
         *(sentence for group in groups for sentence in sentences(group)),
     )
     return Table("warmup", "Effect of warm-up", columns, rows, notes, number="M09")
