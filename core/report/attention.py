@@ -121,7 +121,7 @@ def exponents(view: RunView) -> Table | None:
             if not any(fits):
                 continue
             case = column[0].case
-            head = (case.model.d_model, *axis_cells(case, axes), way)
+            head = (case.reference.d_model, *axis_cells(case, axes), way)
             rows.append((*head, *(cell for fit in fits for cell in _power_cells(fit))))
     columns = [Column("d"), *(column for _, column in axes), Column("Way", numeric=False)]
     for name in ("forward", "backward", "memory kept"):

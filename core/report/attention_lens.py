@@ -85,7 +85,7 @@ def with_totals(rows: Iterable[LensRow], state: CaseState) -> Iterator[StageTime
         yield from (*mine, total)
         mean_us = _mean_over_layers(state, direction)
         if mean_us is not None:
-            name = f"mean of {counted(state.case.model.num_layers, 'layer')}"
+            name = f"mean of {counted(state.case.reference.num_layers, 'layer')}"
             yield replace(total, stage=name, cpu_us=None, device_us=mean_us, kernels=None)
 
 
@@ -98,7 +98,7 @@ def _mean_over_layers(state: CaseState, direction: str) -> float | None:
         for row in state.kernels.modules
         if (row.phase, row.label) == (direction, ATTENTION_MODULE)
     ]
-    steps, layers = state.kernels.steps, state.case.model.num_layers
+    steps, layers = state.kernels.steps, state.case.reference.num_layers
     return 1e3 * math.fsum(found) / steps / layers if found else None
 
 
@@ -130,9 +130,9 @@ def _notes(state: CaseState, lens: ev.AttentionLens, card: CardSpec | None) -> t
             notes.append(
                 f"{direction.capitalize()}: softmax takes {significant(time, 2)} × the time of both"
                 f" matrix products for {significant(flops, 2)} × their FLOPs (d_head"
-                f" {state.case.model.head_dim})."
+                f" {state.case.reference.head_dim})."
             )
-    layers = state.case.model.num_layers
+    layers = state.case.reference.num_layers
     notes.append(
         f"Layer {lens.layer} of {layers}, counted from 0; its stages are means of one step. CPU"
         " range: how long the host spends in the stage, which has no range in the backward."

@@ -59,11 +59,13 @@ class Table:
                 raise ValueError(f"table {self.key}: a row of {len(row)} cells")
 
 
-def rate_figure(value: float, half: float | None = None) -> Figure:
+def rate_figure(value: float | None, half: float | None = None) -> Figure:
     """A rate or a ratio with four digits at most: another process differs by more than the fifth.
 
     half: half-width of its interval, in its unit.
     """
+    if value is None:
+        return Figure(None)
     least = LEAST_UNCERTAINTY * abs(value)
     return Figure(value, max(half or least, least) or None)
 

@@ -10,7 +10,8 @@ import msgspec
 
 from llmprof.core.spec.axes import AXES, GRID, SWITCHES, AxisChanges, AxisLists, Mode, neutral
 from llmprof.core.spec.case import MOST_PROCESSES, Case, Probe
-from llmprof.core.spec.shape import ModelShape, SpecError, attention_shape
+from llmprof.core.spec.own_model import Model
+from llmprof.core.spec.shape import SpecError, attention_shape
 
 MOST_WARMUP_STEPS = 300  # of --warmup-steps auto
 MOST_MEASURE_STEPS = 1000  # of --measure-steps auto
@@ -42,7 +43,7 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
 
     name: str
     title: str = ""
-    models: tuple[ModelShape, ...]
+    models: tuple[Model, ...]
     probe: Probe = "timing"
     measure_steps: int = 10
     warmup_auto: bool = False
@@ -127,7 +128,7 @@ def as_used(case: Case) -> Case:
     if case.probe != "attention":
         return same
     mode: Mode = "forward" if case.mode == "forward" else "forward-backward"
-    return msgspec.structs.replace(same, mode=mode, model=attention_shape(case.model.d_model))
+    return msgspec.structs.replace(same, mode=mode, model=attention_shape(case.reference.d_model))
 
 
 def _in_company(cases: Iterable[Case]) -> list[Case]:

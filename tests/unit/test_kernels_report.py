@@ -33,8 +33,8 @@ from llmprof.core.spec.shape import SpecError
 from llmprof.core.state.view import RunView
 from llmprof.core.stats.summary import summarize
 from llmprof.core.store.journal import replay
-from tests.unit.handmade import measured, opening, write
-from tests.unit.kernel_events import PHASES, TINY, Made, recorded
+from tests.builders.handmade import measured, opening, write
+from tests.builders.kernel_events import PHASES, TINY, Made, recorded
 
 
 def plan() -> Experiment:
@@ -305,7 +305,7 @@ def test_the_lens_adds_its_stages_up_and_has_the_mean_over_layers(view: RunView)
     )
     kernels = msgspec.structs.replace(state.kernels, modules=rows)
     (table,) = lens_tables(replace(view, cases=(view.cases[0], replace(state, kernels=kernels))))
-    layers, steps = TINY.model.num_layers, kernels.steps
+    layers, steps = TINY.reference.num_layers, kernels.steps
     for direction, all_ms in (("forward", 0.4), ("backward", 0.8)):
         mine = [
             (stage, number(time), work)

@@ -18,6 +18,8 @@ VALUES: dict[str, tuple[str, str]] = {  # two values of an option that mean diff
     "model_size": ("tiny", "small"),
     "context_length": ("64", "96"),
     "batch_size": ("2", "3"),
+    "checkpoint": ("1", "2"),
+    "accumulate": ("1", "2"),
     "mode": ("forward", "forward-backward"),
     "precision": ("fp32", "fp16"),
     "attention": ("naive", "sdpa"),
@@ -39,7 +41,7 @@ VALUES: dict[str, tuple[str, str]] = {  # two values of an option that mean diff
     "num_heads": ("2", "4"),
     "kv_heads": ("2", "4"),
 }
-UNTOUCHED = frozenset({"help", "variant"})
+UNTOUCHED = frozenset({"help", "variant", "model", "model_arg"})  # a model is a file of its own
 
 
 def parser() -> argparse.ArgumentParser:
