@@ -19,6 +19,7 @@ from llmprof.core.store.journal import replay
 from llmprof.core.store.pack import adopt, pack
 from llmprof.core.store.run import Run, RunNotFound, RunStore
 from llmprof.core.system.archive import PackError
+from llmprof.core.system.text import counted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             pack(the_run, packed)
             tell(f"packed {packed}")
         return OK
-    tell(f"{the_run.id}: {len(wanted)} of {len(view.cases)} cells to measure")
+    tell(f"{the_run.id}: {len(wanted)} of {counted(len(view.cases), 'cell')} to measure")
     require_device(view.experiment.device)
     plan = Plan(
         run_dir=str(the_run.path),

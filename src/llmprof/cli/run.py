@@ -26,7 +26,7 @@ from llmprof.core.spec.experiment import Experiment
 from llmprof.core.state.view import RunView
 from llmprof.core.store.pack import pack
 from llmprof.core.store.run import Run, RunStore, wait_started
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, counted
 
 LAST_BYTES = 4096  # of an engine's output: its last line is in them
 
@@ -183,7 +183,7 @@ def _finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run
     if signal is not None:
         return 128 + signal
     if view.outcome not in ("complete", "stopped"):
-        done = f"{view.cases_done} of {len(view.cases)} cases are done"
+        done = f"{view.cases_done} of {counted(len(view.cases), 'case')} done"
         reason = errors[-1] if errors else "it was killed"
         raise UserError(f"the engine ended early, {done}: {reason}", CRASHED)
     code = exit_code_of(view)
