@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from llmprof.core.report.sentences import listing
-from llmprof.core.report.table import format_number
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.ratio import SMALLEST_CHANGE
+from llmprof.core.system.numbers import format_number
 
 EXPLAINS = 0.8  # of a phase's change: classes that together make up so much explain it
 

@@ -14,12 +14,13 @@ from llmprof.core.report.case_groups import AXIS_COLUMNS, status_word
 from llmprof.core.report.class_changes import ByClass, by_class, explanation
 from llmprof.core.report.comparisons import excluded, named_parts
 from llmprof.core.report.sentences import peak_bytes, reason
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import varying
 from llmprof.core.state.launch_bound import NEGLIGIBLE
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.ratio import Ratio
 from llmprof.core.stats.summary import Summary
+from llmprof.core.system.numbers import format_number
 from llmprof.core.system.units import MIB
 
 SAME = "~"

@@ -25,7 +25,12 @@ TEXTUAL = {
 }
 SEEN_BY_TESTS = {"engine_pid", "shown_keys"}  # what a test asks of a run and of a table
 
-SEEN_BY_SCRIPTS = {"configuration_rows", "step_rows", "kernel_rows"}  # what llmprof.open gives
+SEEN_BY_SCRIPTS = {
+    "open_run",
+    "configuration_rows",
+    "step_rows",
+    "kernel_rows",
+}  # what llmprof.open gives
 
 
 def used(tree: ast.AST) -> Iterator[str]:
