@@ -27,17 +27,25 @@ class PhaseLevel:
 
 
 def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ...]:
-    """Peak and final level of forward, loss and backward, as far as the case's mode goes."""
-    layers = min(case.model.num_layers, TAPED_LAYERS)
-    segments, dropped = _tape(case, layers, capability)
+    """Peak and final level of forward, loss and backward, as far as the case's mode goes.
+
+    Of micro-batches, those of one that finds gradients; these themselves are not counted. With
+    checkpoints the levels depend on where a block lies in its own, so that all are taped.
+    """
+    accumulating = case.accumulate > 1
+    case = case.micro_batch
+    layers = case.model.num_layers
+    if case.blocks_a_checkpoint is None:
+        layers = min(layers, TAPED_LAYERS)
+    segments, dropped = _tape(case, layers, capability, accumulating=accumulating)
     return _merge(_deepen(segments, case.model.num_layers - layers, dropped))
 
 
 def _tape(
-    case: Case, layers: int, capability: tuple[int, int]
+    case: Case, layers: int, capability: tuple[int, int], *, accumulating: bool
 ) -> tuple[list[TapeSegment], ByteLevel]:
     """Segments of a step, and what a middle layer's autocast copies free when autocast ends."""
-    tape = Tape(grad=case.mode != "forward")
+    tape = Tape(grad=case.mode != "forward", accumulating=accumulating)
     model = Reference(case, layers, capability, tape)
     logits = model.forward()
     if "backward" in case.phases:

@@ -44,16 +44,34 @@ def trace(
     """
     began = time.perf_counter()
     layers = case.model.num_layers
-    depths = DEPTHS if layers > max(DEPTHS) else (layers,)
+    depths = _depths(case)
     runs = [_trace_at(case, depth, capability, build) for depth in depths]
-    phases = runs[0] if len(runs) == 1 else extrapolate(runs[0], runs[1], layers - depths[0])
+    phases = runs[0]
+    if len(runs) > 1:
+        more = (layers - depths[0]) // (depths[1] - depths[0])
+        phases = extrapolate(runs[0], runs[1], more)
     outside = sum(workspaces(case, capability))
     return TracedCase(
         key=case.key,
         requested_bytes=max(phase.peak for phase in phases) + outside,
-        phases={phase.name: phase.peak + outside for phase in phases},
+        phases=_highest(phases, outside),
         seconds=time.perf_counter() - began,
     )
+
+
+def _depths(case: Case) -> tuple[int, ...]:
+    """Depths to trace: two and three layers, or checkpoints and what is left of one."""
+    layers, every = case.model.num_layers, case.blocks_a_checkpoint or 1
+    two, three = (count * every + layers % every for count in DEPTHS)
+    return (two, three) if layers > three else (layers,)
+
+
+def _highest(phases: list[PhaseTrace], outside: int) -> dict[str, int]:
+    """The peak of each phase, of all micro-batches, with what is held outside of tensors."""
+    found: dict[str, int] = {}
+    for phase in phases:
+        found[phase.name] = max(found.get(phase.name, 0), phase.peak + outside)
+    return found
 
 
 def _trace_at(
@@ -67,6 +85,8 @@ def _trace_at(
     try:
         with FakeTensorMode():
             trainer = _trainer(shallow, build)
+            if build is None:
+                trainer.model.around_recompute(lambda: CudaHabits(capability))
             with _optimizer_without_data(trainer), CudaHabits(capability), tracker:
                 tracker.count(*_held(trainer))
                 trainer.step(lambda index: tracker.edge(names[index]))
