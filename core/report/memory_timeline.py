@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from llmprof.core.events import MemoryTimeline
 from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.predict.byte_levels import CATEGORIES
+from llmprof.core.report.case_groups import axes_of, axis_cells
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
+from llmprof.core.spec.axes import BY_FIELD, neutral
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.system.units import MIB
 
@@ -32,13 +34,16 @@ def peaks(view: RunView) -> Table | None:
         for state in found.values()
         if state.case.precision == "fp32" and state.memory_timeline is not None
     }
-    rows = [_peak_row(state, full) for state in found.values()]
+    shown = ("attention", "context_length", "precision")
+    axes = axes_of(found.values(), *shown)
+    rows = [_peak_row(state, full, axes) for state in found.values()]
     columns = (
         Column("Model", numeric=False),
         Column("Mode", numeric=False),
         Column("Attention", numeric=False),
         Column("Context"),
         Column("Precision", numeric=False),
+        *(column for _, column in axes),
         Column("Peak", "MiB"),
         Column("Against fp32", "MiB"),
     )
@@ -60,20 +65,12 @@ def peaks(view: RunView) -> Table | None:
     )
 
 
-def _apart(state: CaseState) -> tuple[str, str, str, int, int, str]:
-    case = state.case
-    return (
-        case.model.name,
-        case.mode,
-        case.attention,
-        case.context_length,
-        case.batch_size,
-        case.optimizer,
-    )
+def _apart(state: CaseState) -> str:
+    return neutral(state.case, (BY_FIELD["precision"],)).key
 
 
 def _peak_row(
-    state: CaseState, full: dict[tuple[str, str, str, int, int, str], int]
+    state: CaseState, full: dict[str, int], axes: list[tuple[str, Column]]
 ) -> tuple[Cell, ...]:
     assert state.memory_timeline is not None
     peak, case = state.memory_timeline.peak_bytes, state.case
@@ -85,6 +82,7 @@ def _peak_row(
         case.attention,
         case.context_length,
         case.precision,
+        *axis_cells(case, axes),
         _mib(peak),
         Figure(change, 0.1) if change is not None else "",
     )

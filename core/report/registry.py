@@ -9,6 +9,7 @@ from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.attention_lens import lens_tables
 from llmprof.core.report.card_activity import card_memory_table, devices
 from llmprof.core.report.ceilings import ceilings
+from llmprof.core.report.checkpointing import checkpointing
 from llmprof.core.report.checks import checks
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.kernel_shares import gemm_table
@@ -36,6 +37,7 @@ BUILDERS: dict[str, Builder] = {
     "warmup": warmup,
     "precision": precision,
     "switches": switches,
+    "checkpointing": checkpointing,
     "attention": attention,
     "exponents": exponents,
     "scaling": scaling,

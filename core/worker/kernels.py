@@ -20,6 +20,7 @@ from llmprof.core.kernels import profile as summary
 from llmprof.core.kernels.attribution import UNATTRIBUTED, Activities, ActivitySource, attribute
 from llmprof.core.kernels.columns import EventColumns, Kind
 from llmprof.core.kernels.extract import extract
+from llmprof.core.kernels.range_names import RECOMPUTE_RANGE
 from llmprof.core.kernels.step_windows import from_marks
 from llmprof.core.kernels.tables import Sources, class_ids, launch_sources, with_sources
 from llmprof.core.kernels.timeline_strip import save_strip
@@ -30,6 +31,7 @@ from llmprof.core.worker.failures import Unsupported
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.kernel_ranges import (
     PhaseMarks,
+    Range,
     SourceMode,
     mark_attention,
     mark_modules,
@@ -197,6 +199,7 @@ def _mark(trainer: Trainer, case: Case) -> int | None:
     nvtx = case.nvtx and trainer.device.type == "cuda"
     layer = case.model.num_layers // 2
     mark_modules(trainer.model, nvtx=nvtx)
+    trainer.model.around_recompute(Range(RECOMPUTE_RANGE, nvtx=nvtx).within)
     mark_attention(trainer.model, layer, nvtx=nvtx)
     return layer
 

@@ -76,7 +76,7 @@ class Trainer:
             else None
         )
         size = case.batch_size // case.accumulate
-        self._micro_batches = tuple(
+        self.micro_batches = tuple(
             zip(self.tokens.split(size), self.targets.split(size), strict=True)
         )
         self.updates = 0  # optimizer steps asked for; a GradScaler may skip some
@@ -102,7 +102,7 @@ class Trainer:
 
     def _forward_grad(self, mark: Mark) -> None:
         mark()
-        for tokens, _ in self._micro_batches:
+        for tokens, _ in self.micro_batches:
             with self._autocast():
                 logits = self.call(tokens)
             mark()
@@ -128,7 +128,7 @@ class Trainer:
 
     def _loss_and_gradients(self, mark: Mark) -> Tensor:
         mark()
-        first, *others = self._micro_batches
+        first, *others = self.micro_batches
         total = self._gradients_of(*first, mark)
         for tokens, targets in others:
             total = total + self._gradients_of(tokens, targets, mark)
@@ -140,8 +140,8 @@ class Trainer:
             logits = self.call(tokens)
             mark()
             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-            if len(self._micro_batches) > 1:
-                loss = loss / len(self._micro_batches)
+            if len(self.micro_batches) > 1:
+                loss = loss / len(self.micro_batches)
         mark()
         if self.observe:
             self.observe(logits, loss)
