@@ -21,6 +21,7 @@ from llmprof.core.events.case import (
     Observed,
     Parked,
     StepDone,
+    SumSeen,
 )
 from llmprof.core.events.devices import (
     CardProcess,
@@ -93,6 +94,7 @@ __all__ = [
     "SavedBytes",
     "Segment",
     "StepDone",
+    "SumSeen",
     "TimelineFacts",
     "UnknownKind",
     "decode",

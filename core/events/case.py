@@ -31,6 +31,16 @@ class ModelBuilt(Event, frozen=True, kw_only=True):
     build_ms: float | None = None
 
 
+class SumSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """`count` times `term` added one by one: with terms of a dtype, the sum of another."""
+
+    terms: str
+    total: str
+    count: int
+    term: float
+    result: float
+
+
 class Observed(Event, frozen=True, kw_only=True):
     """What really ran, read from tensors and settings after the measured steps."""
 
@@ -53,6 +63,11 @@ class Observed(Event, frozen=True, kw_only=True):
     steal_percent: float | None = None  # of the machine's time in the steps, run for other guests
     host_pace_us: tuple[float, ...] | None = None  # before and after: a launch, or a product
     compile_loss: float | None = None  # of the step that compiled
+    graphs: int | None = None  # of a compiled step, forward ones
+    graph_breaks: int | None = None
+    first_break: str | None = None  # its reason and line
+    dtypes: dict[str, str] = {}  # component -> dtype seen in a step
+    sums: tuple[SumSeen, ...] = ()  # in a mixed precision
     warmup_stop: str | None = None  # why an automatic warm-up ended
     measure_stop: str | None = None  # why automatic measuring ended; names an unmet target
 

@@ -11,7 +11,9 @@ from llmprof.core.report.card_activity import card_memory_table, devices
 from llmprof.core.report.ceilings import ceilings
 from llmprof.core.report.checkpointing import checkpointing
 from llmprof.core.report.checks import checks
+from llmprof.core.report.compilation import compilation
 from llmprof.core.report.coverage import coverage
+from llmprof.core.report.data_types import data_types
 from llmprof.core.report.kernel_shares import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
@@ -36,7 +38,9 @@ Builder = Callable[[RunView], Table | Iterable[Table] | None]
 BUILDERS: dict[str, Builder] = {
     "warmup": warmup,
     "precision": precision,
+    "data-types": data_types,
     "switches": switches,
+    "compile": compilation,
     "checkpointing": checkpointing,
     "attention": attention,
     "exponents": exponents,

@@ -65,7 +65,7 @@ def run(job: Job) -> None:
     trainer = build_trainer(job)
     case = job.case
     observer = TrainerObserver(trainer)
-    observer.compile_ms, observer.compile_loss = compile_step(job, trainer)
+    observer.compilation = compile_step(job, trainer)
     clock = phase_clock(job.device, case.sequence)
     steps = StepWriter(job)
     layer = _mark(trainer, case)
