@@ -11,6 +11,7 @@ import msgspec
 
 from llmprof.core.events.base import JOURNAL_SCHEMA, Bytes, Count, Event, Ms, Ns
 from llmprof.core.events.case import (
+    AttentionErrors,
     Calibrated,
     CaseDone,
     CaseFailed,
@@ -56,6 +57,7 @@ __all__ = [
     "JOURNAL_SCHEMA",
     "KINDS",
     "AnyEvent",
+    "AttentionErrors",
     "AttentionLens",
     "Bytes",
     "Calibrated",

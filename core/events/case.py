@@ -41,6 +41,20 @@ class SumSeen(msgspec.Struct, frozen=True, kw_only=True):
     result: float
 
 
+class AttentionErrors(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an attention is from naive attention on the same inputs: ‖difference‖ / ‖exact‖.
+
+    reason: why some are not known.
+    """
+
+    reference: str  # float64 or float32
+    output: float | None = None
+    query: float | None = None  # gradients
+    key: float | None = None
+    value: float | None = None
+    reason: str | None = None
+
+
 class Observed(Event, frozen=True, kw_only=True):
     """What really ran, read from tensors and settings after the measured steps."""
 
@@ -66,6 +80,7 @@ class Observed(Event, frozen=True, kw_only=True):
     graphs: int | None = None  # of a compiled step, forward ones
     graph_breaks: int | None = None
     first_break: str | None = None  # its reason and line
+    errors: AttentionErrors | None = None  # of one attention alone
     dtypes: dict[str, str] = {}  # component -> dtype seen in a step
     sums: tuple[SumSeen, ...] = ()  # in a mixed precision
     warmup_stop: str | None = None  # why an automatic warm-up ended

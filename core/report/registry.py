@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from llmprof.core.report.attention import attention, exponents
+from llmprof.core.report.attention_kernels import attention_kernels
 from llmprof.core.report.attention_lens import lens_tables
 from llmprof.core.report.card_activity import card_memory_table, devices
 from llmprof.core.report.ceilings import ceilings
@@ -44,6 +45,7 @@ BUILDERS: dict[str, Builder] = {
     "checkpointing": checkpointing,
     "attention": attention,
     "exponents": exponents,
+    "attention-kernels": attention_kernels,
     "scaling": scaling,
     "summary": summary,
     "model-sizes": model_sizes,

@@ -20,6 +20,7 @@ def measure(job: Job, stepper: Stepper, observer: Observer) -> None:
     """Measure the job's case and send what was seen. Raises what a step raises."""
     observer.compilation = compile_step(job, stepper)
     clock = phase_clock(job.device, job.case.sequence)
+    stepper.resume = clock.resume
     steps = StepWriter(job)
     try:
         with quiet_gc(), job.phase_of(clock):
@@ -31,8 +32,13 @@ def measure(job: Job, stepper: Stepper, observer: Observer) -> None:
             observer.read_pace()
     finally:
         steps.flush()
+    stepper.resume = _nothing
     look(job, "memory of a step", lambda: memory_step(job, stepper))
     look(job, "what ran", lambda: observer.report(job.index))
+
+
+def _nothing() -> None:
+    pass
 
 
 def look(job: Job, what: str, looked: Callable[[], ev.Event]) -> None:

@@ -79,6 +79,7 @@ class Trainer:
         self.micro_batches = tuple(
             zip(self.tokens.split(size), self.targets.split(size), strict=True)
         )
+        self.resume: Callable[[], None] = lambda: None  # no phase of its steps begins late
         self.updates = 0  # optimizer steps asked for; a GradScaler may skip some
         self.observe: Callable[[Tensor, Tensor | None], None] | None = None
         self._step = {
