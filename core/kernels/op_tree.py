@@ -33,9 +33,10 @@ class OpTree:
     """Ops and ranges of the CPU: events, their enclosers and where in the model they belong.
 
     rows are positions in the columns; every other array is indexed like rows and holds
-    positions in rows (-1: none). place is the module's label, lens the attention step's. is_mark
-    tells ranges from ops, recomputed what backward ran again of a checkpoint. What lies in a range that does not nest has neither place, lens nor
-    source: crossings is the number of such ranges and ops.
+    positions in rows (-1: none). place is the module's label, lens the attention step's.
+    is_mark tells ranges from ops, recomputed what backward ran again of a checkpoint. What lies
+    in a range that does not nest has neither place, lens nor source: crossings is the number of
+    such ranges and ops.
     """
 
     rows: Int64

@@ -156,9 +156,12 @@ def _classify(timeline: Timeline, known: Known) -> None:
         elif (name := _gradient(block, known, last)) is not None:
             block.category = GRADIENTS
             timeline.names[block.start] = f"gradient of {starred(name)}"
-        elif block.phase in ("forward", "loss"):
-            if block.mark is not None and _lives_at(block, ends[block.mark]):
-                block.category = ACTIVATIONS
+        elif (
+            block.mark is not None
+            and block.phase in ("forward", "loss")
+            and _lives_at(block, ends[block.mark])
+        ):
+            block.category = ACTIVATIONS
 
 
 def _gradient(block: MemoryBlock, known: Known, last: dict[int, int]) -> str | None:

@@ -70,9 +70,7 @@ class _Process:
     def _micro_batch(self, *, later: bool) -> Tape:
         """Forward and backward of one micro-batch; its tape keeps the gradients of the first."""
         case = self.case.micro_batch
-        tape = Tape(
-            grad=case.mode != "forward", allocator=self.allocator, accumulating=later
-        )
+        tape = Tape(grad=case.mode != "forward", allocator=self.allocator, accumulating=later)
         model = Reference(case, case.model.num_layers, self.capability, tape)
         model.before_linear = self._workspace
         logits: Tensor | None = model.forward()
@@ -88,6 +86,7 @@ class _Process:
         root = tape.new(1, 4)
         self._workspace()
         tape.backward(root)
+        del root, loss
         return tape
 
     def _workspace(self) -> None:

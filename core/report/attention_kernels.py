@@ -135,7 +135,9 @@ def least_bytes(case: Case, phase: str) -> int:
 
 
 def _notes(view: RunView, states: list[CaseState]) -> list[str]:
-    references = sorted({s.observed.errors.reference for s in states if s.observed and s.observed.errors})
+    references = sorted(
+        {s.observed.errors.reference for s in states if s.observed and s.observed.errors}
+    )
     lines = [
         "Causal, without heads, tensors of the dtype itself (no autocast). Repeated calls, each "
         "after the whole L2 cache was overwritten, forward and backward apart; both is their sum. "

@@ -1,18 +1,22 @@
-"""M39: activation checkpointing and micro-batches: memory by phase, time, and what was predicted."""
+"""M39: activation checkpointing and micro-batches: memory, time, and what was predicted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from llmprof.core.predict.checkpoints import CheckpointPeaks, best_blocks, checkpoint_peaks
+from llmprof.core.predict.checkpoints import (
+    TIE,
+    CheckpointPeaks,
+    best_blocks,
+    checkpoint_peaks,
+)
 from llmprof.core.predict.closed_form import HOPPER, predict, workspaces
 from llmprof.core.predict.flops import forward_flops, recomputed_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
-from llmprof.core.report.comparisons import grouped_alike
 from llmprof.core.report.prediction_check import error_percent
 from llmprof.core.report.sentences import listing, mib, ran_on_card, ref, why_not
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD, neutral
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.system.units import MIB
@@ -91,9 +95,7 @@ def checkpoint_groups(view: RunView) -> list[list[Measured]]:
         by_work.setdefault(_work(state), {}).setdefault(own, {})[case.probe] = state
     for rows in by_work.values():
         if len(rows) > 1:
-            found.append(
-                [Measured(*(row.get(probe) for probe in known)) for row in rows.values()]
-            )
+            found.append([Measured(*(row.get(probe) for probe in known)) for row in rows.values()])
     return found
 
 
@@ -229,15 +231,13 @@ def _said(group: list[Measured], capability: tuple[int, int]) -> Iterable[str]:
     case = group[0].first.case
     yield from _predicted_best(group[0].first, capability)
     one_batch = [row for row in group if row.first.case.accumulate == case.accumulate]
-    for what, peak in (
-        ("backward", lambda row: row.peak("backward")),
-        ("step", lambda row: row.step_peak),
-    ):
-        known = [(peak(row), row) for row in one_batch if peak(row) is not None]
+    for what in ("backward", "step"):
+        peaks = ((row.step_peak if what == "step" else row.peak(what), row) for row in one_batch)
+        known = [(size, row) for size, row in peaks if size is not None]
         if len(known) < 2:
             continue
         lowest = min(size for size, _ in known)
-        best = [row for size, row in known if size <= lowest * 1.0001]
+        best = [row for size, row in known if size <= lowest * (1 + TIE)]
         names = listing(CHECKPOINT.named(row.first.case.checkpoint) for row in best)
         verb = "has" if len(best) == 1 else "have"
         yield (

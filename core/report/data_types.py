@@ -74,7 +74,11 @@ def _differences(seen: dict[str, CaseState]) -> list[str]:
         "bf16 has the range of fp32 (8 bits of exponent) and 8 significant bits, fp16 11 bits and "
         f"a largest number of 65,504: fp16 is trained with a gradient scaler{scaler}."
     )
-    same = "the same components are kept wide in both" if not apart else f"{listing(apart)} differ in width"
+    same = (
+        "the same components are kept wide in both"
+        if not apart
+        else f"{listing(apart)} differ in width"
+    )
     return [text, f"As seen, {same} {ref(seen['bf16'], seen['fp16'])}."]
 
 

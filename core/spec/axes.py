@@ -221,9 +221,7 @@ def _bound(name: str, annotation: Any, neutral: Value) -> Axis:
         values += (None,) if option is type(None) else get_args(option)
     ordered = tuple(sorted(values, key=lambda value: value is not None))
     numbers = int in options
-    return replace(
-        axis, field=name, neutral=neutral, values=ordered, numbers=numbers, kind=kind
-    )
+    return replace(axis, field=name, neutral=neutral, values=ordered, numbers=numbers, kind=kind)
 
 
 def _all_axes() -> tuple[Axis, ...]:

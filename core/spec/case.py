@@ -28,8 +28,9 @@ class Case(CaseAxes, frozen=True, kw_only=True):
     """One configuration, measured in one fresh process.
 
     The attention probe measures one attention without heads: d_model is its d and
-    context_length its L; with a cold cache its tensors have the case's dtype, without autocast. With warmup_auto, warmup_steps is the most there may be; with a
-    target, measure_steps is. Raises SpecError for numbers that cannot be measured.
+    context_length its L; with a cold cache its tensors have the case's dtype, without autocast.
+    With warmup_auto, warmup_steps is the most there may be; with a target, measure_steps is.
+    Raises SpecError for numbers that cannot be measured.
     """
 
     model: ModelShape

@@ -15,6 +15,7 @@ from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
 from llmprof.core.worker.attention_errors import errors_of
 from llmprof.core.worker.attention_functions import refuse_unless_runs, sdpa_with
+from llmprof.core.worker.clock import phase_clock
 from llmprof.core.worker.compiling import compiled
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.measuring import measure
@@ -22,7 +23,6 @@ from llmprof.core.worker.model import build_attention, causal_mask
 from llmprof.core.worker.observe import Observer, sdpa_backend, uses_tf32
 from llmprof.core.worker.stepper import Edge
 from llmprof.core.worker.trainer import AUTOCAST, autocast, set_precision
-
 
 CPU_CACHE = 64 << 20  # more than the last-level cache that one process of a CPU commonly has
 
@@ -141,4 +141,6 @@ def run(job: Job) -> None:
     """Measure the job's case. Raises what the step raises."""
     job.phase = "build"
     stepper = AttentionSteps(job.case, job.device)
-    measure(job, stepper, AttentionObserver(stepper))
+    clock = phase_clock(job.device, job.case.sequence)
+    stepper.resume = clock.resume
+    measure(job, stepper, AttentionObserver(stepper), clock)

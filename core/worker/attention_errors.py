@@ -49,9 +49,10 @@ def errors_of(stepper: HasAttention) -> ev.AttentionErrors:
         reason = describe_failure(error, None).message
         return ev.AttentionErrors(reference=name_of(dtype), reason=reason)
     found = [_relative(a, b) for a, b in zip(own, exact, strict=True)]
-    names = ("output", "query", "key", "value")
-    known = dict(zip(names, found, strict=False))
-    return ev.AttentionErrors(reference=name_of(dtype), **known)
+    output, query, key, value = (*found, None, None, None)[:4]
+    return ev.AttentionErrors(
+        reference=name_of(dtype), output=output, query=query, key=key, value=value
+    )
 
 
 def _naive(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Data types in a running step, component by component, seen by hooks in a step that is not timed."""
+"""Data types in a running step by component, seen by hooks in a step that is not timed."""
 
 from __future__ import annotations
 

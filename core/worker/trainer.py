@@ -77,9 +77,8 @@ class Trainer:
         )
         size = case.batch_size // case.accumulate
         self.micro_batches = tuple(
-            zip(self.tokens.split(size), self.targets.split(size), strict=True)
+            zip(torch.split(self.tokens, size), torch.split(self.targets, size), strict=True)
         )
-        self.resume: Callable[[], None] = lambda: None  # no phase of its steps begins late
         self.updates = 0  # optimizer steps asked for; a GradScaler may skip some
         self.observe: Callable[[Tensor, Tensor | None], None] | None = None
         self._step = {
