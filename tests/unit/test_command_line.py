@@ -94,6 +94,8 @@ BOUNDS = {
     "--warmup-steps": (0, 10_000_000),
     "--context-length": (1, 10_000_000),
     "--batch-size": (1, 10_000_000),
+    "--checkpoint": (1, 10_000_000),
+    "--accumulate": (1, 10_000_000),
     "--processes": (1, 100),
     "--seed": (0, 2**63 - 1),
     "--vocab-size": (1, 10_000_000),
