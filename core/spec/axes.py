@@ -28,6 +28,7 @@ Checkpoint = int | Literal["all"] | None  # blocks a checkpoint
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+HALVES: tuple[Precision, ...] = ("bf16", "fp16")  # under autocast
 ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
 OPTIMIZERS: tuple[OptimizerKind, ...] = get_args(OptimizerKind)
 COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)
