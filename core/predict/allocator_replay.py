@@ -15,6 +15,7 @@ from llmprof.core.predict.tape import Tape, Tensor
 from llmprof.core.spec.case import Case
 
 REPLAYED_STEPS = 3  # the third step takes what all later ones take
+REPLAYED_MICRO_BATCHES = 3  # of a step: the first makes the gradients, further ones are alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class _Process:
 
     def step(self) -> None:
         """One step of the case's mode."""
-        tapes = [self._micro_batch(later=bool(at)) for at in range(self.case.accumulate)]
+        count = min(self.case.accumulate, REPLAYED_MICRO_BATCHES)
+        tapes = [self._micro_batch(later=bool(at)) for at in range(count)]
         if self.case.mode == "train":
             self._optimize()
         tapes[0].kept.clear()
