@@ -128,6 +128,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     phase: str | None = None
     bytes_asked: int | None = None
+    allocated_bytes: int | None = None  # by the allocator when it failed
+    reserved_bytes: int | None = None
+    free_bytes: int | None = None  # on the card then
     predicted: bool = False  # not tried: known beforehand not to fit
     instead: str | None = None  # what to run instead
     exit_code: int | None = None

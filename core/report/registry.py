@@ -19,6 +19,7 @@ from llmprof.core.report.kernel_shares import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.memory_timeline import memory_tables
+from llmprof.core.report.oom_account import oom_accounts
 from llmprof.core.report.overhead import overhead_table
 from llmprof.core.report.peak_memory import peak_memory
 from llmprof.core.report.phase_ratios import ratios
@@ -71,6 +72,7 @@ BUILDERS: dict[str, Builder] = {
     "peak-memory": peak_memory,
     "predicted": prediction_against,
     "advice": out_of_memory_advice,
+    "oom-account": oom_accounts,
     "memory-timeline": memory_tables,
     "single-tensors": recorded_tensors,
     "step-log": step_logs,

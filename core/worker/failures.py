@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import torch
 
 from llmprof.core.events import Failure
@@ -38,6 +39,17 @@ def describe_failure(error: BaseException, phase: str | None) -> Failure:
     first = next((line for line in text.splitlines() if line.strip()), "")
     return Failure(
         kind="error", message=clean(f"{type(error).__name__}: {first}", 300), phase=phase
+    )
+
+
+def with_card_memory(failure: Failure, device: torch.device) -> Failure:
+    """The failure with what the allocator holds, to be asked while the exception still lives."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return msgspec.structs.replace(
+        failure,
+        allocated_bytes=torch.cuda.memory_allocated(device),
+        reserved_bytes=torch.cuda.memory_reserved(device),
+        free_bytes=free,
     )
 
 
