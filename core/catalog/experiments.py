@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from llmprof.core.catalog.files import preset_text
+from llmprof.core.catalog.files import check_fields, preset_tables, preset_text
 from llmprof.core.catalog.models import builtin, select_models, user_folder
 from llmprof.core.catalog.names import named, unknown
 from llmprof.core.spec.axes import AXES, NONE
 from llmprof.core.spec.experiment import Experiment
-from llmprof.core.spec.shape import ModelShape, SpecError
+from llmprof.core.spec.shape import SpecError, attention_shape
 from llmprof.core.system.text import clean
 
 DEFAULT = "end-to-end"
@@ -26,10 +25,10 @@ def load_experiments() -> dict[str, dict[str, Any]]:
 
     Raises SpecError, naming the file, for one that cannot be read.
     """
-    found = dict(_parse(builtin("experiments.toml"), "experiments.toml"))
+    found = dict(_experiments_from(builtin("experiments.toml"), "experiments.toml"))
     own = user_folder() / "experiments.toml"
     if own.is_file():
-        found |= _parse(preset_text(own, "experiments"), str(own))
+        found |= _experiments_from(preset_text(own, "experiments"), f"experiments file {own}")
     return found
 
 
@@ -66,13 +65,6 @@ def is_attention(name: str) -> bool:
     known = load_experiments()
     meant = named(name, known)
     return meant is not None and known[meant].get("probe") == "attention"
-
-
-def attention_shape(width: int) -> ModelShape:
-    """What stands for one attention without heads, projections or a model around it."""
-    return ModelShape(
-        name=f"d={width}", d_model=width, d_ff=1, num_layers=1, num_heads=1, vocab_size=1
-    )
 
 
 def _read_words(fields: dict[str, Any]) -> None:
@@ -117,17 +109,15 @@ def _variants(name: str, preset: dict[str, Any], labels: list[str]) -> list[dict
 
 
 @lru_cache(8)
-def _parse(text: str, source: str) -> dict[str, dict[str, Any]]:
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"experiments file {source}: {error}") from error
+def _experiments_from(text: str, source: str) -> dict[str, dict[str, Any]]:
+    tables = preset_tables(text, source)
     for name, table in tables.items():
-        if not isinstance(table, dict) or not {"models", "widths"} & table.keys():
-            raise SpecError(f"experiments file {source}: {clean(name, 60)!r} names no models")
-        unknown = set(table) - _FIELDS - {SMOKE}
+        where = f"{source}: {clean(name, 60)}"
+        if not {"models", "widths"} & table.keys():
+            raise SpecError(f"{where} names no models")
+        check_fields(table, _FIELDS | {SMOKE}, where)
         small = table.get(SMOKE, {})
-        unknown |= set(small) - _FIELDS if isinstance(small, dict) else {SMOKE}
-        if unknown:
-            raise SpecError(f"experiments file {source}: {name}: unknown field {min(unknown)!r}")
+        if not isinstance(small, dict):
+            raise SpecError(f"{where}: {SMOKE!r} is not a table")
+        check_fields(small, _FIELDS, f"{where}.{SMOKE}")
     return tables

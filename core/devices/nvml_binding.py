@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from llmprof.core.system.numbers import format_number
 from llmprof.core.system.text import clean
 
 T = TypeVar("T")
 
 # Return codes of nvml.h; the numbers are part of its ABI.
 SUCCESS = 0
-UNINITIALIZED = 1
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
 NOT_FOUND = 6
@@ -159,7 +159,7 @@ def checked(value: Any, highest: float = math.inf) -> float:
     if value in _SENTINELS or not math.isfinite(value):
         raise Unavailable("the driver has no value")
     if not 0 <= value <= highest:
-        raise Unavailable(f"the driver gave {value:.6g}, which cannot be")
+        raise Unavailable(f"the driver gave {format_number(value)}, which cannot be")
     return value
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from llmprof.core.events import CardProcess, Environment
+from llmprof.core.events import CardProcess
 from llmprof.core.figures import card_levels
 from llmprof.core.figures.card_levels import Energy, MetricLevel
 from llmprof.core.state.card_tally import LEVELS, CardTally, environment_card
 from llmprof.core.state.histories import CardHistoryView
 from llmprof.core.state.position_ranges import Stretches
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.text import counted
 
 
 @dataclass(frozen=True)
@@ -82,18 +83,9 @@ class CaseDevice:
 
 def run_card(view: RunView) -> CardHistoryView | None:
     """The card that the run's workers used, matched by UUID or bus id."""
-    return _card_of(view, view.environment)
-
-
-def _card_of(view: RunView, environment: Environment | None) -> CardHistoryView | None:
     lasts = [card.last for card in view.cards.values() if card.last is not None]
-    found = environment_card(lasts, environment)
+    found = environment_card(lasts, view.environment)
     return None if found is None else view.cards[found.index]
-
-
-def case_card(view: RunView, case: CaseState) -> CardHistoryView | None:
-    """The card that a case's worker used."""
-    return _card_of(view, case.environment or view.environment)
 
 
 def join_run(view: RunView) -> tuple[CaseDevice, ...]:
@@ -119,13 +111,14 @@ def disturbances(view: RunView, joined: CaseDevice) -> tuple[str, ...]:
             f"{name} {seconds:.1f} s" for name, seconds in joined.throttle_reasons.items()
         )
         said.append(
-            f"clocks were held down during {joined.throttled_steps} of {steps} steps: {why}"
+            f"clocks were held down during {joined.throttled_steps} of "
+            f"{counted(steps, 'step')}: {why}"
         )
     if joined.others:
         who = "; ".join(describe_process(process) for process in joined.others)
         who += " and others" if joined.more_others else ""
         work = (
-            f"{joined.shared_steps} of {steps} steps ran while it worked or may have"
+            f"{joined.shared_steps} of {counted(steps, 'step')} ran while it worked or may have"
             if joined.shared_steps
             else "it only held memory"
         )

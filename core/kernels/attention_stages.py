@@ -13,6 +13,7 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 SCORES, MASK, SOFTMAX, VALUES, FUSED = "scores", "masked", "softmax", "values", "fused"
 QK, SCALE_MASK, SOFT, AV, WHOLE = "QKᵀ", "scale + mask", "softmax", "AV", "fused attention"
 STAGES = {SCORES: QK, MASK: SCALE_MASK, SOFTMAX: SOFT, VALUES: AV, FUSED: WHOLE}
+ATTENTION_MODULE = "blocks.*.attention.core"  # whose kernels the stages are, in every layer
 SOFTMAX_FLOPS = 5  # an element: maximum, subtraction, exponential, sum, division
 SOFTMAX_BACKWARD_FLOPS = 4  # an element: product, sum, subtraction, product
 
@@ -24,7 +25,7 @@ def stage_work(case: Case, stage: str, direction: Direction) -> tuple[float, flo
     bytes an element except the softmax's result, which is fp32. A fused kernel is counted as
     causal: half the square, 2.5 times the FLOPs backward (it computes the scores again).
     """
-    model, e = case.model, 2 if case.precision in ("bf16", "fp16") else 4
+    model, e = case.reference, 2 if case.precision in ("bf16", "fp16") else 4
     x = case.batch_size * model.num_heads * case.context_length * model.head_dim
     s = case.batch_size * model.num_heads * case.context_length**2
     product = 2.0 * s * model.head_dim

@@ -17,9 +17,9 @@ def expected_gemms(case: Case, phase: str) -> int | None:
     each checkpoint launches nothing. All of it once a micro-batch. Holds for the reference model
     run eagerly with naive attention; None elsewhere.
     """
-    if case.compile is not None or case.attention != "naive":
+    if case.shape is None or case.compile is not None or case.attention != "naive":
         return None
-    blocks = 9 * case.model.num_layers
+    blocks = 9 * case.shape.num_layers
     again = 0 if case.blocks_a_checkpoint is None else blocks
     found = {"forward": blocks + 1, "backward": 2 * (blocks + 1) + again}.get(phase, 0)
     return case.accumulate * found

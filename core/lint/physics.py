@@ -7,11 +7,13 @@ only the other half counts, and only bytes that no cache can hold are demanded o
 from __future__ import annotations
 
 from llmprof.core.catalog.cards import match_device
+from llmprof.core.figures.operations import operations
 from llmprof.core.figures.throughput import ceiling_of, peak_of
-from llmprof.core.lint.verdict import Context, Severity, Verdict, three_digits, waits_for_host
-from llmprof.core.predict.flops import mfu, phase_flops, step_flops
+from llmprof.core.lint.verdict import Context, Severity, Verdict, waits_for_host
+from llmprof.core.predict.flops import mfu, phase_flops
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.state.view import CaseState
+from llmprof.core.system.numbers import as_given, significant
 
 BEYOND_CACHE = 256 << 20  # bytes: several times the largest level-2 cache
 OPTIMIZER_BYTES = 28  # AdamW in fp32 reads p, g, m, v and writes p, m, v
@@ -40,8 +42,8 @@ def impossible_rates(state: CaseState, context: Context) -> Verdict | None:
         rate = flops / summary.median / 1e9
         if rate > tflops:
             text = (
-                f"{phase}: {three_digits(rate)} TFLOP/s would be {three_digits(rate / tflops)} × "
-                f"the {name} ({tflops:g} TFLOP/s)"
+                f"{phase}: {significant(rate)} TFLOP/s would be {significant(rate / tflops)} × "
+                f"the {name} ({as_given(tflops)} TFLOP/s)"
             )
             return Verdict("flops", level, text)
     return _mfu(state, context)
@@ -59,9 +61,9 @@ def impossible_bytes(state: CaseState, context: Context) -> Verdict | None:
             continue
         rate = count / summary.median / 1e6
         if rate > gbs:
-            share = three_digits(rate / gbs)
-            text = f"{phase}: at least {three_digits(rate)} GB/s would be {share} × the {name}"
-            return Verdict("bytes", level, f"{text} ({gbs:g} GB/s)")
+            share = significant(rate / gbs)
+            text = f"{phase}: at least {significant(rate)} GB/s would be {share} × the {name}"
+            return Verdict("bytes", level, f"{text} ({as_given(gbs)} GB/s)")
     return None
 
 
@@ -75,13 +77,15 @@ def backward_ratio(state: CaseState, context: Context) -> Verdict | None:
     ratio = backward.median / forward.median
     if RATIO[0] <= ratio <= RATIO[1]:
         return None
-    times = three_digits(ratio)
+    times = significant(ratio)
     text = f"backward takes {times} × the time of the forward, for about 2 × its arithmetic"
     return Verdict("backward-ratio", "warning", text)
 
 
 def least_flops(case: Case, phase: Phase) -> int | None:
     """Operations of a phase that cannot be avoided."""
+    if case.shape is None:
+        return None
     fused = case.attention == "sdpa" or case.compile is not None
     return phase_flops(case, phase, "causal" if fused else "full")
 
@@ -93,12 +97,13 @@ def least_moved_bytes(case: Case) -> dict[Phase, int]:
             return {}
         width = 4 if case.precision in ("fp32", "tf32") else 2
         return {"forward": SCORE_PASSES * width * case.batch_size * case.context_length**2}
-    if case.probe != "timing":
+    shape = case.shape
+    if case.probe != "timing" or shape is None:
         return {}
-    weights = 4 * (case.model.parameters - case.model.vocab_size * case.model.d_model)
+    weights = 4 * (shape.parameters - shape.vocab_size * shape.d_model)
     found: dict[Phase, int] = {"forward": weights, "backward": weights}
     if case.mode == "train":
-        found["optimizer"] = OPTIMIZER_BYTES * case.model.parameters
+        found["optimizer"] = OPTIMIZER_BYTES * shape.parameters
     return found
 
 
@@ -106,11 +111,12 @@ def _mfu(state: CaseState, context: Context) -> Verdict | None:
     peak = peak_of(state.case, context.environment, context.given_peak)
     if peak is None or state.wall is None or state.case.probe != "timing":
         return None
-    share = mfu(step_flops(state.case), state.wall.mean / 1e3, peak.tflops)
+    flops = operations(state)
+    share = None if flops is None else mfu(flops, state.wall.mean / 1e3, peak.tflops)
     if share is None or share <= 1:
         return None
     text = f"MFU {100 * share:.0f} %, above the dense {peak.precision} peak of {peak.card}"
-    return Verdict("mfu", "error", f"{text} ({peak.tflops:g} TFLOP/s)")
+    return Verdict("mfu", "error", f"{text} ({as_given(peak.tflops)} TFLOP/s)")
 
 
 def _flops_limit(case: Case, context: Context) -> tuple[float, str, Severity] | None:

@@ -50,7 +50,7 @@ class _Process:
         self.case = case
         self.capability = capability
         self.allocator = allocator
-        self.sizes = tensor_sizes(case.model)
+        self.sizes = tensor_sizes(case.reference)
         self.state: list[AllocatorBlock] = []
         self.pending = list(workspaces(case, capability))
         self.tape: Tape | None = None
@@ -73,7 +73,7 @@ class _Process:
         """Forward and backward of one micro-batch; its tape keeps the gradients of the first."""
         case = self.case.micro_batch
         tape = Tape(grad=case.mode != "forward", allocator=self.allocator, accumulating=later)
-        model = Reference(case, case.model.num_layers, self.capability, tape)
+        model = Reference(case, case.reference.num_layers, self.capability, tape)
         model.before_linear = self._workspace
         logits: Tensor | None = model.forward()
         assert logits is not None

@@ -16,7 +16,7 @@ def attention_tensors(case: Case) -> tuple[SingleTensor, ...]:
     a backward the softmax that was saved, its gradient, one product and the scores' gradient.
     """
     length = ("context", case.context_length)
-    batch, width = ("batch", case.batch_size), ("d", case.model.d_model)
+    batch, width = ("batch", case.batch_size), ("d", case.reference.d_model)
     own = half_item(case) if case.cold_cache else FP32_BYTES
     rows = (batch, length, width)
     found = [SingleTensor("Q, K and V", (Term(rows, own, 3),))]

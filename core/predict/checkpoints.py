@@ -32,7 +32,7 @@ def checkpoint_peaks(
 
     Of numbers of blocks that give as many checkpoints, the least. The case must have a backward.
     """
-    layers = case.model.num_layers
+    layers = case.reference.num_layers
     least = {-(-layers // blocks): blocks for blocks in range(layers, 0, -1)}
     return tuple(_peaks(case, blocks, capability) for blocks in (None, *sorted(least.values())))
 

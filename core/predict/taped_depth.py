@@ -33,7 +33,7 @@ def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ..
     Of micro-batches, those of one that finds gradients; these themselves are not counted.
     """
     segments, dropped = tape_step(Tape(grad=case.mode != "forward"), case, capability)
-    return _merge(_deepen(segments, case.model.num_layers - taped_layers(case), dropped))
+    return _merge(_deepen(segments, case.reference.num_layers - taped_layers(case), dropped))
 
 
 def taped_layers(case: Case) -> int:
@@ -41,7 +41,7 @@ def taped_layers(case: Case) -> int:
 
     All with checkpoints, since levels depend on where a block lies in its own.
     """
-    layers = case.model.num_layers
+    layers = case.reference.num_layers
     return layers if case.blocks_a_checkpoint is not None else min(layers, TAPED_LAYERS)
 
 

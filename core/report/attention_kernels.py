@@ -8,11 +8,12 @@ from llmprof.core.predict.flops import forward_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike
 from llmprof.core.report.sentences import ref, why_not
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
+from llmprof.core.system.numbers import format_number
 
 BACKWARD = 2.5  # of the forward's operations: a fused backward computes the scores again
 TENSORS = {"forward": 4, "backward": 8}  # Q, K, V, O read or written; and their gradients
@@ -131,7 +132,7 @@ def operations(case: Case, phase: str) -> float:
 def least_bytes(case: Case, phase: str) -> int:
     """Bytes that cannot but be moved: Q, K, V and the output, and back their gradients too."""
     item = 4 if case.precision in ("fp32", "tf32") else 2
-    return TENSORS[phase] * item * case.tokens * case.model.d_model
+    return TENSORS[phase] * item * case.tokens * case.reference.d_model
 
 
 def _notes(view: RunView, states: list[CaseState]) -> list[str]:

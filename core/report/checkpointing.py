@@ -15,7 +15,7 @@ from llmprof.core.predict.closed_form import HOPPER, predict, workspaces
 from llmprof.core.predict.flops import forward_flops, recomputed_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.prediction_check import error_percent
-from llmprof.core.report.sentences import listing, mib, ran_on_card, ref, why_not
+from llmprof.core.report.sentences import listing, mib, ref, why_not
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD, neutral
 from llmprof.core.state.view import CaseState, RunView
@@ -79,13 +79,21 @@ class Measured:
         return None if table is None else table.recompute_ms
 
 
+def ran_on_card(state: CaseState) -> bool:
+    """Whether a case ran on a CUDA card."""
+    return state.environment is not None and state.environment.device.startswith("cuda")
+
+
 def checkpoint_groups(view: RunView) -> list[list[Measured]]:
-    """Configurations that differ in checkpoints and micro-batches alone, where some do."""
+    """Configurations that differ in checkpoints and micro-batches alone, where some do.
+
+    Of the reference model, whose memory is predicted beside.
+    """
     known = ("timing", "memory", "kernels")
     states = [
         state
         for state in view.cases
-        if state.case.probe in known and "backward" in state.case.phases
+        if state.case.probe in known and state.case.shape and "backward" in state.case.phases
     ]
     found = []
     by_work: dict[str, dict[str, dict[str, CaseState]]] = {}
@@ -263,7 +271,7 @@ def _predicted_best(state: CaseState, capability: tuple[int, int]) -> Iterable[s
         if of_step and best[0].top == "optimizer" and case.optimizer == "foreach":
             text += (
                 "; the peak is then the optimizer's, whose foreach temporaries "
-                f"({mib(4 * case.model.parameters)}) the fused optimizer does not need"
+                f"({mib(4 * case.reference.parameters)}) the fused optimizer does not need"
             )
         elif not of_step:
             text += _neighbours(best[0], found)

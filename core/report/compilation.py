@@ -11,11 +11,12 @@ from llmprof.core.report.comparisons import (
     ratio_cells,
 )
 from llmprof.core.report.sentences import peak_bytes, ref, why_not
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
+from llmprof.core.system.numbers import format_number
 from llmprof.core.system.units import MIB
 
 SHOWN: tuple[Phase, ...] = ("forward", "loss", "backward", "optimizer")

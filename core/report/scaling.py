@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from llmprof.core.figures.operations import COUNTED, operations
 from llmprof.core.figures.throughput import MFU_CONVENTION, Throughput, denominators, throughput
-from llmprof.core.predict.flops import step_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
-from llmprof.core.report.sentences import is_launch_bound, ref
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.sentences import is_launch_bound, ref, what_std_is
+from llmprof.core.report.table import Cell, Column, Figure, Table, rate_figure
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.power_fit import LEAST_SPAN
 from llmprof.core.stats.ratio import Ratio, ratio
+from llmprof.core.system.numbers import as_given, format_number
 
-WHERE_LAUNCH_BOUND = ", where the step is launch-bound"
-OTHERS = ", where it is not"
 SIZES = ("batch_size", "context_length")
 NOISY = 0.25  # of a ratio: an interval wider than this says little of growth
 
@@ -51,7 +51,9 @@ def scaling(view: RunView) -> Table | None:
         for state in group
     )
     notes = (
-        "Growth against the group's first row; equal growth of work and time is a steady rate.",
+        "Work: operations of the matrix products of a step; Rate: Work over Mean. Growth is "
+        "against the group's first row; equal growth of work and time is a steady rate. "
+        f"{what_std_is(state.total for state in states)}",
         *(line for group in groups for line in sentences(group)),
     )
     return Table("scaling", "Growth with batch and context", columns, rows, notes)
@@ -61,37 +63,48 @@ def scaling_groups(view: RunView) -> list[list[CaseState]]:
     """Timing cases that differ in batch and context alone, smallest work first."""
     timing = [state for state in view.cases if state.case.probe == "timing"]
     groups = [
-        sorted(group, key=lambda state: step_flops(state.case))
+        sorted(group, key=lambda state: operations(state) or state.case.tokens)
         for group in grouped_alike(timing, *(BY_FIELD[name] for name in SIZES))
     ]
     return [group for group in groups if len(group) > 1]
 
 
 def sentences(group: list[CaseState]) -> list[str]:
-    """How time followed work, over all and apart where the host or the card set the pace."""
+    """How time followed work where the card was busy; where the host set the pace it says nothing.
+
+    A growth needs a range: at least LEAST_SPAN times the work.
+    """
     ran = [state for state in group if state.total is not None]
     if len(ran) < 2:
         return []
     name = f"{ran[0].case.model.name}, {ran[0].case.mode}"
     slow = [state for state in ran if is_launch_bound(state)]
     busy = [state for state in ran if not is_launch_bound(state)]
-    parts = [(ran, ""), *(((slow, WHERE_LAUNCH_BOUND), (busy, OTHERS)) if slow else ())]
-    grown = [(_growth_of(states), where) for states, where in parts]
-    lines = [f"{name}{where}: {text}." for text, where in grown if text is not None]
-    if slow and not grown[1][0]:
-        lines.append(f"{name}: launch-bound at {slow[0].case.tokens:,} tokens a step {ref(*slow)}.")
+    grown = _growth_of(busy)
+    lines = []
+    if grown is not None:
+        lines.append(f"{name}{', where it is not launch-bound' if slow else ''}: {grown}.")
+    if slow:
+        lines.append(
+            f"{name}: launch-bound up to {max(state.case.tokens for state in slow):,} tokens a "
+            "step, where time follows the number of launches and not the work: no growth is told "
+            f"{ref(*slow)}."
+        )
     return lines
 
 
 def _growth_of(states: list[CaseState]) -> str | None:
-    """From the least work to the most; None with fewer than two cells."""
+    """From the least work to the most; None over less than LEAST_SPAN."""
     if len(states) < 2:
         return None
     first, last = states[0], states[-1]
     time = ratio(last.total, first.total)
-    if time is None:
+    done = operations(last), operations(first)
+    if time is None or done[0] is None or done[1] is None:
         return None
-    work = step_flops(last.case) / step_flops(first.case)
+    work = done[0] / done[1]
+    if work < LEAST_SPAN:
+        return None
     return (
         f"{format_number(work, 0.1 * work)} × the work takes {times(time)} the time "
         f"{ref(first, last)}{_doubt(time)}"
@@ -116,11 +129,13 @@ def throughput_table(view: RunView) -> Table | None:
     axes = axes_of([state for state, _ in found])
     with_peak = any(rates.peak is not None for _, rates in found)
     with_ceiling = any(rates.of_ceiling is not None for _, rates in found)
+    with_samples = any(rates.tokens_per_s is None for _, rates in found)
     columns = (
         Column("Model Size", numeric=False),
         Column("Mode", numeric=False),
         *(column for _, column in axes),
         Column("Throughput", "tokens/s"),
+        *((Column("Throughput", "samples/s"),) if with_samples else ()),
         Column("Rate", "TFLOP/s"),
         *((Column("Dense peak", "TFLOP/s"), Column("MFU", "%")) if with_peak else ()),
         *((Column("Of calibrated matmul rate", "%"),) if with_ceiling else ()),
@@ -130,7 +145,7 @@ def throughput_table(view: RunView) -> Table | None:
             state.case.model.name,
             state.case.mode,
             *axis_cells(state.case, axes),
-            *_rates(rates, with_peak, with_ceiling),
+            *_rates(rates, with_samples, with_peak, with_ceiling),
         )
         for state, rates in found
     )
@@ -138,41 +153,54 @@ def throughput_table(view: RunView) -> Table | None:
 
 
 def _conventions(view: RunView, found: list[tuple[CaseState, Throughput]]) -> tuple[str, ...]:
+    own = (COUNTED,) if any(state.case.shape is None for state, _ in found) else ()
     peaks = dict.fromkeys(rates.peak for _, rates in found if rates.peak is not None)
     if peaks:
-        return ("By the wall clock of whole steps.", f"{MFU_CONVENTION} {denominators(peaks)}.")
+        return (
+            "From the wall time of whole steps.",
+            f"{MFU_CONVENTION} {denominators(peaks)}.",
+            *own,
+        )
     name = "this device" if view.environment is None else view.environment.device_name
     return (
-        "By the wall clock of whole steps; operations of the matrix products, backward twice the "
+        "From the wall time of whole steps; operations of the matrix products, backward twice the "
         f"forward. No MFU: the dense peak of {name} is not known (--peak-tflops gives one).",
+        *own,
     )
 
 
-def _rates(rates: Throughput, with_peak: bool, with_ceiling: bool) -> tuple[Cell, ...]:
-    def of(value: float) -> Figure:
-        return Figure(value, None if rates.relative is None else rates.relative * value)
+def _rates(
+    rates: Throughput, with_samples: bool, with_peak: bool, with_ceiling: bool
+) -> tuple[Cell, ...]:
+    def of(value: float | None) -> Figure:
+        known = value is not None and rates.relative is not None
+        return rate_figure(value, (rates.relative or 0.0) * (value or 0.0) if known else None)
 
-    cells: tuple[Cell, ...] = (of(rates.tokens_per_s), of(rates.tflops))
+    cells: tuple[Cell, ...] = (of(rates.tokens_per_s),)
+    if with_samples:
+        cells += (of(rates.samples_per_s),)
+    cells += (of(rates.tflops),)
     if with_peak:
-        peak = None if rates.peak is None else f"{rates.peak.tflops:g}"
-        cells += (peak, None if rates.mfu is None else Figure(100 * rates.mfu, 0.1))
+        peak = None if rates.peak is None else as_given(rates.peak.tflops)
+        cells += (peak, None if rates.mfu is None else Figure(100 * rates.mfu, 1.0))
     if with_ceiling:
-        cells += (None if rates.of_ceiling is None else Figure(100 * rates.of_ceiling, 0.1),)
+        cells += (None if rates.of_ceiling is None else Figure(100 * rates.of_ceiling, 1.0),)
     return cells
 
 
 def _growth(state: CaseState, first: CaseState) -> tuple[Cell, ...]:
-    flops = step_flops(state.case)
-    work = (Figure(flops / 1e12), flops / step_flops(first.case))
+    flops, least = operations(state), operations(first)
+    work = Figure(None if flops is None else flops / 1e12)
+    more = Figure(None if flops is None or least is None else flops / least, 0.1)
     if state.total is None:
         word = status_word(state)
-        return word, word, work[0], word, Figure(work[1], 0.1), word
+        return word, word, work, word, more, word
     grown = None if first.total is None else state.total.mean / first.total.mean
     return (
         Figure(state.total.mean, state.total.ci95),
         Figure(state.total.std, state.total.ci95),
-        work[0],
-        Figure(flops / 1e9 / state.total.mean),
-        Figure(work[1], 0.1),
+        work,
+        rate_figure(None if flops is None else flops / 1e9 / state.total.mean),
+        more,
         Figure(grown, 0.1),
     )

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from llmprof.core.report.case_groups import Group, axis_cells, groups, status_word, varying_axes
-from llmprof.core.report.table import Cell, Column, Figure, Table, with_spread
+from llmprof.core.report.sentences import (
+    mean_and_spread,
+    mean_interval,
+    what_spread_is,
+    what_std_is,
+)
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.case import Phase
+from llmprof.core.spec.own_model import Model
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.summary import Summary
 
 MODEL = Column("Model Size", numeric=False)
 PHASE_NUMBERS: dict[Phase, str] = {"forward": "M02", "backward": "M03"}
 PARAMETERS_COLUMN = Column("Parameters")
-SHAPE = (Column("d_model"), Column("d_ff"), Column("num_layers"), Column("num_heads"))
-SPREAD = "Mean and sample standard deviation (ddof 1) over the measured steps; digits follow the "
-SPREAD += "95 % confidence interval of the mean (Student's t)."
+SHAPE_FIELDS = ("d_model", "d_ff", "num_layers", "num_heads")
+SHAPE = tuple(map(Column, SHAPE_FIELDS))
+CHANGED = "A + marks a preset whose dimensions were changed on the command line."
+INTERVAL = Column("95 % interval of mean", "ms", numeric=False)
 
 
 def model_sizes(view: RunView) -> Table | None:
@@ -21,7 +30,7 @@ def model_sizes(view: RunView) -> Table | None:
     shapes = {state.case.model.name: state for state in view.cases}
     if not shapes:
         return None
-    models = [state.case.model for state in shapes.values()]
+    models = [state.case.shape for state in shapes.values() if state.case.shape is not None]
     more = [
         (field, Column(field))
         for field, usual in (("num_kv_heads", "num_heads"), ("vocab_size", None))
@@ -33,38 +42,52 @@ def model_sizes(view: RunView) -> Table | None:
             (s.model for s in view.cases if s.case.model.name == name and s.model is not None), None
         )
         counted = "counted" if built is not None else "by formula"
-        parameters = built.parameters if built is not None else state.case.model.parameters
-        extra = tuple(str(getattr(state.case.model, field)) for field, _ in more)
+        if built is None and state.case.shape is None:
+            counted = "not built"
+        parameters = built.parameters if built is not None else parameters_of(state)
+        extra = tuple(_dimension(state.case.model, field) for field, _ in more)
         rows.append((name, *shape_cells(state.case.model), *extra, parameters, counted))
     columns = (
         Column("Size", numeric=False),
         *SHAPE,
         *(column for _, column in more),
         PARAMETERS_COLUMN,
-        Column("Counted", numeric=False),
+        Column("Parameters are", numeric=False),
     )
-    changed = any("+" in name for name in shapes)
-    notes = ("A + marks a preset whose dimensions were changed on the command line.",)
+    notes = [CHANGED] if any("+" in name for name in shapes) else []
+    notes += map(_form_note, shapes.values())
     return Table(
-        "model-sizes", "Model sizes", columns, tuple(rows), notes if changed else (), number="M01"
+        "model-sizes", "Model sizes", columns, tuple(rows), tuple(filter(None, notes)), number="M01"
     )
+
+
+def _form_note(state: CaseState) -> str:
+    """How an own model is called, and whether its loss is a phase."""
+    built = state.model
+    if built is None or not built.form:
+        return ""
+    inside = "; its forward computes the loss, so there is no loss phase" * built.loss_inside
+    return f"{state.case.model.name} is called as {built.form}{inside}."
 
 
 def phase_times(view: RunView, phase: Phase) -> Table | None:
     """M02, M03: one phase over sizes, with a row also for what does not fit."""
     axes = varying_axes(view)
     rows: list[tuple[Cell, ...]] = []
+    found: list[Summary] = []
     for group in groups(view):
         state = group.source(phase)
         if state is None:
             continue
         summary = state.summaries.get(phase)
         if summary is None:
-            figures: tuple[Cell, ...] = (status_word(state), status_word(state))
+            figures: tuple[Cell, ...] = (status_word(state),) * 3
         else:
+            found.append(summary)
             figures = (
                 Figure(summary.mean, summary.ci95),
                 Figure(summary.std, summary.ci95),
+                mean_interval(summary),
             )
         rows.append((group.case.model.name, *axis_cells(group.case, axes), *figures))
     columns = (
@@ -72,8 +95,9 @@ def phase_times(view: RunView, phase: Phase) -> Table | None:
         *(column for _, column in axes),
         Column("Avg Time", "ms"),
         Column("Std Dev", "ms"),
+        INTERVAL,
     )
-    notes = (SPREAD, *source_notes(groups(view), (phase,)))
+    notes = (what_spread_is(found), *source_notes(groups(view), (phase,)))
     title, number = phase.capitalize(), PHASE_NUMBERS.get(phase, "")
     return Table(phase, title, columns, tuple(rows), notes, number=number) if rows else None
 
@@ -101,7 +125,11 @@ def wide(view: RunView) -> Table | None:
     )
     if not any(len(group.modes) > 1 or "train" in group.modes for group in groups(view)):
         return None
-    notes = (f"Each measured directly, none by subtraction: {sources(view, phases)}.",)
+    found = [group.summary(phase) for group in groups(view) for phase in phases]
+    notes = (
+        f"Each measured directly, none by subtraction: {sources(view, phases)}. "
+        f"{what_std_is(found)}",
+    )
     return Table(
         "phases", "Forward, backward, optimizer", columns, tuple(rows), notes, number="M04"
     )
@@ -122,17 +150,21 @@ def summary(view: RunView) -> Table | None:
     """M08: forward and backward of every size in one glance."""
     axes = varying_axes(view)
     rows: list[tuple[Cell, ...]] = []
+    phases: tuple[Phase, ...] = ("forward", "backward")
+    seen: list[Summary] = []
     for group in groups(view):
         cells: list[Cell] = []
-        for phase in ("forward", "backward"):
+        for phase in phases:
             state = group.source(phase)
             found = None if state is None else state.summaries.get(phase)
             if found is not None:
-                cells.append(with_spread(found.mean, found.std, found.ci95))
+                seen.append(found)
+                cells.append(mean_and_spread(found))
             else:
                 cells.append("n/a" if state is None else status_word(state))
-        model = group.case.model
-        rows.append((model.name, model.parameters, *axis_cells(group.case, axes), *cells))
+        states = group.modes.values()
+        counted = next((n for state in states if (n := parameters_of(state)) is not None), None)
+        rows.append((group.case.model.name, counted, *axis_cells(group.case, axes), *cells))
     columns = (
         Column("Model", numeric=False),
         Column("Params"),
@@ -140,7 +172,15 @@ def summary(view: RunView) -> Table | None:
         Column("Forward mean ± std", "ms"),
         Column("Backward mean ± std", "ms"),
     )
-    return Table("summary", "Summary", columns, tuple(rows), number="M08") if rows else None
+    several = any(each.process_means for each in seen)
+    means = "Mean over fresh processes" if several else "Mean over the measured steps"
+    within = " within a process" if several else ""
+    profiled = any(state.case.probe == "kernels" for state in view.cases)
+    notes = (
+        f"{means} ± standard deviation (ddof 1) of the steps{within}"
+        f"{', without a profiler' if profiled else ''}; {sources(view, phases)}.",
+    )
+    return Table("summary", "Summary", columns, tuple(rows), notes, number="M08") if rows else None
 
 
 def _mean_and_std(group: Group, phase: Phase) -> list[Cell]:
@@ -153,14 +193,20 @@ def _mean_and_std(group: Group, phase: Phase) -> list[Cell]:
     return [Figure(found.mean, found.ci95), Figure(found.std, found.ci95)]
 
 
-def shape_cells(model: ModelShape) -> tuple[Cell, ...]:
-    """The dimensions that every size table shows, without separators."""
-    return tuple(str(n) for n in (model.d_model, model.d_ff, model.num_layers, model.num_heads))
+def shape_cells(model: Model) -> tuple[Cell, ...]:
+    """The dimensions that every size table shows, without separators; unknown of an own model."""
+    return tuple(_dimension(model, name) for name in SHAPE_FIELDS)
 
 
-def parameters_of(state: CaseState) -> int:
+def _dimension(model: Model, name: str) -> Cell:
+    return str(getattr(model, name)) if isinstance(model, ModelShape) else None
+
+
+def parameters_of(state: CaseState) -> int | None:
     """Counted parameters, or the formula's when the model was never built."""
-    return state.model.parameters if state.model is not None else state.case.model.parameters
+    if state.model is not None:
+        return state.model.parameters
+    return None if state.case.shape is None else state.case.shape.parameters
 
 
 def source_notes(all_groups: list[Group], phases: tuple[Phase, ...]) -> tuple[str, ...]:

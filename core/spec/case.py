@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import msgspec
 
 from llmprof.core.spec.axes import AXES, Axis, CaseAxes, Mode, option_name
+from llmprof.core.spec.own_model import Model
 from llmprof.core.spec.shape import LARGEST, MOST_SEED, ModelShape, SpecError
 
 Probe = Literal["timing", "memory", "kernels", "attention", "calibrate"]
@@ -21,6 +22,7 @@ PHASES_OF: dict[Mode, tuple[Phase, ...]] = {
 }
 REPEATED_PHASES: tuple[Phase, ...] = ("forward", "loss", "backward")  # of each micro-batch
 MOST_PROCESSES = 100  # of one configuration
+USUAL_WARMUP: dict[Probe, int] = {"memory": 2}  # where it is not the axis's: labels leave it out
 ATTENTION_PHASES: tuple[Phase, ...] = ("forward", "backward")
 
 
@@ -33,14 +35,14 @@ class Case(CaseAxes, frozen=True, kw_only=True):
     Raises SpecError for numbers that cannot be measured.
     """
 
-    model: ModelShape
+    model: Model
     probe: Probe = "timing"
     measure_steps: int = 10
     device: str = "auto"
     seed: int = 0
     process: int = 0  # which of several fresh processes of one configuration
     warmup_auto: bool = False  # warm up until the steps are steady
-    target_percent: float | None = None  # measure until the 95 % interval is within ± this
+    target_percent: float | None = None  # measure until the mean is known within this (95 %)
     interleaved: bool = False  # its steps alternate with those of the cases it is compared to
     stacks: bool = False  # kernels: find the Python line of each launch
     trace: bool = False  # kernels: keep a Chrome trace; memory: keep a snapshot for memory_viz
@@ -86,6 +88,18 @@ class Case(CaseAxes, frozen=True, kw_only=True):
         )
 
     @property
+    def shape(self) -> ModelShape | None:
+        """The dimensions of the reference model; None for a model of the user's own."""
+        return self.model if isinstance(self.model, ModelShape) else None
+
+    @property
+    def reference(self) -> ModelShape:
+        """The dimensions, for what is computed from them. Raises TypeError for an own model."""
+        if isinstance(self.model, ModelShape):
+            return self.model
+        raise TypeError(f"{self.model.name} is not the reference model: its dimensions are unknown")
+
+    @property
     def tokens(self) -> int:
         """Tokens of one step."""
         return self.batch_size * self.context_length
@@ -112,9 +126,9 @@ class Case(CaseAxes, frozen=True, kw_only=True):
     @property
     def blocks_a_checkpoint(self) -> int | None:
         """How many blocks one checkpoint covers; None where there are none or nothing is saved."""
-        if self.checkpoint is None or self.mode == "forward":
+        if self.checkpoint is None or self.mode == "forward" or self.shape is None:
             return None
-        layers = self.model.num_layers
+        layers = self.shape.num_layers
         return layers if self.checkpoint == "all" else min(self.checkpoint, layers)
 
     @property
@@ -141,7 +155,7 @@ class Case(CaseAxes, frozen=True, kw_only=True):
         parts += filter(None, (axis.brief(axis.of(self)) for axis in self._unusual()))
         if self.warmup_auto:
             parts.append("warm-up auto")
-        elif self.warmup_steps != 5 and self.probe != "memory":
+        elif self.warmup_steps != USUAL_WARMUP.get(self.probe, 5):
             parts.append(f"warm-up {self.warmup_steps}")
         if self.process:
             parts.append(f"process {self.process + 1}")

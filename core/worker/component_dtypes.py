@@ -38,9 +38,13 @@ class _Statistics(TorchFunctionMode):
 def watched(trainer: Trainer) -> Iterator[dict[str, str]]:
     """Note the dtypes of the steps within: those of the first module of each kind.
 
-    The model must not be compiled: hooks break its graph.
+    Of the reference model alone; nothing of another. It must not be compiled: hooks break its
+    graph.
     """
     found: dict[str, str] = {}
+    if not isinstance(trainer.model, TransformerLM):
+        yield found
+        return
 
     def note(component: str, value: Any) -> None:
         if isinstance(value, Tensor):

@@ -37,6 +37,7 @@ from llmprof.core.worker.kernel_ranges import (
     mark_modules,
 )
 from llmprof.core.worker.kernel_trace import write_trace
+from llmprof.core.worker.model import TransformerLM
 from llmprof.core.worker.observe import TrainerObserver
 from llmprof.core.worker.optional_parts import tried
 from llmprof.core.worker.stepping import StepWriter, quiet_gc, run_steps
@@ -193,13 +194,16 @@ def _extras(
 
 
 def _mark(trainer: Trainer, case: Case) -> int | None:
-    """Mark modules and the middle layer's attention; the layer, None for a compiled model."""
+    """Mark modules and the middle layer's attention; the layer, None where it isn't marked."""
     if case.compile is not None:
         return None  # hooks would break the graph that is to be profiled
     nvtx = case.nvtx and trainer.device.type == "cuda"
-    layer = case.model.num_layers // 2
     mark_modules(trainer.model, nvtx=nvtx)
-    trainer.model.around_recompute(Range(RECOMPUTE_RANGE, nvtx=nvtx).within)
+    if case.shape is None:
+        return None
+    layer = case.shape.num_layers // 2
+    if isinstance(trainer.model, TransformerLM):
+        trainer.model.around_recompute(Range(RECOMPUTE_RANGE, nvtx=nvtx).within)
     mark_attention(trainer.model, layer, nvtx=nvtx)
     return layer
 

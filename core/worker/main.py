@@ -19,6 +19,7 @@ import torch
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.system.lifeline import die_with
 from llmprof.core.system.modules_by_name import PROBES
 from llmprof.core.worker import environment
@@ -89,7 +90,7 @@ def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
         importlib.import_module(f"{PROBES}.{case.probe}").run(job)
         job.emit(ev.CaseDone(case=job.index))
     except Exception as error:
-        failure = describe_failure(error, job.phase)
+        failure = describe_failure(error, job.phase, _own_folder(case))
         if failure.kind == "oom" and job.device.type == "cuda":
             failure = with_card_memory(failure, job.device)
         job.emit(ev.CaseFailed(case=job.index, failure=failure))
@@ -97,6 +98,10 @@ def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
     except SystemExit as stop:
         _leave(int(stop.code or 0))
     _leave(0)
+
+
+def _own_folder(case: Case) -> str | None:
+    return case.model.folder if isinstance(case.model, OwnModel) else None
 
 
 def _open_device(job: Job) -> None:

@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from llmprof.core import events as ev
+from llmprof.core.events.memory import CUDA_ALLOCATOR, RESIDENT_SET
 from llmprof.core.spec.case import Phase
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.stepper import Stepper
@@ -30,7 +31,7 @@ def memory_step(job: Job, trainer: Stepper) -> ev.MemoryStep:
     if cuda:
         torch.cuda.reset_peak_memory_stats(job.device)
     trainer.step(edge)
-    source = "cuda allocator" if cuda else "process resident set"
+    source = CUDA_ALLOCATOR if cuda else RESIDENT_SET
     return ev.MemoryStep(case=job.index, edges=_one_a_phase(edges), source=source)
 
 
@@ -39,13 +40,11 @@ def _one_a_phase(edges: list[ev.MemoryEdge]) -> tuple[ev.MemoryEdge, ...]:
     found: dict[str, ev.MemoryEdge] = {}
     for edge in edges:
         before = found.get(edge.phase, edge)
+        requested = max(before.requested_peak_bytes or 0, edge.requested_peak_bytes or 0)
         found[edge.phase] = msgspec.structs.replace(
             edge,
             peak_bytes=max(before.peak_bytes, edge.peak_bytes),
-            requested_peak_bytes=max(
-                before.requested_peak_bytes or 0, edge.requested_peak_bytes or 0
-            )
-            or None,
+            requested_peak_bytes=requested or None,
         )
     return tuple(found.values())
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from llmprof.core.spec.axes import Precision
+from llmprof.core.spec.axes import BY_FIELD, Precision
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import ModelShape
 from llmprof.core.worker.compiling import compiled
-from llmprof.core.worker.model import build_model
+from llmprof.core.worker.failures import Unsupported
 from llmprof.core.worker.optimizers import build_optimizer
 from llmprof.core.worker.stepper import Edge
+from llmprof.core.worker.task import Call, Task, reference_task
 
 AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -36,13 +38,22 @@ def autocast(precision: Precision, device: torch.device) -> contextlib.AbstractC
 Mark = Callable[[], None]
 
 
+def task_of(case: Case, device: torch.device) -> Task:
+    """What a step of the case computes, built on the device. Raises what an own model raises."""
+    if isinstance(case.model, ModelShape):
+        return reference_task(case, device)
+    from llmprof.core.worker.own_model import own_task
+
+    return own_task(case, case.model, device)
+
+
 class Trainer:
     """Model, data and optimizer of a case on a device.
 
     step(edge) calls edge(0) before the first phase and edge(i) after the i-th phase of the
     case's sequence, which has those of each micro-batch. Each micro-batch's loss is divided by
     their number, so that the summed gradients are those of the whole batch's mean loss.
-    `observe`, when set, is given logits and loss inside the step: only probes that do not time
+    `observe`, when set, is given output and loss inside the step: only probes that do not time
     set it.
     """
 
@@ -51,36 +62,18 @@ class Trainer:
         self.device = device
         torch.manual_seed(case.seed)
         set_precision(case.precision)
-        self.model = build_model(
-            case.model, case.attention, case.context_length, device, case.blocks_a_checkpoint
-        )
-        self.call: Callable[[Tensor], Tensor] = (
-            self.model if case.compile is None else compiled(self.model, case.compile)
-        )
-        generator = torch.Generator().manual_seed(case.seed)
-        sample = torch.randint(
-            case.model.vocab_size,
-            (case.batch_size, case.context_length + 1),
-            generator=generator,
-        ).to(device)
-        self.tokens = sample[:, :-1].contiguous()
-        self.targets = sample[:, 1:].contiguous()
-        self.optimizer = (
-            build_optimizer(case.optimizer, self.model.parameters())
-            if case.mode == "train"
-            else None
-        )
+        self.task = task_of(case, device)
+        self.model = self.task.module
+        self.call: Call = self.model if case.compile is None else compiled(self.model, case.compile)
+        self.optimizer = self._make_optimizer() if case.mode == "train" else None
         self.scaler = (
             torch.amp.GradScaler(device.type)
             if case.precision == "fp16" and case.mode in ("forward-backward", "train")
             else None
         )
-        size = case.batch_size // case.accumulate
-        self.micro_batches = tuple(
-            zip(torch.split(self.tokens, size), torch.split(self.targets, size), strict=True)
-        )
+        self.micro_batches = self.task.micro_batches(case.batch_size, case.accumulate)
         self.updates = 0  # optimizer steps asked for; a GradScaler may skip some
-        self.observe: Callable[[Tensor, Tensor | None], None] | None = None
+        self.observe: Callable[[Any, Tensor | None], None] | None = None
         self._step = {
             "forward": self._forward,
             "forward-grad": self._forward_grad,
@@ -93,6 +86,19 @@ class Trainer:
         at = itertools.count()
         return self._step(lambda: edge(next(at)))
 
+    def forward(self, batch: Any) -> Any:
+        """The output of the model, or of what was compiled from it, for a batch of the task's."""
+        return self.task.run(self.call, batch)
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        if self.task.optimizer is None:
+            return build_optimizer(self.case.optimizer, self.model.parameters())
+        if self.case.optimizer != BY_FIELD["optimizer"].neutral:
+            raise Unsupported(
+                f"--optimizer {self.case.optimizer}: {self.case.model.name} makes its own optimizer"
+            )
+        return self.task.optimizer(self.model.parameters())
+
     def _autocast(self) -> contextlib.AbstractContextManager[None]:
         return autocast(self.case.precision, self.device)
 
@@ -102,13 +108,13 @@ class Trainer:
 
     def _forward_grad(self, mark: Mark) -> None:
         mark()
-        for tokens, _ in self.micro_batches:
+        for batch in self.micro_batches:
             with self._autocast():
-                logits = self.call(tokens)
+                output = self.forward(batch)
             mark()
             if self.observe:
-                self.observe(logits, None)
-            del logits
+                self.observe(output, None)
+            del output
 
     def _backward(self, mark: Mark) -> Tensor:
         loss = self._loss_and_gradients(mark)
@@ -129,23 +135,23 @@ class Trainer:
     def _loss_and_gradients(self, mark: Mark) -> Tensor:
         mark()
         first, *others = self.micro_batches
-        total = self._gradients_of(*first, mark)
-        for tokens, targets in others:
-            total = total + self._gradients_of(tokens, targets, mark)
+        total = self._gradients_of(first, mark)
+        for batch in others:
+            total = total + self._gradients_of(batch, mark)
         return total
 
-    def _gradients_of(self, tokens: Tensor, targets: Tensor, mark: Mark) -> Tensor:
+    def _gradients_of(self, batch: Any, mark: Mark) -> Tensor:
         """Add one micro-batch's gradients to the parameters'; its part of the loss, detached."""
         with self._autocast():
-            logits = self.call(tokens)
+            output = self.forward(batch)
             mark()
-            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+            loss = self.task.loss(output, batch)
             if len(self.micro_batches) > 1:
                 loss = loss / len(self.micro_batches)
         mark()
         if self.observe:
-            self.observe(logits, loss)
-        del logits  # its memory is the loss's to keep, not the step's
+            self.observe(output, loss)
+        del output  # its memory is the loss's to keep, not the step's
         scaled = loss if self.scaler is None else self.scaler.scale(loss)
         scaled.backward()  # type: ignore[no-untyped-call]
         mark()

@@ -101,7 +101,7 @@ def test_measured_peaks_are_those_of_the_closed_form(
     assert trainer.optimizer is not None
     for state in trainer.optimizer.state.values():
         held += [value for key, value in state.items() if key.startswith("exp_avg")]
-    recorder.count(*held, trainer.tokens, trainer.targets)
+    recorder.count(*held, *(tensor for _, tensor in trainer.task.tensors))
     base = recorder.level
     seen: dict[str, int] = {}
     level = base

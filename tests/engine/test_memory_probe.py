@@ -7,11 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from llmprof.core import events as ev
 from llmprof.core.memory.kept_timeline import load
 from llmprof.core.memory.timeline import starred
+from llmprof.core.predict.byte_levels import CATEGORIES
 from llmprof.core.predict.closed_form import predict, workspaces
 from llmprof.core.predict.single_tensors import single_tensors
 from llmprof.core.predict.traced import trace_cases
@@ -21,7 +22,7 @@ from llmprof.core.worker import memory
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.request import WorkerRequest
 from llmprof.core.worker.saved_bytes import saved_bytes
-from llmprof.core.worker.trace import Untraceable, trace
+from llmprof.core.worker.trace import trace
 from llmprof.core.worker.trainer import Trainer, autocast
 from tests.engine.runs import llmprof
 
@@ -76,6 +77,27 @@ def test_recorded_training_steps_are_those_of_the_closed_form(tmp_path: Path) ->
     assert abs(after["zero_grad"] - base) <= 64
 
 
+@pytest.mark.parametrize("optimizer", ["foreach", "loop"])
+def test_without_warm_up_the_optimizers_state_is_born_in_the_recording(
+    optimizer: str, tmp_path: Path
+) -> None:
+    cold = recorded(case_of(mode="train", warmup_steps=0, optimizer=optimizer), tmp_path / "cold")
+    warm = recorded(case_of(mode="train", warmup_steps=2, optimizer=optimizer), tmp_path / "warm")
+    state = warm.before["optimizer state"]
+    assert state >= 8 * SHAPE.parameters
+    assert "optimizer state" not in cold.before
+    assert cold.after["optimizer state"] == state
+    assert abs(sum(cold.after.values()) - sum(warm.before.values())) <= 64  # the new baseline
+    after = {(p.step, p.phase): p.after_bytes for p in cold.phases}
+    born = after[0, "optimizer"] - after[0, "backward"]
+    assert abs(born - state) <= 64
+    assert abs(after[1, "optimizer"] - after[1, "backward"]) <= 64  # only once
+    assert cold.artifact is not None
+    points = load(tmp_path / "cold" / "artifacts" / cold.artifact)
+    level = points.levels[CATEGORIES.index("optimizer state")]
+    assert (level[0], level[-1]) == (0, state)
+
+
 def test_autocast_copies_and_activations_have_their_categories(tmp_path: Path) -> None:
     case = case_of(mode="forward-grad", precision="bf16")
     found = recorded(case, tmp_path)
@@ -94,12 +116,12 @@ def test_autocast_copies_and_activations_have_their_categories(tmp_path: Path) -
 
 def test_saved_bytes_of_a_block_are_autograds_saved_tensors(tmp_path: Path) -> None:
     trainer = Trainer(case_of(mode="forward-grad"), torch.device("cpu"))
-    found = saved_bytes(trainer.model, lambda: trainer.model(trainer.tokens))
+    found = saved_bytes(trainer.model, lambda: trainer.forward(trainer.task.batch))
     own = {t.untyped_storage()._cdata for t in trainer.model.parameters()}
     own |= {t.untyped_storage()._cdata for t in trainer.model.buffers()}
     storages = {
         storage._cdata: storage.nbytes()
-        for tensor in _saved_by(trainer.model(trainer.tokens))
+        for tensor in _saved_by(trainer.forward(trainer.task.batch))
         if tensor.dim()  # the divisor of the scores is a number, not memory of the step
         and (storage := tensor.untyped_storage())._cdata not in own
     }
@@ -119,7 +141,7 @@ def test_what_a_block_is_said_to_save_is_what_torch_saves(precision: str, length
 
     def forward() -> Tensor:
         with autocast(case.precision, trainer.device):
-            logits: Tensor = trainer.model(trainer.tokens)
+            logits: Tensor = trainer.forward(trainer.task.batch)
         return logits
 
     found = saved_bytes(trainer.model, forward)
@@ -174,41 +196,6 @@ def test_traced_optimizers(kind: str) -> None:
     assert trace(case).requested_bytes == pytest.approx(predict(case).requested_bytes, abs=16)
 
 
-class Peeking(nn.Module):
-    """A model whose forward looks at a value."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(300, 300)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        out: Tensor = self.embedding(tokens)
-        return out if out.sum().item() > 0 else -out
-
-
-def test_a_model_that_reads_values_says_where_and_what_to_do() -> None:
-    with pytest.raises(Untraceable) as caught:
-        trace(case_of(mode="forward"), build=lambda shape: Peeking())
-    text = str(caught.value)
-    assert "test_memory_probe.py:" in text
-    assert "llmprof run" in text
-    assert "\n" not in text
-
-
-def test_any_model_can_be_traced() -> None:
-    def build(shape: ModelShape) -> nn.Module:
-        layers = [nn.Linear(64, 64) for _ in range(shape.num_layers)]
-        return nn.Sequential(nn.Embedding(300, 64), *layers, nn.Linear(64, 300))
-
-    shape = msgspec.structs.replace(SHAPE, num_layers=20)
-    case = case_of(model=msgspec.to_builtins(shape), mode="forward-grad")
-    found = trace(case, build=build)
-    tokens = 2 * 48
-    weights = 4 * (300 * 64 + 20 * (64 * 64 + 64) + 64 * 300 + 300)
-    kept = 4 * tokens * (64 * 21 + 300) + 2 * 8 * tokens
-    assert found.requested_bytes == pytest.approx(weights + kept + (32 << 20), abs=64)
-
-
 def test_tracing_runs_in_a_process_of_its_own() -> None:
     case = case_of(mode="forward-backward")
     (answer,) = trace_cases([case]).values()
@@ -224,7 +211,7 @@ def test_a_run_exports_its_tables_and_pictures_and_so_does_a_packed_one(tmp_path
     text = report.read_text()
     for title in (
         "Peak memory by context length",
-        "Memory by phase",
+        "Requested memory by phase",
         "Largest allocations",
         "Single tensors",
     ):

@@ -16,6 +16,7 @@ from llmprof.core.devices.nvml import open_source
 from llmprof.core.devices.source import DeviceSource
 from llmprof.core.events.matching import match, visible
 from llmprof.core.events.merge import merge
+from tests.waiting import rest
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -38,7 +39,7 @@ def source() -> Iterator[DeviceSource]:
 
 
 def collect(
-    source: DeviceSource, seconds: float, work: Callable[[], object] = lambda: time.sleep(0.1)
+    source: DeviceSource, seconds: float, work: Callable[[], object] = lambda: rest(0.1)
 ) -> list[ev.DeviceSample]:
     """Samples at 4 Hz while something works."""
     samples = [source.poll()]
@@ -120,6 +121,7 @@ def test_torch_and_nvml_mean_the_same_card(all_metrics: ev.CardSample, form: str
 
 def test_memory_follows_an_allocation(source: DeviceSource) -> None:
     torch.zeros(1, device="cuda")
+    torch.cuda.empty_cache()  # of other tests, out of which the block would be taken
     before = last(collect(source, 1.2))
     block = torch.empty(2**30, dtype=torch.uint8, device="cuda")
     grown = last(collect(source, 1.2))

@@ -30,6 +30,17 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return code, captured.out, captured.err
 
 
+@pytest.mark.parametrize("command", [["run"], ["run", "smal", "--dry-run"], []])
+def test_an_experiments_file_that_cannot_be_read_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    (tmp_path / "presets" / "experiments.toml").write_text("[mine")
+    code, out, err = outcome(capsys, *(command or ["--export", str(tmp_path / "r.md")]))
+    assert (code, out) == (2, "")
+    assert err.startswith("llmprof: experiments file")
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -47,7 +58,7 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (["run", "--context-length=128,"], "empty item"),
         (["run", "--device=gpu"], "is not auto, cpu"),
         (["run", "--profile-steps=5"], "--profile-steps has no effect here"),
-        (["run", "--stacks"], "end-to-end has no kernels profiles"),
+        (["run", "--stacks"], "end-to-end has no kernel profiles"),
         (["run", "memory", "--chrome-trace"], "`llmprof run kernels --chrome-trace` does"),
         (["run", "kernels", "--variant=plain", "--nvtx"], "--nvtx has no effect here"),
         (["run", "kernels", "--nvtx", "--device=cpu"], "--nvtx has no effect with --device cpu"),
@@ -94,9 +105,9 @@ BOUNDS = {
     "--warmup-steps": (0, 10_000_000),
     "--context-length": (1, 10_000_000),
     "--batch-size": (1, 10_000_000),
-    "--checkpoint": (1, 10_000_000),
-    "--accumulate": (1, 10_000_000),
     "--processes": (1, 100),
+    "--accumulate": (1, 10_000_000),
+    "--checkpoint": (1, 10_000_000),
     "--seed": (0, 2**63 - 1),
     "--vocab-size": (1, 10_000_000),
     "--d-model": (1, 10_000_000),

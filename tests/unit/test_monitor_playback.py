@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.devices.scripted import read_recording
+from llmprof.core.devices.recorded import read_recording
 from llmprof.core.monitor import words
 from llmprof.core.monitor.playback import Playback, whole_recording
 from llmprof.core.monitor.printed import Printed, as_sample
@@ -133,7 +133,7 @@ def test_a_playback_keeps_its_pace_and_stands_at_the_end(tmp_path: Path) -> None
     now = 102.0
     assert playback.poll()
     assert playback.view().last_t == 9 * S
-    assert playback.recording == "recording, 4 s, 2×, 1 unreadable line"
+    assert playback.recording == "recording, 4 s, 2 ×, 1 unreadable line"
     now = 500.0
     assert playback.poll()
     assert not playback.poll()

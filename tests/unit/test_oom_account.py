@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.catalog.experiments import attention_shape
 from llmprof.core.catalog.models import load_models
 from llmprof.core.events import Environment, Failure
 from llmprof.core.predict.attention_tensors import attention_tensors
@@ -13,6 +12,7 @@ from llmprof.core.predict.closed_form import predict
 from llmprof.core.report.oom_account import MOST, account_of, oom_accounts
 from llmprof.core.report.table import Figure, Table
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import attention_shape
 from llmprof.core.state.view import CaseState, RunView
 
 GIB = 1 << 30

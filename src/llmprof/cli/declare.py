@@ -48,6 +48,19 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="small,medium or all (tiny to 2.7B); `llmprof presets` lists them",
     )
+    add(
+        "--model",
+        action="append",
+        metavar="FILE.py:FACTORY",
+        help="a model of your own: path/to/file.py:factory, package.module:factory or "
+        "hf:path/to/config.json; may be repeated",
+    )
+    add(
+        "--model-arg",
+        action="append",
+        metavar="NAME=VALUE",
+        help="an argument of the factory of --model; may be repeated",
+    )
     for axis in GRID:
         if axis.changes != "steps":
             _add_axis(group, axis)
@@ -100,7 +113,8 @@ def _add_how_long(parser: argparse.ArgumentParser) -> None:
         "--target",
         type=percent_type,
         metavar="P",
-        help="measure until the mean's 95%% interval is within ± P%% (1), 15 s a case at most",
+        help="measure until the mean is known within P%% (1; its 95%% interval), 15 s a case at "
+        "most",
     )
     add(
         "--processes",

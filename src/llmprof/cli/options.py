@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from llmprof.cli.declare import DIMENSIONS, add_case_options, add_export_option
+from llmprof.cli.effects import refuse_without_effect
 from llmprof.cli.exits import UserError
 from llmprof.cli.types import AUTO
 from llmprof.core.catalog.experiments import (
@@ -20,24 +23,16 @@ from llmprof.core.catalog.experiments import (
 from llmprof.core.catalog.models import load_models, select_models
 from llmprof.core.catalog.names import named
 from llmprof.core.spec.axes import AXES, Axis, Value
-from llmprof.core.spec.case import Probe
 from llmprof.core.spec.experiment import (
     MOST_MEASURE_STEPS,
     MOST_WARMUP_STEPS,
     TARGET_PERCENT,
     Experiment,
 )
+from llmprof.core.spec.own_model import OwnModel, argument, find_own_model
 from llmprof.core.spec.shape import ModelShape, SpecError
 
 __all__ = ["add_case_options", "add_export_option", "experiment_from"]
-
-_PROBE_OPTIONS: dict[str, Probe] = {
-    "profile_steps": "kernels",
-    "stacks": "kernels",
-    "chrome_trace": "kernels",
-    "nvtx": "kernels",
-    "snapshot": "memory",
-}
 
 
 def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment:
@@ -69,7 +64,7 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
     except SpecError as error:
         hint = "; the items of a list are joined by commas: small,medium" if _is_item(name) else ""
         raise UserError(f"{error}{hint}") from error
-    _refuse_without_effect(args, experiment)
+    refuse_without_effect(args, experiment)
     return experiment
 
 
@@ -83,27 +78,14 @@ def _values(axis: Axis, args: argparse.Namespace) -> list[Value] | None:
 
 def _is_item(name: str) -> bool:
     """Whether what stands for an experiment is an item of some list, as after a blank in one."""
-    if named(name, load_experiments()) is not None:
+    try:
+        experiments, models = load_experiments(), load_models()
+    except SpecError:
+        return False  # a file that cannot be read is what is wrong
+    if named(name, experiments) is not None:
         return False
-    items = (*load_models(), *(word for axis in AXES for word in axis.words))
+    items = (*models, *(word for axis in AXES for word in axis.words))
     return name.isdigit() or named(name, items) is not None
-
-
-def _refuse_without_effect(args: argparse.Namespace, experiment: Experiment) -> None:
-    """Raise UserError for an option of a profile that would change nothing."""
-    probes = {case.probe for case in experiment.cases()}
-    for name, probe in _PROBE_OPTIONS.items():
-        option = f"--{name.replace('_', '-')}"
-        if getattr(args, name) not in (None, False) and probe not in probes:
-            raise UserError(
-                f"{option} has no effect here: {experiment.name} has no {probe} profiles with "
-                f"these options; `llmprof run {probe} {option}` does"
-            )
-    if experiment.nvtx and experiment.device == "cpu":
-        raise UserError("--nvtx has no effect with --device cpu: its ranges are for a card")
-    profiled = [case for case in experiment.cases() if case.probe == "kernels"]
-    if experiment.stacks and all(case.compile is not None for case in profiled):
-        raise UserError("--stacks has no effect on compiled models: their source is not followed")
 
 
 def _steps(args: argparse.Namespace) -> dict[str, Any]:
@@ -119,12 +101,15 @@ def _steps(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _models(args: argparse.Namespace, experiment: str) -> dict[str, Any]:
-    """The experiment's models or widths, where the options name any."""
+    """The experiment's models or widths, where the options name any. Raises SpecError."""
     changes = {name: v for name in DIMENSIONS if (v := getattr(args, name)) is not None}
+    own = _own_models(args)
+    if own and is_attention(experiment):
+        raise SpecError(f"--model: {experiment} measures attention alone, without a model")
     if not args.model_size and set(changes) == {"d_model"} and is_attention(experiment):
         return {"widths": changes["d_model"]}
     if not args.model_size and not changes:
-        return {}
+        return {"models": own} if own else {}
     models = select_models(args.model_size or ["small"])
     grid = itertools.product(*changes.values())
     varied = {name for name, values in changes.items() if len(values) > 1}
@@ -134,7 +119,17 @@ def _models(args: argparse.Namespace, experiment: str) -> dict[str, Any]:
             for values in grid
             for model in models
         ]
+        + own
     }
+
+
+def _own_models(args: argparse.Namespace) -> list[OwnModel]:
+    """The user's own models that the options name. Raises SpecError."""
+    given = dict(map(argument, args.model_arg or ()))
+    if given and not args.model:
+        raise SpecError("--model-arg has no effect without --model")
+    folders = (Path.cwd(), *map(Path, filter(None, sys.path)))
+    return [find_own_model(source, given, folders) for source in args.model or ()]
 
 
 def _changed(model: ModelShape, changes: dict[str, int], varied: set[str]) -> ModelShape:
