@@ -73,6 +73,7 @@ def way_of(state: CaseState) -> str:
 def grids(view: RunView) -> list[AttentionGrid]:
     """One grid for each width (and batch, precision, mode) of the attention probe."""
     states = [state for state in view.cases if state.case.probe == "attention"]
+    states = [state for state in states if not state.case.cold_cache]
     found = []
     for group in grouped_alike(states, *(BY_FIELD[name] for name in ACROSS)):
         cells: dict[int, dict[str, CaseState]] = {}

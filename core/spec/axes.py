@@ -21,6 +21,7 @@ from llmprof.core.spec.shape import LARGEST, SpecError
 Mode = Literal["forward", "forward-grad", "forward-backward", "train"]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Attention = Literal["naive", "sdpa"]
+SdpaBackend = Literal["flash", "efficient", "cudnn", "math"]
 OptimizerKind = Literal["foreach", "fused", "loop"]
 CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 Checkpoint = int | Literal["all"] | None  # blocks a checkpoint
@@ -142,6 +143,13 @@ class CaseAxes(msgspec.Struct, frozen=True, kw_only=True):
              named=lambda value: {"sdpa": "SDPA"}.get(value, f"{value} attention"), brief=str,
              touches=("forward", "backward")),
     ] = "naive"  # fmt: skip
+    sdpa_backend: Annotated[
+        SdpaBackend | None,
+        Axis("SDPA kernel", "sdpa_backends", "switch",
+             "for attention-kernels: which of SDPA's kernels, none for the one that torch picks",
+             none="torch's choice", named=lambda value: value or "torch's choice", brief=str,
+             touches=("forward", "backward")),
+    ] = None  # fmt: skip
     optimizer: Annotated[
         OptimizerKind,
         Axis("Optimizer", "optimizers", "switch",
@@ -190,6 +198,8 @@ class CaseAxes(msgspec.Struct, frozen=True, kw_only=True):
         for axis in AXES:
             if not axis.allows(axis.of(self)):
                 raise SpecError(f"{axis.option} must be between {axis.least} and {LARGEST:,}")
+        if self.sdpa_backend is not None and self.attention != "sdpa":
+            raise SpecError("--sdpa-backend is one of SDPA's kernels: it needs --attention sdpa")
         if self.batch_size % self.accumulate:
             raise SpecError(
                 f"--batch-size {self.batch_size} cannot be cut into {self.accumulate} equal "

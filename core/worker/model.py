@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from einops import rearrange
@@ -167,7 +170,8 @@ class TransformerLM(nn.Module):
     """Token embedding, blocks, final norm, output head.
 
     With blocks_a_checkpoint only the input of so many blocks is kept for backward, which runs
-    them again. Nothing in the model is random, so the state of the generators is not kept.
+    them again, within what `around_recompute` makes. Nothing in the model is random, so the state
+    of the generators is not kept.
     """
 
     def __init__(
@@ -179,6 +183,7 @@ class TransformerLM(nn.Module):
     ) -> None:
         super().__init__()
         self.blocks_a_checkpoint = blocks_a_checkpoint
+        self.when_again: dict[str, Any] = {}  # options of checkpoint
         self.embedding = nn.Embedding(shape.vocab_size, shape.d_model)
         self.rope = RoPE(shape.head_dim, context_length, shape.rope_theta)
         mask = causal_mask(context_length) if attention == "naive" else None  # one for all blocks
@@ -194,15 +199,26 @@ class TransformerLM(nn.Module):
         """Logits of shape (batch, length, vocab_size) for tokens of shape (batch, length)."""
         x = self.embedding(tokens)
         if self.blocks_a_checkpoint is None:
-            x = self.run_blocks(x, 0, len(self.blocks))
+            for block in self.blocks:
+                x = block(x, self.rope)
         else:
             for first in range(0, len(self.blocks), self.blocks_a_checkpoint):
                 last = first + self.blocks_a_checkpoint
                 x = checkpoint(
-                    self.run_blocks, x, first, last, use_reentrant=False, preserve_rng_state=False
+                    self.run_blocks,
+                    x,
+                    first,
+                    last,
+                    use_reentrant=False,
+                    preserve_rng_state=False,
+                    **self.when_again,
                 )
         logits: Tensor = self.head(self.final_norm(x))
         return logits
+
+    def around_recompute(self, within: Callable[[], AbstractContextManager[Any]]) -> None:
+        """Have blocks that backward runs again run within what `within` makes."""
+        self.when_again = {"context_fn": lambda: (nullcontext(), within())}
 
     def run_blocks(self, x: Tensor, first: int, last: int) -> Tensor:
         """Transform x of shape (batch, length, d_model) by the blocks from first to before last."""
