@@ -26,6 +26,7 @@ from llmprof.core.predict.fused_attention import choose
 from llmprof.core.predict.taped_depth import PhaseLevel, step_levels
 from llmprof.core.spec.axes import HALVES
 from llmprof.core.spec.case import Case, Phase
+from llmprof.core.spec.own_function import is_function
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.system.units import MIB
 
@@ -66,6 +67,10 @@ def predict(case: Case, capability: tuple[int, int] = HOPPER) -> MemoryPredictio
 
     Raises Unpredictable for a probe that is not a step of the reference model.
     """
+    if is_function(case.attention):
+        raise Unpredictable(
+            "the memory of an attention of your own is not predicted: measure it with `llmprof run`"
+        )
     if case.shape is None:
         raise Unpredictable(
             "there is no closed form for a model of your own: `llmprof predict` traces it"

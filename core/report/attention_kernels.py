@@ -33,7 +33,8 @@ def attention_kernels(view: RunView) -> list[Table]:
 
 def kernel_of(case: Case) -> str:
     """The name of what computes a case's attention."""
-    name = case.sdpa_backend or ("SDPA" if case.attention == "sdpa" else case.attention)
+    kind = BY_FIELD["attention"].brief(case.attention)
+    name = case.sdpa_backend or {"sdpa": "SDPA"}.get(kind, kind)
     return name if case.compile is None else f"{name}, compiled"
 
 
@@ -165,4 +166,4 @@ def _best(states: list[CaseState]) -> list[str]:
     there = [(s.total.mean, s) for s in ran if s.case.context_length == length and s.total]
     mean, best = min(there, key=lambda each: each[0])
     text = f"At {length:,} tokens {kernel_of(best.case)} takes least, {format_number(mean)} ms"
-    return [f"{text} forward and backward {ref(best)}."]
+    return [f"{text} forward and backward in the one process that was measured {ref(best)}."]

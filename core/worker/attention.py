@@ -13,6 +13,7 @@ from torch import Tensor
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_function import is_function, short_name
 from llmprof.core.worker.attention_errors import errors_of
 from llmprof.core.worker.attention_functions import refuse_unless_runs, sdpa_with
 from llmprof.core.worker.clock import phase_clock
@@ -34,6 +35,11 @@ def flushed_bytes(device: torch.device) -> int:
     return 4 * int(torch.cuda.get_device_properties(device).L2_cache_size)
 
 
+def wants_errors(case: Case) -> bool:
+    """Whether an attention is compared with the reference: kernels, and what the user wrote."""
+    return case.cold_cache or is_function(case.attention)
+
+
 class AttentionSteps:
     """Steps of one attention: forward, and unless the mode is forward, backward from random
     output gradients. Q, K, V have shape (batch, length, d), with a heads axis of 1 for SDPA.
@@ -48,7 +54,7 @@ class AttentionSteps:
         self.resume: Callable[[], None] = lambda: None
         torch.manual_seed(case.seed)
         set_precision(case.precision)
-        heads = (1,) if case.attention == "sdpa" else ()
+        heads = () if case.attention == "naive" else (1,)
         shape = (case.batch_size, *heads, case.context_length, case.reference.d_model)
         with torch.device(device):
             mask = causal_mask(case.context_length) if case.attention == "naive" else None
@@ -98,8 +104,8 @@ class AttentionSteps:
 
     def backend(self) -> str | None:
         """What computes the attention."""
-        if self.case.attention == "naive":
-            return "naive"
+        if self.case.attention != "sdpa":
+            return short_name(self.case.attention)
         if self.case.sdpa_backend is not None:
             return self.case.sdpa_backend
         q = self.q.detach().to(AUTOCAST.get(self.case.precision, torch.float32))
@@ -132,7 +138,7 @@ class AttentionObserver(Observer):
             context_length=stepper.q.shape[-2],
             attention_backend=stepper.backend(),
             qkv_gradients=stepper.gradients_exist(),
-            errors=errors_of(stepper) if stepper.case.cold_cache else None,
+            errors=errors_of(stepper) if wants_errors(stepper.case) else None,
             **self.counted(),
         )
 

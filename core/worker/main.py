@@ -19,6 +19,7 @@ import torch
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_function import is_function, path_and_name
 from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.system.lifeline import die_with
 from llmprof.core.system.modules_by_name import PROBES
@@ -101,7 +102,11 @@ def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
 
 
 def _own_folder(case: Case) -> str | None:
-    return case.model.folder if isinstance(case.model, OwnModel) else None
+    if isinstance(case.model, OwnModel):
+        return case.model.folder
+    if is_function(case.attention):
+        return str(path_and_name(case.attention)[0].parent)
+    return None
 
 
 def _open_device(job: Job) -> None:

@@ -14,7 +14,10 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from llmprof.core.spec.axes import Attention
+from llmprof.core.spec.own_function import is_function, path_and_name, short_name
 from llmprof.core.spec.shape import ModelShape
+from llmprof.core.worker.failures import Unsupported
+from llmprof.core.worker.own_code import Source, load_function, put_back, wanted_arguments
 
 
 class RMSNorm(nn.Module):
@@ -95,6 +98,30 @@ class FusedAttention(nn.Module):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+class OwnAttention(nn.Module):
+    """A function of the user's own: f(q, k, v), given causal and scale where it names them.
+
+    Raises Unsupported for one without a backward where a backward is wanted.
+    """
+
+    def __init__(self, value: str) -> None:
+        super().__init__()
+        path, name = path_and_name(value)
+        self._name = short_name(value)
+        with put_back(self._name):
+            function = load_function(Source(str(path), str(path.parent), path.stem, name))
+        self._function = function
+        self._wanted = wanted_arguments(function, ("causal", "scale"))
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attend causally, all tensors of shape (batch, heads, length, head_dim)."""
+        known = {"causal": True, "scale": 1 / math.sqrt(q.shape[-1])}
+        out: Tensor = self._function(q, k, v, **{name: known[name] for name in self._wanted})
+        if torch.is_grad_enabled() and q.requires_grad and not out.requires_grad:
+            raise Unsupported(f"{self._name} has no backward: its output has no gradient function")
+        return out
+
+
 def causal_mask(context_length: int) -> Tensor:
     """True above the diagonal: what a position must not see. Shape (length, length)."""
     return torch.ones(context_length, context_length, dtype=torch.bool).triu(1)
@@ -102,6 +129,8 @@ def causal_mask(context_length: int) -> Tensor:
 
 def build_attention(kind: Attention, mask: Tensor | None) -> nn.Module:
     """The attention core of a kind; only the naive one needs the mask."""
+    if is_function(kind):
+        return OwnAttention(kind)
     if kind == "sdpa" or mask is None:
         return FusedAttention()
     return NaiveAttention(mask)

@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_function import short_name
 from llmprof.core.system.processors import Throttling, throttling
 from llmprof.core.worker import component_dtypes
 from llmprof.core.worker.compiling import Compilation
@@ -220,8 +221,8 @@ class TrainerObserver(Observer):
         case = self._trainer.case
         if case.shape is None:
             return None
-        if case.attention == "naive":
-            return "naive"
+        if case.attention != "sdpa":
+            return short_name(case.attention)
         dtype = AUTOCAST.get(case.precision, torch.float32)
         shape = (case.batch_size, case.shape.num_heads, case.context_length, case.shape.head_dim)
         q = torch.empty(shape, dtype=dtype, device=self._trainer.device, requires_grad=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, cast
@@ -25,6 +27,7 @@ class Source(NamedTuple):
     function: str
 
 
+@lru_cache(8)
 def load_function(source: Source) -> Callable[..., Any]:
     """The function, its module imported as its own folder's. Raises what the module raises."""
     module = _module(source)
@@ -54,6 +57,15 @@ def _module(source: Source) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def wanted_arguments(function: Callable[..., Any], names: Iterable[str]) -> tuple[str, ...]:
+    """Those of some names that a function has among its arguments."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return ()
+    return tuple(name for name in names if name in parameters)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.worker.failures import OwnModelError, Unsupported
-from llmprof.core.worker.own_code import Source, load_function, put_back
+from llmprof.core.worker.own_code import Source, load_function, put_back, wanted_arguments
 from llmprof.core.worker.task import (
     Call,
     Task,
@@ -96,11 +96,8 @@ def _wished(
         "context_length": case.context_length,
         "batch_size": case.batch_size,
     }
-    try:
-        parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        return {}
-    return {name: value for name, value in known.items() if name in parameters.keys() - given}
+    wanted = wanted_arguments(factory, known.keys() - given)
+    return {name: known[name] for name in wanted}
 
 
 def _configured(case: Case, model: OwnModel) -> Any:
