@@ -261,7 +261,7 @@ def test_own_attention_in_models_and_in_the_grid(tmp_path: Path) -> None:
     assert own.status == "ok"
     assert own.observed is not None
     assert own.observed.attention_backend == "attentions.py:attend"
-    assert own.measured[0].loss == pytest.approx(naive.measured[0].loss, rel=1e-5)
+    assert own.measured.row(0).loss == pytest.approx(naive.measured.row(0).loss, rel=1e-5)
     view = run(tmp_path, "run", "attention", "--smoke", f"--attention={ATTENTIONS}:attend",
                "--context-length=64", "--measure-steps=2")  # fmt: skip
     state = next(s for s in view.cases if "attend" in s.case.attention)
