@@ -112,8 +112,8 @@ def _sums(seen: dict[str, CaseState]) -> Table | None:
     )
     first = next(iter(found.values()))
     notes = (
-        f"{first.count:,} times {as_given(first.term)}, added one by one on this device. A sum in half "
-        "precision stops growing where a term is less than half its last bit; half-precision "
+        f"{first.count:,} times {as_given(first.term)}, added one by one on this device. A sum in "
+        "half precision stops growing where a term is less than half its last bit; half-precision "
         "terms in a wide sum are only as wrong as the term itself is rounded. Matrix products "
         "therefore add up in fp32 inside.",
     )
