@@ -13,7 +13,7 @@ from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
-from llmprof.core.system.numbers import format_number
+from llmprof.core.system.numbers import format_number, significant
 
 BACKWARD = 2.5  # of the forward's operations: a fused backward computes the scores again
 TENSORS = {"forward": 4, "backward": 8}  # Q, K, V, O read or written; and their gradients
@@ -98,11 +98,11 @@ def _errors(found: AttentionErrors | None) -> tuple[Cell, Cell]:
     if found is None:
         return None, None
     gradients = [each for each in (found.query, found.key, found.value) if each is not None]
-    return _scientific(found.output), _scientific(max(gradients, default=None))
+    return _error(found.output), _error(max(gradients, default=None))
 
 
-def _scientific(value: float | None) -> Cell:
-    return None if value is None else f"{value:.1e}"
+def _error(value: float | None) -> Cell:
+    return None if value is None else significant(value, 2)
 
 
 def _rates(

@@ -17,6 +17,7 @@ from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
 from llmprof.core.system.numbers import format_number
+from llmprof.core.system.text import counted
 from llmprof.core.system.units import MIB
 
 SHOWN: tuple[Phase, ...] = ("forward", "loss", "backward", "optimizer")
@@ -120,7 +121,7 @@ def _repaid(state: CaseState, base: CaseState) -> Cell:
 
 def _broken(group: list[CaseState]) -> list[str]:
     return [
-        f"{state.case.label}: {state.observed.graph_breaks} graph breaks, the first: "
+        f"{state.case.label}: {counted(state.observed.graph_breaks, 'graph break')}, the first: "
         f"{state.observed.first_break} {ref(state)}."
         for state in group
         if state.observed is not None and state.observed.graph_breaks

@@ -5,6 +5,8 @@ from __future__ import annotations
 from llmprof.core.report.sentences import listing, ref
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.numbers import as_given
+from llmprof.core.system.text import counted
 
 COMPONENTS = {  # in the order of a step, with what the width is for
     "parameters": "updates are far smaller than weights: a half-precision weight would lose them",
@@ -69,7 +71,7 @@ def _differences(seen: dict[str, CaseState]) -> list[str]:
         and len(pair) > 1
     ]
     skipped = fp16.updates_skipped
-    scaler = "" if skipped is None else f", which skipped {skipped} updates here"
+    scaler = "" if skipped is None else f", which skipped {counted(skipped, 'update')} here"
     text = (
         "bf16 has the range of fp32 (8 bits of exponent) and 8 significant bits, fp16 11 bits and "
         f"a largest number of 65,504: fp16 is trained with a gradient scaler{scaler}."
@@ -110,8 +112,8 @@ def _sums(seen: dict[str, CaseState]) -> Table | None:
     )
     first = next(iter(found.values()))
     notes = (
-        f"{first.count:,} times {first.term:g}, added one by one on this device. A sum in half "
-        "precision stops growing where a term is less than half its last bit; half-precision "
+        f"{first.count:,} times {as_given(first.term)}, added one by one on this device. A sum in "
+        "half precision stops growing where a term is less than half its last bit; half-precision "
         "terms in a wide sum are only as wrong as the term itself is rounded. Matrix products "
         "therefore add up in fp32 inside.",
     )
