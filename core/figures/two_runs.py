@@ -25,6 +25,7 @@ from llmprof.core.spec.axes import AXES, BY_FIELD, SWITCHES, Axis, apart, neutra
 from llmprof.core.spec.case import Case, Phase, Probe
 from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.numbers import as_given
 
 TIMED: tuple[Probe, ...] = ("timing", "attention")
 WARMUP = BY_FIELD["warmup_steps"]
