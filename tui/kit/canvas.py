@@ -18,6 +18,7 @@ from llmprof.tui.kit.look import Look
 
 if TYPE_CHECKING:
     from llmprof.tui.kit.host import KitHost
+    from llmprof.tui.kit.roles import Palette
 
 
 class Canvas(Widget):
@@ -37,6 +38,7 @@ class Canvas(Widget):
         self._rows: list[Row] = []
         self._strips: dict[int, Strip] = {}
         self._ground: tuple[Style, Color] | None = None
+        self._palette: Palette | None = None  # in whose colours the strips are
         self._first: Size | None = None  # what the first frame was drawn for, till it is resized
 
     @property
@@ -89,6 +91,19 @@ class Canvas(Widget):
             self._rows = []
             self.repaint()
 
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """Show or hide the cursor; Focus and Blur come before it is known who has the keys."""
+        super().watch_has_focus(has_focus)
+        if self.can_focus:
+            self.repaint()
+
+    def restyle(self) -> None:
+        """Another theme: everything is drawn anew in its colours."""
+        self._strips.clear()
+        self._ground = None
+        self.repaint()
+        self.refresh()
+
     def notify_style_update(self) -> None:
         """Another theme, focus or class: forget styles."""
         super().notify_style_update()
@@ -97,6 +112,10 @@ class Canvas(Widget):
 
     def render_line(self, y: int) -> Strip:
         """The strip of one line, from the cache when its row did not change."""
+        palette = self.host.palette
+        if palette is not self._palette:  # the theme changed, maybe while this was out of sight
+            self._palette, self._ground = palette, None
+            self._strips.clear()
         strip = self._strips.get(y)
         if strip is None:
             if not self._rows and all(self.size):  # a first frame comes before it is resized
@@ -106,7 +125,7 @@ class Canvas(Widget):
             if self._ground is None:  # dear: found once a style
                 self._ground = self.rich_style, self.background_colors[1]
             base, background = self._ground
-            style = self.host.palette.style
+            style = palette.style
             segments = [Segment(text, style(role, base, background)) for text, role in row if text]
             strip = Strip(segments).adjust_cell_length(self.size.width, base).apply_style(base)
             self._strips[y] = strip
@@ -151,9 +170,20 @@ def row_length(row: Row) -> int:
     return sum(cell_len(text) for text, _ in row)
 
 
-def heading(look: Look, width: int, title: str, note: str = "", right: Row | None = None) -> Row:
-    """A section's first line: title, a muted note, a quiet rule, and something at the right."""
-    row: Row = [(look.text(title), "title")]
+def heading(
+    look: Look,
+    width: int,
+    title: str,
+    note: str = "",
+    right: Row | None = None,
+    *,
+    focused: bool = False,
+) -> Row:
+    """A section's first line: title, a muted note, a quiet rule, and something at the right.
+
+    focused: the section has the keys, and nothing else in it shows that.
+    """
+    row: Row = [(look.text(title), "title+cursor" if focused else "title")]
     if note:
         row.append((look.text(f" {note}"), "muted"))
     tail = [(look.text(text), role) for text, role in right or []]

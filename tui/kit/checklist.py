@@ -149,11 +149,3 @@ class Checklist(Canvas, can_focus=True):
             self._at = event.y
             self.action_tick()
             self.repaint()
-
-    def on_focus(self) -> None:
-        """Show the cursor."""
-        self.repaint()
-
-    def on_blur(self) -> None:
-        """Hide the cursor."""
-        self.repaint()

@@ -124,14 +124,6 @@ class Chips(Canvas, can_focus=True):
                 self._at = at
                 self.action_add()
 
-    def on_focus(self) -> None:
-        """Show the cursor."""
-        self.repaint()
-
-    def on_blur(self) -> None:
-        """Hide the cursor."""
-        self.repaint()
-
     def _place(self, width: int) -> list[tuple[int, int, int, int]]:
         """Line, first and last column, and position of every option."""
         out, x, y = [], LABEL_WIDTH, 0

@@ -159,14 +159,6 @@ class RowTable(Canvas, can_focus=True):
         """Three rows up."""
         self.action_move(-3)
 
-    def on_focus(self) -> None:
-        """Show the cursor."""
-        self.repaint()
-
-    def on_blur(self) -> None:
-        """Show the cursor less."""
-        self.repaint()
-
     def _position(self) -> int:
         return next((n for n, row in enumerate(self._shown) if row.key == self.cursor), 0)
 
@@ -217,7 +209,8 @@ class RowTable(Canvas, can_focus=True):
             row.cells[at] for at, size in layout if cell_len(row.cells[at].text) > size
         ]  # fmt: skip
         if not cut:
-            return heading(self.look, width, self.title, note)
+            lost = self.has_focus and not self._shown  # there is no row to show the cursor on
+            return heading(self.look, width, self.title, note, focused=lost)
         if width - len(self.title) - cell_len(note) < LEAST_WORDS and not self.filter:
             note = ""
         room = max(1, width - len(self.title) - cell_len(note) - 6)
