@@ -129,7 +129,7 @@ async def test_ctrl_q_leaves_from_a_field(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        app.screen.query_one("#batch", Input).focus()
+        app.screen.query_one("#batch_size", Input).focus()
         await pilot.press("ctrl+q")
     assert app.return_code == 0
 

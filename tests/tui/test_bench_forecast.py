@@ -40,7 +40,7 @@ def forecast_of(card: str, **changes: object) -> Forecast:
 
 
 def test_a_forecast_goes_on_in_slices_and_begins_with_the_largest() -> None:
-    forecast = forecast_of("T4", models=("tiny", "small", "10B"), context="128,256")
+    forecast = forecast_of("T4", models=("tiny", "small", "10B"), context_length="128,256")
     assert not forecast.work(0.0)
     assert [need.case.model.name for need in forecast.needs] == ["10B"]
     first = forecast.largest

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,20 +51,20 @@ async def test_the_form_is_filled_in_with_keys_alone(tmp_path: Path, size: tuple
         assert set(app.choices.modes) == {"forward-backward"}  # one stays
         await pilot.press("h", "l", "right", "k", "j", "j")
         assert focused_id(app) == "precisions"
-        while focused_id(app) != "context":
+        while focused_id(app) != "context_length":
             await pilot.press("down")
         await pilot.press("backspace", "backspace", "backspace")
         assert contains(app, "Context: a number is missing")
         await pilot.press("r")  # a letter in a field is no key
         assert not starter.started
         await pilot.press("backspace", "6", "4", "comma", "3", "2")
-        assert app.choices.context == "64,32"
+        assert app.choices.context_length == "64,32"
         await pilot.press("enter", "up", "escape")
         assert app.focused is None
         await pilot.press("r")
         await settle(pilot)
         assert starter.started[0][1].context_lengths == (64, 32)
-    assert recall(app.models).context == "64,32"
+    assert recall(app.models).context_length == "64,32"
 
 
 @sizes
@@ -84,7 +88,7 @@ async def test_f5_runs_from_a_field_and_c_copies(tmp_path: Path) -> None:
         await settle(pilot)
         await pilot.press("c")
         assert app.clipboard.startswith("llmprof run --model-size small --mode train")
-        app.screen.query_one("#context", Input).focus()
+        app.screen.query_one("#context_length", Input).focus()
         await pilot.press("f5")
         await settle(pilot)
         assert len(starter.started) == 1
@@ -118,7 +122,7 @@ async def test_remembered_smoke_sizes_are_told_at_once(tmp_path: Path) -> None:
         await settle(pilot, lambda: contains(app, "no card"))
         assert contains(app, OWN_SIZES)
         assert app.screen.query_one(Checklist).idle
-        app.screen.query_one("#context").focus()
+        app.screen.query_one("#context_length").focus()
         await pilot.press("1")
         await settle(pilot, lambda: not contains(app, "--smoke"))
 
@@ -148,7 +152,7 @@ async def test_the_whole_command_stands_below_the_form(
         precisions=("fp32", "bf16"),
         attentions=("naive", "sdpa"),
         optimizers=("fused", "loop"),
-        context="1024",
+        context_length="1024",
     )
     app, _ = make_app(tmp_path, choices=choices)
     async with app.run_test(size=size) as pilot:
@@ -163,3 +167,72 @@ async def test_the_whole_command_stands_below_the_form(
             pytest.fail("the card was never reached")
         await settle(pilot, lambda: contains(app, "no card, as"))
         assert contains(app, "--optimizer fused,loop")
+
+
+FURTHER_AXIS = '''
+import asyncio, sys, types
+from importlib.util import find_spec
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+spec = find_spec("llmprof.core.spec.axes")
+source = Path(spec.origin).read_text("utf-8").replace(
+    "    compile: Annotated[",
+    """    dropout: Annotated[
+        typing.Literal["off", "tenth"],
+        Axis("Dropout", "dropouts", "switch", "of activations"),
+    ] = "off"
+    head_count: Annotated[int, Axis("Heads", "head_counts", "work", "heads (7)")] = 7
+    compile: Annotated[""", 1)
+module = types.ModuleType("llmprof.core.spec.axes")
+module.__file__, module.__package__ = spec.origin, "llmprof.core.spec"
+sys.modules[module.__name__] = module
+exec(compile(source, spec.origin, "exec", dont_inherit=True), vars(module))
+
+from tests.tui.apps import make_app
+from tests.tui.frames import settle, text_of
+
+async def main():
+    app, starter = make_app(Path(sys.argv[1]))
+    async with app.run_test(size=(140, 50)) as pilot:
+        await settle(pilot)
+        app.screen.query_one("#dropouts").focus()
+        await pilot.press("right", "space", "r")
+        await settle(pilot, lambda: starter.started)
+        await pilot.press("s")
+        await settle(pilot, lambda: "tenth" in text_of(app))
+        print(text_of(app))
+        print(starter.started[0][2], starter.started[0][1].dropouts)
+
+asyncio.run(main())
+'''
+
+
+def test_a_further_axis_is_offered_without_touching_the_screen(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    paths = os.pathsep.join([str(root / "src"), str(root)])
+    env = {**os.environ, "PYTHONPATH": paths, "LLMPROF_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", FURTHER_AXIS, str(tmp_path)],
+        env=env, capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Dropout +● off +● tenth", done.stdout)
+    assert re.search(r"Heads +7", done.stdout)
+    assert "'--dropout', 'off,tenth'" in done.stdout
+    assert "('off', 'tenth')" in done.stdout
+
+
+@sizes
+async def test_compile_is_offered(tmp_path: Path, size: tuple[int, int]) -> None:
+    app, starter = make_app(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        app.screen.query_one("#compiles").focus()
+        await pilot.press("right", "enter", "r")
+        await settle(pilot, lambda: len(starter.started) == 1)
+    assert starter.started[0][1].compiles == ("default",)
+    assert "--compile default" in " ".join(starter.started[0][2])

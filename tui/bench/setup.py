@@ -11,7 +11,6 @@ from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input
 
-from llmprof.core.spec.axes import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS
 from llmprof.core.spec.shape import ModelShape
 from llmprof.tui.bench.equivalent import Equivalent
 from llmprof.tui.chart.cells import Row
@@ -21,6 +20,7 @@ from llmprof.tui.kit.chips import Chips
 from llmprof.tui.kit.format import count_text
 from llmprof.tui.kit.picker import Picker
 from llmprof.tui.session.choices import (
+    CHOSEN,
     Checked,
     Choices,
     check_choices,
@@ -33,12 +33,6 @@ if TYPE_CHECKING:
     from llmprof.tui.bench.forecast_line import ForecastLine
     from llmprof.tui.bench.numbers import Numbers
 
-_CHIPS = (
-    ("modes", "Mode", MODES),
-    ("precisions", "Precision", PRECISIONS),
-    ("attentions", "Attention", ATTENTIONS),
-    ("optimizers", "Optimizer", OPTIMIZERS),
-)
 _OF_SMOKE = frozenset({"smoke", "card"})  # what changes while smoke sizes are measured
 OWN_SIZES = "its own small sizes"
 
@@ -105,8 +99,9 @@ class SetupPane(Vertical):
             yield Checklist(
                 [_option(m) for m in self.models.values()], self.choices.models, id="models"
             )
-            for name, label, options in _CHIPS:
-                yield Chips(label, options, getattr(self.choices, name), id=name)
+            for axis in CHOSEN:
+                chosen = getattr(self.choices, axis.plural)
+                yield Chips(axis.label, axis.words, chosen, id=axis.plural)
         yield Equivalent(self.checked)
 
     def on_mount(self) -> None:
@@ -130,7 +125,8 @@ class SetupPane(Vertical):
         from llmprof.tui.bench.numbers import Numbers
 
         numbers, line = Numbers(self.choices), ForecastLine(self.models, self.choices.card)
-        await self.query_one("#form").mount(numbers, line)
+        await self.query_one("#form").mount(numbers)
+        await self.mount(line, after="#form")  # always in sight, as what it judges
         self._numbers, self._line = numbers, line
         numbers.put(self.choices)  # the experiment may have been changed meanwhile
         if self._environment is not None:

@@ -109,6 +109,8 @@ def sparkline(values: list[float], width: int, glyphs: str) -> str:
     def bar(value: float) -> str:
         if not math.isfinite(value):
             return " "
-        return glyphs[len(glyphs) // 2 - 1 if flat else round((value - low) / (high - low) * top)]
+        if flat:
+            return glyphs[len(glyphs) // 2 - 1]
+        return glyphs[round((value / 2 - low / 2) / (high / 2 - low / 2) * top)]  # no overflow
 
     return "".join(map(bar, shown))
