@@ -43,8 +43,10 @@ class Host(KitHost, Protocol):
     def watch_run(self, run: Run | None) -> None:
         """Show another run."""
 
-    def start_run(self, experiment: Experiment, command: tuple[str, ...]) -> bool:
-        """Start a run; says why not and returns False when it can't be."""
+    def start_run(
+        self, experiment: Experiment, command: tuple[str, ...], then: Callable[[], None]
+    ) -> None:
+        """Start a run, after asking where it is long, too large or beside another; then then()."""
 
     def stop_run(self, run: Run | None = None) -> None:
         """Ask a run's engine to stop, by default the watched one's."""

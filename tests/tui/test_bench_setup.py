@@ -97,7 +97,7 @@ async def test_f5_runs_from_a_field_and_c_copies(tmp_path: Path) -> None:
 async def test_smoke_says_that_the_form_is_not_measured_until_it_is_changed(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot, lambda: contains(app, "no card"))
+        await settle(pilot, lambda: contains(app, "this machine"))
         parts = [*app.screen.query(Checklist), *app.screen.query(Chips)]
         app.screen.query_one("#pick-experiment").focus()
         await pilot.press("space")
@@ -119,7 +119,7 @@ async def test_smoke_says_that_the_form_is_not_measured_until_it_is_changed(tmp_
 async def test_remembered_smoke_sizes_are_told_at_once(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path, choices=Choices(smoke=True, models=("tiny",)))
     async with app.run_test(size=(120, 30)) as pilot:
-        await settle(pilot, lambda: contains(app, "no card"))
+        await settle(pilot, lambda: contains(app, "this machine"))
         assert contains(app, OWN_SIZES)
         assert app.screen.query_one(Checklist).idle
         app.screen.query_one("#context_length").focus()
@@ -136,7 +136,7 @@ async def test_the_pane_of_a_watched_run_is_made_when_asked_for(tmp_path: Path) 
         await settle(pilot, lambda: contains(app, "llmprof run --model-size small"))
         assert app.focused is not None
         assert app.focused.id == "models"
-        await settle(pilot, lambda: contains(app, " of 79.6 GiB"))
+        await settle(pilot, lambda: contains(app, " of "))
         await pilot.press("s", "s")
         await settle(pilot)
         assert len(app.screen.query(SetupPane)) == 1
@@ -165,7 +165,7 @@ async def test_the_whole_command_stands_below_the_form(
             await pilot.press("down")
         else:
             pytest.fail("the card was never reached")
-        await settle(pilot, lambda: contains(app, "no card, as"))
+        await settle(pilot, lambda: contains(app, "this machine"))
         assert contains(app, "--optimizer fused,loop")
 
 

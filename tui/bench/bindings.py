@@ -7,6 +7,8 @@ from textual.binding import Binding, BindingType
 BENCH_BINDINGS: list[BindingType] = [
     Binding("r,f5", "run", "Run", id="bench.run", tooltip="measure what is ticked"),
     Binding("x", "stop", "Stop", id="bench.stop", tooltip="stop the run, keep its figures"),
+    Binding("w", "watch", "Watch", id="bench.watch",
+            tooltip="watch the run that is going, which this screen did not start"),
     Binding("s", "setup", "Set-up", id="bench.setup", tooltip="show or hide the set-up pane"),
     Binding("space", "pause", "Pause", id="bench.pause",
             tooltip="hold the picture; the run goes on"),

@@ -66,13 +66,13 @@ class ForecastLine(Container):
         if self._begun:
             return
         from llmprof.tui.bench.forecast import (  # not needed for the first frame
-            card_here,
-            card_names,
+            device_here,
+            published_cards,
         )
 
         self._begun = True
-        self._here = self._here or card_here()
-        self.query_one(Picker).offer((self._at_home(), *card_names()), self._card)
+        self._here = self._here or device_here("auto")
+        self.query_one(Picker).offer((self._at_home(), *published_cards()), self._card)
         self._predict()
 
     def show_environment(self, environment: Environment | None) -> None:
@@ -92,9 +92,11 @@ class ForecastLine(Container):
         self._predict()
 
     def _at_home(self) -> str:
-        from llmprof.tui.bench.forecast import DEFAULT_CARD
+        from llmprof.tui.bench.forecast import DEFAULT_CARD, THIS_MACHINE
 
-        return THIS if self._here is not None else f"no card, as {DEFAULT_CARD}"
+        if self._here is None:
+            return f"no card known, as {DEFAULT_CARD}"
+        return THIS_MACHINE if self._here.room.name == THIS_MACHINE else THIS
 
     def _predict(self) -> None:
         """Predict what the cases need, a slice at once, so that no key waits for it."""
@@ -106,9 +108,8 @@ class ForecastLine(Container):
         card = named_card(self._card) or self._here or named_card(DEFAULT_CARD)
         picker = self.query_one(Picker)
         picker.rename_first(self._at_home())
-        picker.note = card.name if card is not None and card.here else ""
-        if self._here is None and not self._card:
-            picker.note = ANOTHER
+        known = card is not None and card.here and card.name != picker.options[0]
+        picker.note = card.name if card is not None and known else "" if self._card else ANOTHER
         picker.repaint()
         if card is None or checked.experiment is None:
             self._prediction = None

@@ -93,9 +93,13 @@ class LivePanels(Vertical):
         now_ns: int | None,
         note: str,
         zoom: int,
+        other: str,
     ) -> None:
-        """Bring every panel up to date; note is a problem that replaces what is being done."""
-        self.query_one(StatusLines).show(view, alive=alive, now_ns=now_ns, note=note)
+        """Bring every panel up to date.
+
+        note is a problem that replaces what is being done, other a run that is going unwatched.
+        """
+        self.query_one(StatusLines).show(view, alive=alive, now_ns=now_ns, note=note, other=other)
         state = self._chart_state(view, case, alive, zoom) if view and case else None
         self.query_one(StepChart).show(state)
         self.query_one(DeviceChart).show(state)

@@ -80,6 +80,7 @@ class SetupPane(Vertical):
         self._line: ForecastLine | None = None
         self._known = experiments()
         self._environment: Environment | None = None
+        self._machine: Environment | None = None
 
     @property
     def whole(self) -> bool:
@@ -140,6 +141,12 @@ class SetupPane(Vertical):
             self._environment = environment
             if self._line is not None:
                 self._line.show_environment(environment)
+
+    def show_machine(self, machine: Environment | None) -> None:
+        """Take what is known of this machine, whose pace tells how long the cases would take."""
+        if machine is not self._machine:
+            self._machine = machine
+            self._say(self.checked)
 
     def on_forecast_line_judged(self, message: ForecastLine.Judged) -> None:
         """Say beside each model whether it fits."""
@@ -208,7 +215,7 @@ class SetupPane(Vertical):
 
     def _say(self, checked: Checked) -> None:
         """Command, note of the experiment, forecast; what is not measured is pale."""
-        self.query_one(Equivalent).show(checked)
+        self.query_one(Equivalent).show(checked, self._seconds(checked))
         for part in (*self.query(Checklist), *self.query(Chips)):
             part.set_idle(self.choices.smoke)
         if self._numbers is not None:
@@ -216,6 +223,14 @@ class SetupPane(Vertical):
         self._describe(self.query_one("#pick-experiment", Picker))
         if self._line is not None:
             self._line.show(checked, self.choices.card)
+
+    def _seconds(self, checked: Checked) -> float | None:
+        """How long the form's cases would take here."""
+        if checked.experiment is None or self._machine is None:
+            return None
+        from llmprof.tui.bench.outlook import seconds_of  # not needed for the first frame
+
+        return seconds_of(checked.experiment, self._machine)
 
     def _change(self, **changes: object) -> None:
         """Take a change; one of what smoke sizes replace is meant to be measured."""

@@ -24,14 +24,16 @@ class StatusLines(Canvas):
         super().__init__(id="status")
         self._view: RunView | None = None
         self._alive = False
-        self._note = ""
+        self._note = self._other = ""
         self._now: int | None = None
 
     def show(
-        self, view: RunView | None, *, alive: bool, now_ns: int | None, note: str = ""
-    ) -> None:
-        """Take a view; `note` replaces what is being done, as for an error."""
+        self, view: RunView | None, *, alive: bool, now_ns: int | None, note: str = "",
+        other: str = "",
+    ) -> None:  # fmt: skip
+        """Take a view; `note` replaces what is being done; `other` is a run that is going too."""
         self._view, self._alive, self._note, self._now = view, alive, note, now_ns
+        self._other = other
         self.repaint()
 
     def keep_time(self, now_ns: int | None) -> None:
@@ -46,6 +48,12 @@ class StatusLines(Canvas):
         if self._note:
             return [[(look.text(clean(self._note, 200)), "bad")]]
         view = self._view
+        if self._other and (view is None or not self._alive):
+            name = look.text(clean(self._other, 60))
+            going: Row = [("Run ", "title"), (name, "title"), (" is going", "accent"),
+                          (": ", "muted"), ("w", "key"), (" to watch", "muted")]  # fmt: skip
+            beside = "a run started now would spoil both; r asks first"
+            return [going, [(beside, "muted")] if view is None else self._bar(view, width)]
         if view is None:
             return [
                 [("Ready", "title"), ("  press ", "muted"), ("r", "key"),

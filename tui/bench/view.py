@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,7 +13,7 @@ from textual.containers import Horizontal
 from llmprof.tui.bench.bindings import BENCH_BINDINGS
 from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.host import HostedView
-from llmprof.tui.session.choices import check_choices, command, command_line
+from llmprof.tui.session.choices import Choices, check_choices, command, command_line
 from llmprof.tui.session.remembered import remember
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class BenchView(HostedView):
         self.pinned: int | None = None  # case in sight; None follows the run
         self.zoom = 0
         self._run: str | None = None
-        self._alive = False
+        self._known: tuple[object, ...] = ()  # what decides which keys work
         self._pane: SetupPane | None = None
         self._live: LivePanels | None = None
 
@@ -91,14 +92,18 @@ class BenchView(HostedView):
         view = snapshot.view if session.run else None
         if view is not None and self._pane is not None:
             self._pane.show_environment(view.environment)
-        if session.alive != self._alive:
-            self._alive = session.alive
+        if self._pane is not None:
+            self._pane.show_machine(session.machine)
+        known = session.alive, session.others
+        if known != self._known:
+            self._known = known
             self.refresh_bindings()
         if self._live is not None and self._live.ready:
             case = self._case_in_sight(view) if view else None
             note = snapshot.error or session.problem
+            other = next((run.label for run in session.others if run != session.run), "")
             self._live.show(view, case, alive=session.alive, now_ns=session.now_ns(), note=note,
-                            zoom=self.zoom)  # fmt: skip
+                            zoom=self.zoom, other=other)  # fmt: skip
 
     def _keep_time(self) -> None:
         """While nothing comes, as before a first step, the elapsed time goes on."""
@@ -140,6 +145,8 @@ class BenchView(HostedView):
         session = self.host.session
         if action in ("stop", "pause"):
             return session.run is not None and (session.alive or session.paused)
+        if action == "watch":
+            return any(run != session.run for run in session.others)
         if action in ("export", "follow", "zoom", "grid"):
             return session.run is not None
         return True
@@ -179,8 +186,16 @@ class BenchView(HostedView):
             self.show_setup(True)
             return
         words = command(checked.experiment, smoke=checked.smoke)
-        if self.host.start_run(checked.experiment, words):
-            remember(choices)
+        self.host.start_run(checked.experiment, words, partial(self._started, choices))
+
+    def _started(self, choices: Choices) -> None:
+        remember(choices)
+        self.show_setup(False)
+
+    def action_watch(self) -> None:
+        """Watch the run that is going."""
+        if others := self.host.session.others:
+            self.host.watch_run(others[0])
             self.show_setup(False)
 
     def action_stop(self) -> None:

@@ -215,7 +215,7 @@ class MemoryView(CaseView):
         if plan.experiment is None:
             self.notify(plan.problem, severity="error", markup=False)
         else:
-            self.host.start_run(plan.experiment, plan.command)
+            self.host.start_run(plan.experiment, plan.command, self.catch_up)
 
 
 def recorded_cases(view: RunView) -> list[CaseState]:

@@ -7,10 +7,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from llmprof.core.spec.shape import SpecError
 from llmprof.core.system.text import cause
 from llmprof.tui.session.starter import CannotStart, Starter
 
 if TYPE_CHECKING:
+    from llmprof.core.catalog.cards import CardSpec
+    from llmprof.core.events import Environment
     from llmprof.core.spec.experiment import Experiment
     from llmprof.core.store.run import Run, RunStore
     from llmprof.tui.kit.snapshot import Snapshot
@@ -36,6 +39,9 @@ class ScreenSession:
         self.alive = False
         self.paused = False
         self.problem = ""
+        self.others: tuple[Run, ...] = ()  # that are going and not watched, as last looked
+        self.machine: Environment | None = None  # this one, as an earlier run saw it
+        self._around: object = None
         self._snapshot: Snapshot | None = None
         self._clock = clock
         self._period_s = period_s
@@ -92,7 +98,9 @@ class ScreenSession:
 
         Call it from a timer; it never waits.
         """
-        changed = self._look()
+        around = self.others, self.machine
+        changed = self._look() or around != self._around
+        self._around = around
         feed = self._feed
         if feed is None or self.paused:
             return changed
@@ -102,9 +110,46 @@ class ScreenSession:
             return True
         return changed
 
-    def start(self, experiment: Experiment, command: tuple[str, ...]) -> Run:
-        """Start a run and watch it. Raises CannotStart; one run at a time keeps figures honest."""
-        going = self.going()
+    def look_around(self) -> None:
+        """See which other runs are going and what is known of this machine; for a thread."""
+        if self.machine is None:
+            from llmprof.tui.session.machine import machine_here  # not needed for the first frame
+
+            self.machine = machine_here(self.store, self._card())
+        self.others = tuple(self.find_going())
+
+    def find_going(self) -> list[Run]:
+        """The runs that are going now: a second one beside them would spoil both."""
+        known = [run for run in (self.own, self.run) if run is not None]
+        going = self.store.going()
+        young = [run for run in known if run is self.own and self._young() and run not in going]
+        return [*young, *going]
+
+    def has_card(self) -> bool:
+        """Whether a driver has a card here that may be used."""
+        from llmprof.core.devices.driver_files import card_names
+
+        return bool(card_names())
+
+    def _card(self) -> CardSpec | None:
+        """The published figures of this machine's card."""
+        from llmprof.core.catalog.cards import match_device
+        from llmprof.core.devices.driver_files import card_names
+
+        names = card_names()
+        try:
+            return match_device(names[0]) if names else None
+        except SpecError:
+            return None
+
+    def start(
+        self, experiment: Experiment, command: tuple[str, ...], *, beside: bool = False
+    ) -> Run:
+        """Start a run and watch it; beside another one only where that is meant.
+
+        Raises CannotStart: one run at a time keeps figures honest.
+        """
+        going = None if beside else self.going()
         if going is not None:
             raise CannotStart(f"{going.label} is still running; stop it first, or wait")
         try:

@@ -92,6 +92,8 @@ def measure_run(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunVi
 
     Raises UserError for an engine that ended before it knew what it would measure on.
     """
+    if not quiet:
+        tell_who_is_beside(the_run)
     engine = Engine(the_run.log)
     try:
         engine.run(plan)
@@ -105,6 +107,16 @@ def measure_run(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunVi
         reason = ENGINE_ENDINGS.get(code) or crash(code, None if quiet else the_run.log)
         view = replace(view, log=(*view.log, Log(t=0, message=reason, level="error")))
     return view, signal
+
+
+def tell_who_is_beside(the_run: Run) -> None:
+    """Warn of a run that is going on this machine; the engine journals it as well."""
+    for other in RunStore(the_run.path.parent).going():
+        if other.id != the_run.id:
+            tell(
+                f"llmprof: warning: run {other.id} is going on this machine: each slows the other "
+                f"down, and the figures of both may be spoiled (`llmprof stop {other.id}` ends it)"
+            )
 
 
 def _not_started(code: int, the_run: Run, plan: Plan, log: Path | None) -> UserError:
@@ -182,6 +194,7 @@ def detach(the_run: Run, plan: Plan) -> int:
 
     Raises UserError with the engine's reason where it ended before it held the run.
     """
+    tell_who_is_beside(the_run)
     engine = Engine(the_run.log)
     engine.run(plan)
     started = wait_started(the_run, engine.poll)
