@@ -53,7 +53,7 @@ class CaseView(HostedView):
         run = self.host.session.run
         cases = self.cases_of(view) if run else []
         sample = self.host.setting.samples.get(self.VIEW)
-        if not cases and sample is not None:
+        if not cases and sample is not None and sample.path.is_dir():
             if self._sample is not None:
                 run, view, cases = sample, self._sample, self.cases_of(self._sample)
             elif not self._reading:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -222,3 +224,34 @@ async def test_no_case_runs_on_in_a_run_whose_engine_is_gone(tmp_path: Path) -> 
         app.toggle_pause()  # a picture that is held stays as it is
         await settle(pilot)
         assert contains(app, "killed")
+
+
+async def test_steps_of_identical_time_do_not_end_the_screen(tmp_path: Path) -> None:
+    plan = journals.experiment(("small",), 2000)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.random.gauss = lambda mean, _: 100.0  # type: ignore[method-assign, assignment]
+    writer.case(0, plan.cases()[0], 100.0, 55, finish=False)
+    with run.lock():
+        for width in (60, 80, 100, 120):
+            app, _ = make_app(tmp_path, watch=run)
+            async with app.run_test(size=(width, 30)) as pilot:
+                await settle(pilot, partial(contains, app, "step 55 of 2000"))
+
+
+async def test_no_figure_of_the_results_is_cut(tmp_path: Path) -> None:
+    plan = journals.experiment(("small",), 20)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    steps = iter([1.0, 9000.0] * 50)
+    writer.random.gauss = lambda mean, _: next(steps)  # type: ignore[method-assign, assignment]
+    writer.case(0, plan.cases()[0], 100.0)
+    writer.end()
+    for width in (70, 80, 100, 120):
+        app, _ = make_app(tmp_path, watch=run)
+        async with app.run_test(size=(width, 30)) as pilot:
+            await settle(pilot, partial(contains, app, "finished"))
+            line = next(t for t in text_of(app).splitlines() if "ok" in t and "small" in t)
+            assert not re.search(r"\d…", line), line

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmprof.tui.kit import format as fmt
-from llmprof.tui.kit.canvas import changed_span, heading, row_length
+from llmprof.tui.kit.canvas import changed_span, heading, row_length, whole_words
 from llmprof.tui.kit.look import ASCII, UNICODE, choose_look
 from llmprof.tui.kit.table_cells import TableCell
 
@@ -114,3 +114,23 @@ def test_a_cell_without_room_says_it_in_fewer_words() -> None:
     assert cell.shown(40) == cell.text
     assert cell.shown(11) == "unstable"
     assert TableCell("a long word alone").shown(5) == "a long word alone"
+
+
+def test_a_row_is_cut_between_words() -> None:
+    row = [("energy ", "muted"), ("23.21 kJ", "text")]
+    assert whole_words(row, 20) == row
+    for width in range(8, 15):
+        shown = "".join(text for text, _ in whole_words(row, width))
+        assert shown.split() in (["energy"], ["energy", "23.21"])
+        assert len(shown) <= width
+    assert whole_words([("abcdefgh", "")], 5) == [("abcde", "")]  # one word alone
+
+
+def test_a_heading_drops_words_of_its_note_before_it_cuts_a_figure() -> None:
+    text = "of a profiled step, 4.96 ms, plain 8.31 ms"
+    for width in range(20, 70):
+        row = heading(UNICODE, width, "Kernels", text, [("right", "muted")])
+        said = "".join(part for part, _ in row)
+        for figure in ("4.96", "8.31"):
+            assert figure not in said or f"{figure} ms" in said
+        assert "4.9" not in said or "4.96 ms" in said

@@ -60,9 +60,9 @@ class StatusLines(Canvas):
                  (" to measure what is ticked", "muted")],
                 [("results, charts and the step log fill these panels", "muted")],
             ]  # fmt: skip
-        return [self._case(view), self._bar(view, width)]
+        return [self._case(view, width), self._bar(view, width)]
 
-    def _case(self, view: RunView) -> Row:
+    def _case(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view)
         case = view.current
         if view.outcome is None and not self._alive:
@@ -72,10 +72,11 @@ class StatusLines(Canvas):
             role = "good" if view.outcome == "complete" else "warn"
             name = view.experiment.name if view.experiment else ""
             return [(state.doing, role), (f"  {look.text(clean(name, 60))}", "muted")]
-        return [
-            (look.text(case.case.label), "title"),
-            (f"  {look.text(state.doing)}", "accent"),
-        ]
+        doing = f"  {look.text(state.doing)}"
+        label, room = look.text(case.case.label), max(8, width - len(doing))
+        if len(label) > room:
+            label = label[: room - len(look.ellipsis)] + look.ellipsis
+        return [(label, "title"), (doing, "accent")]
 
     def _bar(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view, self._now)

@@ -11,7 +11,7 @@ from llmprof.core.system.text import clean
 from llmprof.tui.bench.chart_state import BENCH_GUTTER, BENCH_LABELS, SERIES_NAMES, ChartState
 from llmprof.tui.bench.disturbed import chart_positions
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.chart.plot import Line, MarkedPoint, Plot, render_plot
+from llmprof.tui.chart.plot import Line, MarkedPoint, Plot, draw_plot
 from llmprof.tui.chart.scale import Scale, StickyLimit, scale_for
 from llmprof.tui.kit.canvas import Canvas, heading
 from llmprof.tui.kit.format import memory_text
@@ -68,8 +68,9 @@ class StepChart(Canvas):
         right: Row = self._legend(state) if width < 70 else [(state.window, "muted")]
         if chart_positions(state.disturbed) and width >= 70:
             right = [(f"{look.chart.mark} ", "warn"), ("throttled or shared  ", "muted"), *right]
-        title = heading(look, width, "Step time", note, right)
-        return [title, *render_plot(plot, width, height - 1, look.chart)]
+        drawn = draw_plot(plot, width, height - 1, look.chart)
+        note = ", ".join(filter(None, (note, drawn.hidden)))
+        return [heading(look, width, "Step time", note, right), *drawn.rows]
 
     def _waiting(self, width: int) -> list[Row]:
         look = self.look
@@ -108,7 +109,7 @@ class StepChart(Canvas):
                 continue
             value = running.mean if running.n else envelope.last
             label = f"{SERIES_NAMES.get(name, name):<9} {scale.figure(value):>7}"
-            lines.append(Line(name, label, xs, columns))
+            lines.append(Line(name, label, xs, columns, name=SERIES_NAMES.get(name, name)))
         return tuple(lines)
 
     def _legend(self, state: ChartState) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
@@ -78,7 +78,7 @@ class Canvas(Widget):
 
     def _drawn(self, width: int, height: int) -> list[Row]:
         """As many rows as there are lines."""
-        rows = list(self.draw(width, height))[:height]
+        rows = [whole_words(row, width) for row in list(self.draw(width, height))[:height]]
         if self.look.ascii:
             plain = self.look.text
             rows = [[(plain(text), role) for text, role in row] for row in rows]
@@ -130,6 +130,26 @@ class Canvas(Widget):
             strip = Strip(segments).adjust_cell_length(self.size.width, base).apply_style(base)
             self._strips[y] = strip
         return strip
+
+
+def whole_words(row: Row, width: int) -> Row:
+    """A row without what does not fit, whole words only: a figure that is cut says another one."""
+    if row_length(row) <= width:
+        return row
+    out: Row = []
+    room = width
+    for text, role in row:
+        size = cell_len(text)
+        if size > room:
+            kept = set_cell_size(text, room)
+            if not text[len(kept.rstrip()) :].startswith(" "):
+                kept = kept[: kept.rfind(" ") + 1]
+            if kept or not out:
+                out.append((kept or set_cell_size(text, room), role))
+            break
+        out.append((text, role))
+        room -= size
+    return out
 
 
 def changed_span(old: Row, new: Row, width: int) -> tuple[int, int]:
@@ -188,6 +208,10 @@ def heading(
         row.append((look.text(f" {note}"), "muted"))
     tail = [(look.text(text), role) for text, role in right or []]
     room = width - row_length(row) - row_length(tail) - (2 if tail else 1)
+    while room < 1 and note:  # the note's last words go first
+        note = note[: max(note.rfind(", "), note.rfind(" · "), note.rfind(" | "), 0)]
+        row[1:] = [(look.text(f" {note}"), "muted")] if note else []
+        room = width - row_length(row) - row_length(tail) - (2 if tail else 1)
     if room < 1:
         return row
     row += [(" ", ""), (look.rule * room, "rule")]

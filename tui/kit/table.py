@@ -65,6 +65,7 @@ class RowTable(Canvas, can_focus=True):
         self.order: tuple[int, bool] | None = None  # column, falling
         self.filter = ""
         self._shown: list[TableRow] = []
+        self._widths: list[int] = []
         self._top = 0
 
     def show(self, columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
@@ -175,6 +176,7 @@ class RowTable(Canvas, can_focus=True):
             rest = [row for row in rows if not sortable(row.cells[column])]
             known.sort(key=lambda row: sort_key(row.cells[column]), reverse=falling)
             rows = known + rest  # unknown figures stay last in either direction
+        self._widths = self._needed_widths()
         self._shown = rows
         if rows and all(row.key != self.cursor for row in rows):
             self.cursor = rows[0].key
@@ -192,14 +194,23 @@ class RowTable(Canvas, can_focus=True):
         spare = max(0, width - self._needed(kept))
         out = []
         for at in kept:
-            column = self.columns[at]
-            extra = spare if column.flexible else 0
+            extra = spare if self.columns[at].flexible else 0
             spare -= extra
-            out.append((at, column.width + extra))
+            out.append((at, self._widths[at] + extra))
         return out
 
     def _needed(self, kept: list[int]) -> int:
-        return 2 + sum(self.columns[at].width + 2 for at in kept) - 2
+        return 2 + sum(self._widths[at] + 2 for at in kept) - 2
+
+    def _needed_widths(self) -> list[int]:
+        """Columns of figures, at the right of their place, are as wide as the longest: no figure
+        is ever cut, a column that finds no room is left out."""
+        widths = [column.width for column in self.columns]
+        for at, column in enumerate(self.columns):
+            if column.align == "right":
+                longest = max((cell_len(row.cells[at].text) for row in self.rows), default=0)
+                widths[at] = max(widths[at], longest)
+        return widths
 
     def _heading(self, width: int, layout: list[tuple[int, int]]) -> Row:
         """Title and note; at the right what did not fit into the cursor's row."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -118,7 +119,7 @@ class RunsView(HostedView):
         dialog = AskDialog(
             f"Delete {run.label}?",
             "Its journal, logs and artifacts are removed for good.",
-            (Answer("delete", "d", "Delete", "bad"), Answer("cancel", "escape", "Keep")),
+            (Answer("delete", "y", "Delete", "bad"), Answer("cancel", "escape", "Keep")),
             at=1,
         )
         self.host.ask(dialog, self._then(partial(self._delete, run)))
@@ -140,7 +141,8 @@ class RunsView(HostedView):
         try:
             if self.host.session.run is not None and self.host.session.run.id == run.id:
                 self.host.watch_run(None)
-            run.delete()
+            with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+                run.delete()
         except (OSError, RuntimeError) as error:
             self._refused(error)
 

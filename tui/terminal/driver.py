@@ -88,8 +88,6 @@ class TerminalDriver(LinuxDriver):
                         self._hung_up()
                         return
                     text = decode(data).replace("\ufffd", "")
-                    if is_paste(text):
-                        text = f"\x1b[200~{text}\x1b[201~"
                     for message in parser.feed(text) if text else ():  # "" would mean the end
                         self.process_message(message)
                 for message in parser.tick():
@@ -113,14 +111,6 @@ class TerminalDriver(LinuxDriver):
 def is_behind(app: App[Any]) -> bool:
     """Whether the terminal has more frames to take than new ones are drawn for."""
     return getattr(app._driver, "backlog", 0) > BACKLOG
-
-
-def is_paste(text: str) -> bool:
-    """Whether text came too fast for fingers: a paste into a terminal that does not bracket it.
-
-    One key held down repeats itself; keys of a keyboard protocol begin with escape.
-    """
-    return len(text) > 2 and "\x1b" not in text and len(set(text)) > 1
 
 
 def _wait_writable(fd: int) -> None:
