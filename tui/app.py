@@ -18,11 +18,11 @@ from textual.theme import Theme
 
 from llmprof.core.system.text import cause, clean
 from llmprof.tui.bindings import APP_BINDINGS
-from llmprof.tui.kit.colors import DARK_THEME, LIGHT_THEME, theme_variables
+from llmprof.tui.kit.colors import DARK_THEME, LIGHT_THEME, few_colors, theme_variables
 from llmprof.tui.kit.roles import Palette
 from llmprof.tui.kit.view import View
 from llmprof.tui.session.header_status import header_status
-from llmprof.tui.session.screen_session import ScreenSession
+from llmprof.tui.session.screen_session import ALIVE_S, ScreenSession
 from llmprof.tui.session.setting import Setting
 from llmprof.tui.starts import Starts
 from llmprof.tui.terminal.driver import TerminalDriver
@@ -68,7 +68,7 @@ class LlmprofApp(App[None]):
         )
         self.session.watch(setting.watch)
         self.frame_stands = False  # the first one
-        self.palette = Palette(self.get_css_variables(), no_color=self.no_color)
+        self.palette = self._palette()
         self.ends = Ends(self, self.session, self.ask, demo=setting.demo)
         self.starts = Starts(self, self.session, self.ask, self.watch_run, demo=setting.demo)
         self.ticker = Ticker(self, self.session, setting.store, self.show_newest)
@@ -101,6 +101,7 @@ class LlmprofApp(App[None]):
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.app_resume_signal.subscribe(self, self._resumed)
         self.set_interval(1 / self.setting.refresh_hz, self.ticker.tick)
+        self.set_interval(ALIVE_S, self.ends.look)
         self.ticker.look_often()
         self.call_after_refresh(self._show_first_frame)
 
@@ -160,6 +161,10 @@ class LlmprofApp(App[None]):
         then()
         self.show_newest()
         self.ticker.look_again()
+
+    def resume_run(self, run: Run, then: Callable[[], None]) -> None:
+        """Measure what a run still lacks; then then()."""
+        self.starts.resume(run, partial(self._started, then))
 
     def stop_run(self, run: Run | None = None) -> None:
         """Ask a run's engine to stop, by default the watched one's."""
@@ -230,8 +235,14 @@ class LlmprofApp(App[None]):
 
         return commands(self, screen)
 
+    def _palette(self) -> Palette:
+        variables = self.get_css_variables()
+        if self.console.color_system == "standard":
+            variables = variables | few_colors(self.current_theme.dark)
+        return Palette(variables, no_color=self.no_color)
+
     def _theme_changed(self, _: Theme) -> None:
-        self.palette = Palette(self.get_css_variables(), no_color=self.no_color)
+        self.palette = self._palette()
         view = self.base_view
         if view is not None:
             self.call_after_refresh(view.repaint_all)

@@ -48,6 +48,9 @@ class Host(KitHost, Protocol):
     ) -> None:
         """Start a run, after asking where it is long, too large or beside another; then then()."""
 
+    def resume_run(self, run: Run, then: Callable[[], None]) -> None:
+        """Measure what a run still lacks; then then()."""
+
     def stop_run(self, run: Run | None = None) -> None:
         """Ask a run's engine to stop, by default the watched one's."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from llmprof.core.system.text import clean, duration
+from llmprof.core.system.text import cause, clean, duration
 from llmprof.core.system.units import GIB
 from llmprof.tui.session.starter import CannotStart
 
@@ -65,6 +65,48 @@ class Starts:
             )
         else:
             self._consider(wanted, ())
+
+    def resume(self, run: Run, then: Callable[[], None]) -> None:
+        """Measure what a run still lacks; says so where that is nothing, or cannot be now."""
+        going = self._session.find_going()
+        if going:
+            name = clean(going[0].label, 60)
+            self._app.notify(f"{name} is going; stop it first, or wait", severity="warning",
+                             markup=False)  # fmt: skip
+            return
+        read = partial(self._read_lacking, run, then)
+        self._app.run_worker(read, thread=True, group="resume", exclusive=True, exit_on_error=False)
+
+    def _read_lacking(self, run: Run, then: Callable[[], None]) -> None:
+        """In a thread: a long run takes a second to read."""
+        from llmprof.core.figures.outcomes import to_resume  # not needed for the first frame
+        from llmprof.core.store.journal import replay
+
+        try:
+            view = replay(run.journal)
+        except OSError as error:
+            self._app.call_from_thread(self._refuse, f"cannot resume it: {cause(error)}")
+            return
+        lacking = to_resume(view)
+        if view.experiment is None or not lacking:
+            self._app.call_from_thread(self._refuse, "nothing is missing of this run")
+            return
+        self._app.call_from_thread(
+            self._resume, run, Wanted(view.experiment, view.command, then), lacking
+        )
+
+    def _resume(self, run: Run, wanted: Wanted, lacking: tuple[int, ...]) -> None:
+        try:
+            self._session.resume(run, wanted.experiment, wanted.command, lacking)
+        except CannotStart as error:
+            self._refuse(str(error))
+            return
+        noun = "case" if len(lacking) == 1 else "cases"
+        self._app.notify(f"{len(lacking)} {noun} to measure", markup=False)
+        wanted.then()
+
+    def _refuse(self, why: str) -> None:
+        self._app.notify(why, severity="warning", markup=False)
 
     def _look_at_cards(self, wanted: Wanted) -> None:
         """In a thread: the driver takes a moment to say who is on its cards."""

@@ -36,5 +36,5 @@ VIEWS = (
     ViewEntry("runs", "Runs", "2", "RunsView"),
     ViewEntry("kernels", "Kernels", "3", "KernelsView"),
     ViewEntry("memory", "Memory", "4", "MemoryView"),
-    ViewEntry("monitor", "Monitor", "m", "MonitorView"),
+    ViewEntry("monitor", "Monitor", "5", "MonitorView"),
 )

@@ -154,6 +154,22 @@ async def test_quitting_asks_about_a_run(
     assert app.left_running == run
 
 
+async def test_the_question_goes_with_the_run_that_ended(tmp_path: Path) -> None:
+    run, _ = live_run(tmp_path)
+    app, _ = make_app(tmp_path, watch=run)
+    lock = run.lock()
+    lock.__enter__()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: contains(app, "live"))
+        await pilot.press("q")
+        assert isinstance(app.screen, AskDialog)
+        lock.__exit__(None, None, None)
+        await settle(pilot, lambda: not isinstance(app.screen, AskDialog))
+        assert app.return_code is None
+        await pilot.press("q")
+    assert app.return_code == 0
+
+
 async def test_stopping_on_the_way_out_waits_for_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
+from llmprof.core.catalog.models import load_models
 from llmprof.core.store.run import RunStore
+from llmprof.tui.bench.equivalent import wrapped
 from llmprof.tui.bench.setup import OWN_SIZES, SetupPane
 from llmprof.tui.kit.checklist import Checklist
 from llmprof.tui.kit.chips import Chips
@@ -21,7 +24,7 @@ from llmprof.tui.session.choices import (
 from llmprof.tui.session.remembered import recall
 from tests.tui import journals
 from tests.tui.apps import focused_id, make_app, sizes
-from tests.tui.frames import contains, settle
+from tests.tui.frames import contains, settle, text_of
 
 
 @pytest.fixture(autouse=True)
@@ -77,16 +80,16 @@ async def test_an_invalid_form_does_not_run_and_says_why(
         await pilot.press("space")
         assert contains(app, "tick at least one model")
         await pilot.press("r")
-        await pilot.press("c")
+        await pilot.press("y")
         assert not starter.started
         assert isinstance(app.focused, Checklist)
 
 
-async def test_f5_runs_from_a_field_and_c_copies(tmp_path: Path) -> None:
+async def test_f5_runs_from_a_field_and_y_copies(tmp_path: Path) -> None:
     app, starter = make_app(tmp_path)
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot)
-        await pilot.press("c")
+        await pilot.press("y")
         assert app.clipboard.startswith("llmprof run --model-size small --mode train")
         app.screen.query_one("#context_length", Input).focus()
         await pilot.press("f5")
@@ -174,6 +177,7 @@ import asyncio, sys, types
 from importlib.util import find_spec
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -236,3 +240,43 @@ async def test_compile_is_offered(tmp_path: Path, size: tuple[int, int]) -> None
         await settle(pilot, lambda: len(starter.started) == 1)
     assert starter.started[0][1].compiles == ("default",)
     assert "--compile default" in " ".join(starter.started[0][2])
+
+
+@sizes
+async def test_an_invalid_field_is_red_and_has_the_cursor_after_f5(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    app, starter = make_app(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        field = app.screen.query_one("#batch_size", Input)
+        ground = field.styles.background
+        field.focus()
+        field.value = ""
+        await settle(pilot, lambda: contains(app, "Batch: a number is missing"))
+        await pilot.press("f5")
+        await settle(pilot)
+        assert focused_id(app) == "batch_size"
+        assert not starter.started
+        assert field.has_class("-invalid")
+        assert field.styles.background != ground  # an empty field has no text to be red
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 100, 120, 200])
+async def test_verdicts_are_in_the_same_words_at_every_width(tmp_path: Path, width: int) -> None:
+    app, _ = make_app(tmp_path, choices=Choices(models=("small", "10B")))
+    async with app.run_test(size=(width, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "does not fit"))
+        line = next(text for text in text_of(app).splitlines() if " 10B " in text)
+        assert "does not fit" in line
+        assert "OOM" not in text_of(app)
+
+
+@pytest.mark.parametrize("width", [30, 40, 58, 67])
+def test_a_long_list_is_broken_between_its_items_and_read_as_one_word(width: int) -> None:
+    models = ",".join(load_models())
+    words = ("llmprof run", f"--model-size {models}", "--mode train", "--precision fp32,bf16")
+    lines = wrapped(words, width)
+    assert all(len(line) <= width for line in lines)
+    text = "\n".join(lines)
+    assert shlex.split(text.replace("\\\n", "")) == shlex.split(" ".join(words))

@@ -40,8 +40,10 @@ def role_at(row: Row, column: int) -> str:
     raise IndexError(column)
 
 
-def line(ys: list[float], role: str = "forward", label: str = "forward", **options: bool) -> Line:
-    return Line(role, label, [float(x) for x in range(len(ys))], as_columns(ys), **options)
+def line(
+    ys: list[float], role: str = "forward", label: str = "forward", fill: bool = False
+) -> Line:
+    return Line(role, label, [float(x) for x in range(len(ys))], as_columns(ys), fill)
 
 
 # Scale

@@ -7,9 +7,11 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.color import Color, ColorSystem
 
 from llmprof.tui.kit import format as fmt
 from llmprof.tui.kit.canvas import changed_span, heading, row_length, whole_words
+from llmprof.tui.kit.colors import few_colors, theme_variables
 from llmprof.tui.kit.look import ASCII, UNICODE, choose_look
 from llmprof.tui.kit.table_cells import TableCell
 
@@ -134,3 +136,20 @@ def test_a_heading_drops_words_of_its_note_before_it_cuts_a_figure() -> None:
         for figure in ("4.96", "8.31"):
             assert figure not in said or f"{figure} ms" in said
         assert "4.9" not in said or "4.96 ms" in said
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_sixteen_colours_are_enough_for_phases_and_areas(dark: bool) -> None:
+    few = few_colors(dark)
+    shown = {
+        name: Color.parse(value).downgrade(ColorSystem.STANDARD).number
+        for name, value in few.items()
+    }
+    for family, count in (("phase-", 5), ("memory-", 8)):
+        numbers = [number for name, number in shown.items() if name.startswith(family)]
+        assert len(numbers) == len(set(numbers)) == count
+    assert (
+        shown["cursor"]
+        != Color.parse("#000000" if dark else "#ffffff").downgrade(ColorSystem.STANDARD).number
+    )
+    assert few.keys() <= theme_variables(dark).keys() | {"accent"}

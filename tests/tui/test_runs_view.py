@@ -93,6 +93,44 @@ async def test_a_running_run_is_not_deleted(tmp_path: Path, size: tuple[int, int
     assert run.path.exists()
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 30), (200, 50)], ids=lambda s: f"{s[0]}x{s[1]}")
+async def test_the_run_under_the_cursor_is_shown(tmp_path: Path, size: tuple[int, int]) -> None:
+    store = RunStore(tmp_path)
+    journals.finished(store, ("tiny", "medium"))
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await open_runs(pilot)
+        await settle(pilot, lambda: contains(app, "tiny · train · ctx 128 · fp32"))
+        for said in ("oom", "llmprof bench", "enter Open", "±"):
+            assert contains(app, said), said
+
+
+async def test_r_measures_what_a_run_still_lacks(tmp_path: Path) -> None:
+    plan = journals.experiment(("tiny", "small"), 20)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 40.0)
+    writer.end("stopped")
+    app, starter = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await open_runs(pilot)
+        await pilot.press("r")
+        await settle(pilot, lambda: len(starter.started) == 1 and app.current_mode == "bench")
+    assert starter.started[0][0] == run
+    assert starter.resumed == (1,)
+
+
+async def test_a_run_that_lacks_nothing_is_not_resumed(tmp_path: Path) -> None:
+    journals.finished(RunStore(tmp_path), ("tiny",))
+    app, starter = make_app(tmp_path)
+    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+        await open_runs(pilot)
+        await pilot.press("r")
+        await settle(pilot, lambda: contains(app, "nothing is missing"))
+    assert not starter.started
+
+
 # Refused
 
 

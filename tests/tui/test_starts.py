@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from llmprof.core.events import Environment
+from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import RunStore
 from llmprof.tui.bench.outlook import seconds_of
 from llmprof.tui.kit.ask import AskDialog
@@ -62,9 +63,7 @@ async def test_a_second_run_beside_it_asks_first(tmp_path: Path) -> None:
             await settle(pilot, lambda: len(starter.started) == 1)
 
 
-async def test_the_card_in_use_asks_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_card_in_use_asks_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "no cards" / "0"
     folder.mkdir(parents=True)
     (folder / "information").write_text("Model: \t NVIDIA H100 80GB HBM3\n")
@@ -130,7 +129,7 @@ def test_the_pace_is_that_of_an_earlier_run_here(tmp_path: Path) -> None:
     writer.begin(plan)  # on an H100 of another host
     assert machine_here(store).matmul_tflops == assumed.matmul_tflops
     other = store.create("bench")
-    journals.JournalWriter(other.journal).append(seen)
+    JournalWriter(other.journal).append(seen)
     assert machine_here(store).matmul_tflops == seen.matmul_tflops
     slow, quick = seconds_of(plan, seen), seconds_of(plan, assumed)
     assert slow is not None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from textual.binding import Binding, BindingType
 
 BENCH_BINDINGS: list[BindingType] = [
-    Binding("r,f5", "run", "Run", id="bench.run", tooltip="measure what is ticked"),
+    Binding("r,f5", "run", "Run", id="bench.run", tooltip="measure what the set-up pane holds"),
     Binding("x", "stop", "Stop", id="bench.stop", tooltip="stop the run, keep its figures"),
     Binding("w", "watch", "Watch", id="bench.watch",
             tooltip="watch the run that is going, which this screen did not start"),
     Binding("s", "setup", "Set-up", id="bench.setup", tooltip="show or hide the set-up pane"),
     Binding("space", "pause", "Pause", id="bench.pause",
             tooltip="hold the picture; the run goes on"),
-    Binding("f", "follow", "Follow", show=False, id="bench.follow",
+    Binding("f", "follow", "Follow", id="bench.follow",
             tooltip="show the case that is running"),
     Binding("z", "zoom", "Zoom", show=False, id="bench.zoom",
             tooltip="time shown: the whole case, 5 minutes, 1 minute, 15 seconds"),
@@ -20,7 +20,7 @@ BENCH_BINDINGS: list[BindingType] = [
             tooltip="results table or step log, where there is room for one"),
     Binding("g", "grid", "Coverage", show=False, id="bench.grid",
             tooltip="what became of every case, in a grid, in place of the charts"),
-    Binding("c", "copy", "Copy command", show=False, id="bench.copy",
+    Binding("y", "copy", "Copy command", show=False, id="bench.copy",
             tooltip="copy the equivalent command"),
     Binding("e", "export", "Export", id="bench.export",
             tooltip="write the results as Markdown, CSV or JSON"),

@@ -29,7 +29,7 @@ class Equivalent(Canvas):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Command and number of cases, or the error."""
         look, checked = self.look, self.checked
-        copy: Row = [("c", "key"), (" copy", "muted")]
+        copy: Row = [("y", "key"), (" copies", "muted")]
         if checked.experiment is None:
             return [
                 heading(look, width, "Command", right=copy), [(look.text(checked.message), "bad")]

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
 
-from llmprof.tui.bench.fits import VERDICT_ROLES, VERDICT_WORDS, FitsBar
+from llmprof.tui.bench.fits import VERDICT_ROLES, FitsBar
 from llmprof.tui.kit.checklist import ChecklistMarks
 from llmprof.tui.kit.picker import Picker
 from llmprof.tui.session.choices import Checked
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SLICE_S = 0.03  # of forecasting before the screen has its turn
 THIS = "this card"
+UNKNOWN = "memory is predicted for whole models, not for attention alone"
 ANOTHER = "←→ picks another"
 
 
@@ -126,9 +127,8 @@ class ForecastLine(Container):
             return  # the form says something else by now
         if not forecast.work(SLICE_S):
             self.set_timer(SLICE_S, partial(self._go_on, forecast))
-        self.query_one(FitsBar).show(forecast, "the closed form knows whole models only")
-        marks = {
-            name: (VERDICT_WORDS[said], VERDICT_ROLES[said])
-            for name, said in forecast.by_model.items()
-        }
+        self.query_one(FitsBar).show(
+            forecast, "memory is predicted for whole models, not for attention alone"
+        )
+        marks = {name: (said, VERDICT_ROLES[said]) for name, said in forecast.by_model.items()}
         self.post_message(self.Judged(marks))

@@ -22,6 +22,9 @@ from llmprof.tui.kit.look import Look
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.session.curves import CaseCurves
 
+HIGH = 28  # lines of panels beyond which further ones are for results
+LEAST_RESULTS = 9
+
 
 class LivePanels(Vertical):
     """Panels of one run. Their own state: what was taken of the case in sight for its curves."""
@@ -41,6 +44,7 @@ class LivePanels(Vertical):
         self._device: DeviceCurves | None = None
         self._rows = ResultRows(look, {})
         self._disturbed = Disturbed()
+        self._bottom: int | None = None  # lines of results; None: as the styles have it
 
     def compose(self) -> ComposeResult:
         """Status, charts or the coverage grid, figures, results, the step log."""
@@ -84,6 +88,10 @@ class LivePanels(Vertical):
         """Let the elapsed time go on."""
         self.query_one(StatusLines).keep_time(now_ns)
 
+    def show_missed(self, steps: int | None) -> None:
+        """Say that the picture is held, and how many steps have come since; None: it is not."""
+        self.query_one(StatusLines).show_missed(steps)
+
     def show(
         self,
         view: RunView | None,
@@ -115,6 +123,16 @@ class LivePanels(Vertical):
             rows = self._rows.rows(view, self._curves, alive=alive)
             table.show(self._rows.columns(view), rows)
             table.put_cursor(str(case.index) if case else None)
+        self._make_room(0 if view is None else len(view.cases))
+
+    def _make_room(self, rows: int) -> None:
+        """In a high window rows of results come before anything is drawn larger."""
+        spare = self.size.height - HIGH
+        bottom = self.query_one("#bottom")
+        wanted = min(LEAST_RESULTS + spare, max(LEAST_RESULTS, rows + 2)) if spare > 0 else None
+        if wanted != self._bottom:
+            self._bottom = wanted
+            bottom.styles.height = wanted
 
     def _chart_state(self, view: RunView, case: CaseState, alive: bool, zoom: int) -> ChartState:
         curves = self._curves
@@ -130,4 +148,6 @@ class LivePanels(Vertical):
         name = "whole case" if window is None else f"last {window:g} s"
         span = time_window(curves, case.done or not alive, window)
         disturbed = self._disturbed.update(view, case)
-        return ChartState(view, case, curves, self._device, span, name, disturbed)
+        current = view.current
+        aside = alive and current is not None and current.index != case.index
+        return ChartState(view, case, curves, self._device, span, name, disturbed, aside)

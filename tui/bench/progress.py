@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmprof.core.figures.eta import remaining
+from llmprof.core.figures.outcomes import cases_settled
 from llmprof.core.state.view import CaseState, RunView
 
 
@@ -27,7 +28,7 @@ def progress(view: RunView, now_ns: int | None = None) -> RunProgress:
     case = view.current
     share = case_share(case) if case else None
     total = len(view.cases)
-    run_share = (view.cases_done + (share or 0.0)) / total if total else None
+    run_share = (cases_settled(view) + (share or 0.0)) / total if total else None
     eta = remaining(view) if view.outcome is None else None
     return RunProgress(
         share, run_share, _elapsed(view, now_ns), eta.seconds if eta else None, doing(view)
@@ -52,6 +53,8 @@ def doing(view: RunView) -> str:
         return "starting a worker" if view.environment else "looking at the device"
     if case.model is None:
         return "building the model"
+    if case.case.probe == "memory":
+        return "recording memory"
     if case.steps_done == 0:
         return "waiting for the first step"
     if len(case.measured) == 0 and case.case.warmup_steps:

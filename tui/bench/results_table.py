@@ -12,7 +12,14 @@ from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import stability
 from llmprof.core.system.text import clean
-from llmprof.tui.kit.format import mean_interval, memory_text, number_text, percent_text, sparkline
+from llmprof.tui.kit.format import (
+    interval_text,
+    mean_interval,
+    memory_text,
+    number_text,
+    percent_text,
+    sparkline,
+)
 from llmprof.tui.kit.look import Look
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 from llmprof.tui.session.curves import CaseCurves, total_of
@@ -58,7 +65,8 @@ class ResultRows:
             TableColumn("Status", 9),
             TableColumn("Model", self._model_width(view)),
             *(TableColumn(each.title, len(each.title)) for each in self._differing(view)),
-            TableColumn("Step ms", 14, "right"),
+            TableColumn("Step ms ± std", 14, "right"),
+            TableColumn("95 %", 7, "right", priority=2),
             TableColumn("Trend", SPARK, priority=3),
             TableColumn("CV", 6, "right", priority=1),
             TableColumn("Tokens/s", 9, "right", priority=4),
@@ -92,21 +100,25 @@ class ResultRows:
         sign = {"ok": look.ok, "running": look.running, "pending": look.pending}.get(
             case.status, look.bad
         )
-        name = case.status
+        name: str = case.status
+        if case.failure is not None and case.failure.outside:  # it did nothing wrong itself
+            name = "not run" if case.status == "skipped" else "stopped"
         if case.status == "oom" and case.failure and case.failure.predicted:
-            name = "won't fit"  # type: ignore[assignment]
+            name = "won't fit"
         done = f"{len(case.measured)}/{case.case.measure_steps}"  # as the status line counts
         if case.status == "running" and len(case.measured) and len(done) <= 7:
-            name = done  # type: ignore[assignment]
-        return TableCell(f"{sign} {name}", _STATUS_ROLES[case.status], float(case.index))
+            name = done
+        role = "warn" if name == "stopped" else _STATUS_ROLES[case.status]
+        return TableCell(f"{sign} {name}", role, float(case.index))
 
     def _figures(self, case: CaseState, curves: CaseCurves | None) -> list[TableCell]:
-        mean, half, cv = _mean(case, curves)
+        mean, std, half, cv = _mean(case, curves)
         tokens = case.case.tokens / mean * 1000 if mean else None
         peak = case.memory.peak_bytes if case.memory else None
         recent = case.measured.total_ms(max(0, len(case.measured) - SPARK))
         return [
-            TableCell(mean_interval(mean, half), "text", mean),
+            TableCell(mean_interval(mean, std), "text", mean),
+            TableCell(interval_text(mean, half), "muted", half),
             TableCell(sparkline(recent, SPARK, self.look.spark), "total"),
             TableCell(percent_text(cv), "text", cv),
             TableCell(number_text(tokens, 0), "text", tokens),
@@ -155,13 +167,15 @@ class ResultRows:
 
 def _mean(
     case: CaseState, curves: CaseCurves | None
-) -> tuple[float | None, float | None, float | None]:
-    """Mean, interval and CV: of a running case from the running mean, which costs nothing."""
+) -> tuple[float | None, float | None, float | None, float | None]:
+    """Mean, std, interval and CV: of a running case from the running mean, which costs nothing."""
     if case.done or curves is None:
         total = total_of(case) if case.done else None
-        return (total.mean, total.ci95, total.cv_percent) if total else (None, None, None)
+        if total is None:
+            return None, None, None, None
+        return total.mean, total.std, total.ci95, total.cv_percent
     running = curves.total
     std = running.std
     if not running.n:
-        return None, None, None
-    return running.mean, running.ci95, None if std is None else 100 * std / running.mean
+        return None, None, None, None
+    return running.mean, std, running.ci95, None if std is None else 100 * std / running.mean

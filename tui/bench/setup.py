@@ -190,6 +190,11 @@ class SetupPane(Vertical):
         """Put the cursor on the models."""
         self.query_one(Checklist).focus()
 
+    def focus_error(self, field: str) -> None:
+        """Put the cursor on what is wrong, where it is there."""
+        for part in self.query(f"#{field}"):
+            part.focus()
+
     def _experiment_picker(self) -> Picker:
         picker = Picker("Experiment", list(self._known), self.choices.experiment,
                         id="pick-experiment", switch="smoke")  # fmt: skip

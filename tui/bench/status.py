@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llmprof.core.figures.outcomes import cases_settled
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean
 from llmprof.tui.bench.progress import progress
@@ -26,6 +27,7 @@ class StatusLines(Canvas):
         self._alive = False
         self._note = self._other = ""
         self._now: int | None = None
+        self._missed: int | None = None  # steps since the picture is held
 
     def show(
         self, view: RunView | None, *, alive: bool, now_ns: int | None, note: str = "",
@@ -35,6 +37,12 @@ class StatusLines(Canvas):
         self._view, self._alive, self._note, self._now = view, alive, note, now_ns
         self._other = other
         self.repaint()
+
+    def show_missed(self, steps: int | None) -> None:
+        """Say that the picture is held, and how many steps have come since; None: it is not."""
+        if steps != self._missed:
+            self._missed = steps
+            self.repaint()
 
     def keep_time(self, now_ns: int | None) -> None:
         """Let the clock go on; nothing else is new."""
@@ -73,6 +81,10 @@ class StatusLines(Canvas):
             name = view.experiment.name if view.experiment else ""
             return [(state.doing, role), (f"  {look.text(clean(name, 60))}", "muted")]
         doing = f"  {look.text(state.doing)}"
+        if self._missed is not None:
+            noun = "step" if self._missed == 1 else "steps"
+            more = f" (+{self._missed:,} {noun})" if self._missed else ""
+            doing = f"  display paused, the run goes on{more}"
         label, room = look.text(case.case.label), max(8, width - len(doing))
         if len(label) > room:
             label = label[: room - len(look.ellipsis)] + look.ellipsis
@@ -80,7 +92,7 @@ class StatusLines(Canvas):
 
     def _bar(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view, self._now)
-        tail = f"  {view.cases_done}/{len(view.cases)} cases"
+        tail = f"  {cases_settled(view)}/{len(view.cases)} cases"
         tail += f"  {clock_text(state.elapsed_s)} elapsed"
         if state.left_s is not None and view.outcome is None and self._alive:
             tail += f"  about {clock_text(state.left_s)} left"

@@ -110,6 +110,8 @@ class BenchView(HostedView):
         session = self.host.session
         if self._live is not None and self._live.ready and self.is_current and not session.paused:
             self._live.keep_time(session.now_ns())
+        if self._live is not None and self._live.ready and self.is_current and session.paused:
+            self._live.show_missed(session.missed_steps)
 
     def _setup_pane(self) -> SetupPane:
         self._pane = SetupPane(self.host.models, self.host.choices)
@@ -138,7 +140,9 @@ class BenchView(HostedView):
         if current is not None and current.steps_done:
             return current
         measured = [case for case in view.cases if case.steps_done]
-        return measured[-1] if measured else current
+        if measured or current is not None:
+            return measured[-1] if measured else current
+        return next((case for case in reversed(view.cases) if case.done), None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be done now is offered."""
@@ -147,7 +151,9 @@ class BenchView(HostedView):
             return session.run is not None and (session.alive or session.paused)
         if action == "watch":
             return any(run != session.run for run in session.others)
-        if action in ("export", "follow", "zoom", "grid"):
+        if action == "follow":
+            return self.pinned is not None and session.alive
+        if action in ("export", "zoom", "grid"):
             return session.run is not None
         return True
 
@@ -176,6 +182,7 @@ class BenchView(HostedView):
         """Look at the case under the cursor."""
         self.pinned = int(message.key)
         self.take(self.host.snapshot)
+        self.refresh_bindings()
 
     def action_run(self) -> None:
         """Start the experiment that the form describes."""
@@ -183,7 +190,10 @@ class BenchView(HostedView):
         checked = check_choices(choices, self.host.models)
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
-            self.show_setup(True)
+            if not self.has_class("-setup"):
+                self.show_setup(True)
+            if self._pane is not None:
+                self._pane.focus_error(next(iter(checked.errors)))
             return
         words = command(checked.experiment, smoke=checked.smoke)
         self.host.start_run(checked.experiment, words, partial(self._started, choices))
@@ -212,13 +222,17 @@ class BenchView(HostedView):
             self.show_setup(False)
 
     def action_pause(self) -> None:
-        """Hold the picture."""
+        """Hold the picture, or let it go on."""
         self.host.toggle_pause()
+        session = self.host.session
+        if self._live is not None:
+            self._live.show_missed(session.missed_steps if session.paused else None)
 
     def action_follow(self) -> None:
         """Follow the running case."""
         self.pinned = None
         self.take(self.host.snapshot)
+        self.refresh_bindings()
 
     def action_zoom(self) -> None:
         """Show another stretch of time."""

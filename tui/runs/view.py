@@ -24,6 +24,7 @@ from llmprof.tui.kit.table import RowTable
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 from llmprof.tui.runs.bindings import RUNS_BINDINGS
 from llmprof.tui.runs.name_dialog import NameDialog
+from llmprof.tui.runs.preview import RunPreview
 from llmprof.tui.session.run_index import ListedRun
 
 RUN_COLUMNS = (
@@ -54,6 +55,7 @@ class RunsView(HostedView):
         """The table, and the filter when it is wanted."""
         with Vertical(id="runs-body"):
             yield RowTable("Runs", "no runs yet: press 1, then r, to measure something", id="runs")
+            yield RunPreview()
             yield FilterInput(id="filter")
 
     def on_mount(self) -> None:
@@ -67,6 +69,17 @@ class RunsView(HostedView):
         if found is not None and found != self._runs_listed:
             self._runs_listed = found
             self.query_one(RowTable).show(RUN_COLUMNS, [self._row(listed) for listed in found])
+            self._show_preview()
+
+    def _show_preview(self) -> None:
+        key = self.query_one(RowTable).current
+        listed = next((each for each in self._runs_listed if each.run.id == key), None)
+        self.query_one(RunPreview).show(listed)
+
+    def on_row_table_moved(self, message: RowTable.Moved) -> None:
+        """Show the run under the cursor."""
+        message.stop()
+        self._show_preview()
 
     @property
     def current(self) -> Run | None:
@@ -82,6 +95,7 @@ class RunsView(HostedView):
     def on_input_changed(self, message: Input.Changed) -> None:
         """Filter while typing."""
         self.query_one(RowTable).set_filter(message.value)
+        self._show_preview()
 
     def on_input_submitted(self) -> None:
         """Back to the table, filtered."""
@@ -92,6 +106,14 @@ class RunsView(HostedView):
         if (run := self.current) is not None:
             self.host.watch_run(run)
             self.app.switch_mode("bench")
+
+    def action_resume(self) -> None:
+        """Measure what the run under the cursor still lacks."""
+        if (run := self.current) is not None:
+            self.host.resume_run(run, self._resumed)
+
+    def _resumed(self) -> None:
+        self.app.switch_mode("bench")
 
     def action_stop(self) -> None:
         """Stop the run under the cursor."""
@@ -170,7 +192,7 @@ class RunsView(HostedView):
             if summary.started is None
             else datetime.fromtimestamp(summary.started).strftime("%Y-%m-%d %H:%M")
         )
-        failed = f" !{summary.done - summary.ok}" if summary.done > summary.ok else ""
+        failed = f", {summary.done - summary.ok} failed" if summary.done > summary.ok else ""
         return TableRow(
             summary.id,
             (
@@ -180,6 +202,6 @@ class RunsView(HostedView):
                 TableCell(f"{summary.ok}/{summary.cases}{failed}", "text", float(summary.cases)),
                 TableCell(clean(summary.experiment or "–", 60)),
                 TableCell(clean(summary.device or "–", 60)),
-                TableCell(listed.headline, "muted", short=listed.span),
+                TableCell(listed.figures.headline, "muted", short=listed.figures.span),
             ),
         )

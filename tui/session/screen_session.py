@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from llmprof.core.catalog.cards import CardSpec
     from llmprof.core.events import Environment
     from llmprof.core.spec.experiment import Experiment
+    from llmprof.core.state.view import RunView
     from llmprof.core.store.run import Run, RunStore
     from llmprof.tui.kit.snapshot import Snapshot
     from llmprof.tui.session.feed import Feed
@@ -162,11 +163,24 @@ class ScreenSession:
             with contextlib.suppress(OSError, RuntimeError):
                 run.delete()  # an empty run would only clutter the list
             raise CannotStart(f"cannot start a run: {cause(error)}") from error
+        self._begun(run)
+        return run
+
+    def resume(
+        self, run: Run, experiment: Experiment, command: tuple[str, ...], lacking: tuple[int, ...]
+    ) -> None:
+        """Measure some cases of a run that is there, and watch it. Raises CannotStart."""
+        try:
+            self.starter.start(run, experiment, command, lacking)
+        except (OSError, CannotStart) as error:
+            raise CannotStart(f"cannot resume it: {cause(error)}") from error
+        self._begun(run)
+
+    def _begun(self, run: Run) -> None:
         self.own = run
         self.watch(run)
         self.alive = True
         self._looked = self._clock() + 2.0  # the engine takes a moment to lock its run
-        return run
 
     def going(self) -> Run | None:
         """A run that quitting has to ask about: the own one or the watched one, if alive."""
@@ -178,6 +192,14 @@ class ScreenSession:
     def toggle_pause(self) -> None:
         """Hold the picture, or go on with the newest."""
         self.paused = not self.paused
+
+    @property
+    def missed_steps(self) -> int:
+        """Steps that came since the picture is held."""
+        if self._feed is None or not self.paused:
+            return 0
+        newest, shown = self._feed.latest.view, self.snapshot.view
+        return max(0, _steps(newest) - _steps(shown))
 
     def close(self) -> None:
         """End the threads and what waits unused."""
@@ -220,3 +242,7 @@ class ScreenSession:
         if not code or self.snapshot.view.outcome is not None:
             return ""
         return f"the engine ended with exit code {code}; see {self.run.log}"
+
+
+def _steps(view: RunView) -> int:
+    return sum(case.steps_done for case in view.cases)
