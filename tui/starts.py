@@ -182,7 +182,7 @@ def objections(found: Outlook, going: Sequence[Run], others: Sequence[str]) -> l
             f"{count} {'does' if count == 1 else 'do'} not fit: {listed}{more} would take up to "
             f"{most / GIB:.1f} GiB, of {found.room_bytes / GIB:.1f} GiB there."
         )
-    if found.seconds is not None and found.seconds > LONG_S:
+    if found.seconds is not None and found.seconds > LONG_S and not said:
         said.append(f"It takes about {duration(found.seconds)}.")
     return said
 

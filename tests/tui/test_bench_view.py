@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.catalog.models import load_models
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Variant
 from llmprof.core.store.journal import replay
@@ -19,6 +20,7 @@ from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.bench.step_log import StepLog
 from tests.tui import journals
 from tests.tui.apps import (
+    FakeStarter,
     bench,
     make_app,
     pinned,
@@ -68,7 +70,7 @@ async def test_no_panel_is_ever_empty(tmp_path: Path, size: tuple[int, int]) -> 
         if size[0] < 100:
             await pilot.press("s")
             await settle(pilot)
-        for text in ("waiting for the first step", "the card's curves", "one row a case",
+        for text in ("waiting for the first step", "curves of the card", "one row a case",
                      "Ready"):  # fmt: skip
             assert contains(app, text)
         await pilot.press("2")
@@ -391,3 +393,37 @@ async def test_a_memory_recording_waits_for_no_step(tmp_path: Path) -> None:
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "records memory and times no step"))
         assert not contains(app, "waiting for the first step")
+
+
+async def test_after_a_run_the_screen_says_what_to_try_next(tmp_path: Path) -> None:
+    models = load_models()
+    plan = msgspec.structs.replace(
+        journals.experiment(), name="end-to-end", models=(models["tiny"], models["small"])
+    )
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    for index, case in enumerate(plan.cases()):
+        writer.case(index, case, 40.0 * (index + 1))
+    writer.end()
+    app, starter = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "K kernels of small train"))
+        assert contains(app, "M memory of ")
+        assert contains(app, "B the same in bf16")
+        await pilot.press("B")
+        await settle(pilot, lambda: len(starter.started) == 1)
+        assert starter.started[0][1].precisions == ("bf16",)
+        assert "--precision bf16" in " ".join(starter.started[0][2])
+        assert not contains(app, "K kernels")
+    for key, name in (("K", "kernels"), ("M", "memory")):
+        app, starter = make_app(tmp_path / key, watch=run)
+        async with app.run_test(size=(120, 30)) as pilot:
+            await settle(pilot, partial(contains, app, "K kernels of small train"))
+            await pilot.press(key)
+            await settle(pilot, partial(has_started, starter))
+            assert starter.started[0][1].name == name
+
+
+def has_started(starter: FakeStarter) -> bool:
+    return bool(starter.started)

@@ -20,9 +20,7 @@ RECORDING = Path(__file__).parents[1] / "fixtures" / "switches-h100.llmprof"
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
-def test_every_table_fits_and_no_figure_is_cut(
-    width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_table_fits_and_no_figure_is_cut(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     view = open_view(RECORDING)
     text = report_text(view, width)

@@ -39,7 +39,7 @@ class DeviceChart(Canvas):
         if state is None or state.device is None or not state.device.envelopes:
             return [
                 heading(look, width, "Device", "utilisation, memory, power"),
-                [("the card's curves, or the host's where there is no card", "muted")],
+                [("curves of the card, or else of the host", "muted")],
             ]  # fmt: skip
         lines = []
         for role in ("memory", "power", "utilization"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
@@ -14,6 +16,7 @@ from llmprof.tui.bench.device_chart import DeviceChart
 from llmprof.tui.bench.device_curves import DeviceCurves
 from llmprof.tui.bench.disturbed import Disturbed, marked_steps
 from llmprof.tui.bench.mean_chart import MeanChart
+from llmprof.tui.bench.next_steps import NextStep
 from llmprof.tui.bench.results_table import ResultRows
 from llmprof.tui.bench.status import StatusLines
 from llmprof.tui.bench.step_chart import StepChart
@@ -102,12 +105,15 @@ class LivePanels(Vertical):
         note: str,
         zoom: int,
         other: str,
+        following: Sequence[NextStep],
     ) -> None:
         """Bring every panel up to date.
 
-        note is a problem that replaces what is being done, other a run that is going unwatched.
+        note is a problem that replaces what is being done, other a run that is going unwatched,
+        following what is suggested after this run.
         """
-        self.query_one(StatusLines).show(view, alive=alive, now_ns=now_ns, note=note, other=other)
+        lines = self.query_one(StatusLines)
+        lines.show(view, alive=alive, now_ns=now_ns, note=note, other=other, following=following)
         state = self._chart_state(view, case, alive, zoom) if view and case else None
         self.query_one(StepChart).show(state)
         self.query_one(DeviceChart).show(state)

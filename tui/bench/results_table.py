@@ -64,7 +64,7 @@ class ResultRows:
         return [
             TableColumn("Status", 9),
             TableColumn("Model", self._model_width(view)),
-            *(TableColumn(each.title, len(each.title)) for each in self._differing(view)),
+            *(self._column(each, view) for each in self._differing(view)),
             TableColumn("Step ms ± std", 14, "right"),
             TableColumn("95 %", 7, "right", priority=2),
             TableColumn("Trend", SPARK, priority=3),
@@ -144,6 +144,10 @@ class ResultRows:
         """The columns in which cases differ."""
         cases = [state.case for state in view.cases]
         return [each for each in CASE_COLUMNS if len(set(map(each.read, cases))) > 1]
+
+    def _column(self, each: CaseColumn, view: RunView) -> TableColumn:
+        longest = max(len(each.read(state.case)) for state in view.cases)
+        return TableColumn(each.title, max(len(each.title), longest))
 
     def common(self, view: RunView) -> str:
         """What all cases share, for the table's heading."""

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from llmprof.core.figures.outcomes import cases_settled
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean
+from llmprof.tui.bench.next_steps import NextStep
 from llmprof.tui.bench.progress import progress
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.canvas import Canvas
+from llmprof.tui.kit.canvas import Canvas, row_length
 from llmprof.tui.kit.format import clock_text
 from llmprof.tui.kit.look import Look
 
@@ -26,16 +27,17 @@ class StatusLines(Canvas):
         self._view: RunView | None = None
         self._alive = False
         self._note = self._other = ""
+        self._following: Sequence[NextStep] = ()
         self._now: int | None = None
         self._missed: int | None = None  # steps since the picture is held
 
     def show(
         self, view: RunView | None, *, alive: bool, now_ns: int | None, note: str = "",
-        other: str = "",
+        other: str = "", following: Sequence[NextStep] = (),
     ) -> None:  # fmt: skip
         """Take a view; `note` replaces what is being done; `other` is a run that is going too."""
         self._view, self._alive, self._note, self._now = view, alive, note, now_ns
-        self._other = other
+        self._other, self._following = other, following
         self.repaint()
 
     def show_missed(self, steps: int | None) -> None:
@@ -66,7 +68,7 @@ class StatusLines(Canvas):
             return [
                 [("Ready", "title"), ("  press ", "muted"), ("r", "key"),
                  (" to measure what is ticked", "muted")],
-                [("results, charts and the step log fill these panels", "muted")],
+                [("results and charts fill these panels", "muted")],
             ]  # fmt: skip
         return [self._case(view, width), self._bar(view, width)]
 
@@ -79,7 +81,13 @@ class StatusLines(Canvas):
         if case is None:
             role = "good" if view.outcome == "complete" else "warn"
             name = view.experiment.name if view.experiment else ""
-            return [(state.doing, role), (f"  {look.text(clean(name, 60))}", "muted")]
+            row: Row = [(state.doing, role), (f"  {look.text(clean(name, 60))}", "muted")]
+            for at, step in enumerate(self._following):
+                part: Row = [("   next  " if not at else "  ", "muted"), (step.key, "key"),
+                             (f" {look.text(step.label)}", "text")]  # fmt: skip
+                if row_length([*row, *part]) <= width:
+                    row += part
+            return row
         doing = f"  {look.text(state.doing)}"
         if self._missed is not None:
             noun = "step" if self._missed == 1 else "steps"

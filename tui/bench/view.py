@@ -19,6 +19,7 @@ from llmprof.tui.session.remembered import remember
 if TYPE_CHECKING:
     from llmprof.core.state.view import CaseState, RunView
     from llmprof.tui.bench.live import LivePanels
+    from llmprof.tui.bench.next_steps import NextStep
     from llmprof.tui.kit.snapshot import Snapshot
     from llmprof.tui.kit.table import RowTable
 
@@ -35,6 +36,7 @@ class BenchView(HostedView):
         super().__init__()
         self.pinned: int | None = None  # case in sight; None follows the run
         self.zoom = 0
+        self._next: tuple[NextStep, ...] = ()
         self._run: str | None = None
         self._known: tuple[object, ...] = ()  # what decides which keys work
         self._pane: SetupPane | None = None
@@ -98,12 +100,23 @@ class BenchView(HostedView):
         if known != self._known:
             self._known = known
             self.refresh_bindings()
+        self._suggest(view, alive=session.alive)
         if self._live is not None and self._live.ready:
             case = self._case_in_sight(view) if view else None
             note = snapshot.error or session.problem
             other = next((run.label for run in session.others if run != session.run), "")
             self._live.show(view, case, alive=session.alive, now_ns=session.now_ns(), note=note,
-                            zoom=self.zoom, other=other)  # fmt: skip
+                            zoom=self.zoom, other=other, following=self._next)  # fmt: skip
+
+    def _suggest(self, view: RunView | None, *, alive: bool) -> None:
+        """What to try after the run in sight, once it is complete; a demo measures nothing."""
+        over = view is not None and not alive and view.outcome == "complete"
+        if view is None or not over or self.host.setting.demo:
+            self._next = ()
+        elif not self._next:
+            from llmprof.tui.bench.next_steps import next_steps  # not needed for the first frame
+
+            self._next = next_steps(view, self.host.models)
 
     def _keep_time(self) -> None:
         """While nothing comes, as before a first step, the elapsed time goes on."""
@@ -151,6 +164,8 @@ class BenchView(HostedView):
             return session.run is not None and (session.alive or session.paused)
         if action == "watch":
             return any(run != session.run for run in session.others)
+        if action == "next":
+            return any(step.key == parameters[0] for step in self._next)
         if action == "follow":
             return self.pinned is not None and session.alive
         if action in ("export", "zoom", "grid"):
@@ -200,6 +215,15 @@ class BenchView(HostedView):
 
     def _started(self, choices: Choices) -> None:
         remember(choices)
+        self.show_setup(False)
+
+    def action_next(self, key: str) -> None:
+        """Start one of the runs that are suggested after the one in sight."""
+        for step in self._next:
+            if step.key == key:
+                self.host.start_run(step.experiment, step.command, self._next_started)
+
+    def _next_started(self) -> None:
         self.show_setup(False)
 
     def action_watch(self) -> None:

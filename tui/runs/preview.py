@@ -43,19 +43,22 @@ class RunPreview(Canvas):
                                 break_on_hyphens=False, subsequent_indent="  ")[:3]  # fmt: skip
         below: list[Row] = [[(line, "muted")] for line in wrapped]
         room = max(1, height - len(top) - len(below))
-        lines = [self._case(case, width) for case in figures.cases[:MOST_CASES]]
+        shown = figures.cases[:MOST_CASES]
+        longest = max((len(look.text(case.label)) for case in shown), default=0)
+        lines = [self._case(case, width, longest) for case in shown]
         if len(lines) > room:
             more = len(figures.cases) - room + 1
             lines = [*lines[: room - 1], [(f"and {more} more: enter opens the run", "muted")]]
         return [*top, *lines, *below]
 
-    def _case(self, case: CaseLine, width: int) -> Row:
+    def _case(self, case: CaseLine, width: int, longest: int) -> Row:
         """Label and figure; what is said of it, and the end of the label, where there is room."""
         figure = self.look.text(case.figure)
         label, room = self.look.text(case.label), max(8, width - len(figure) - 2)
         if len(label) > room:
             label = label[: room - len(self.look.ellipsis)] + self.look.ellipsis
-        row: Row = [(label, "text"), ("  ", ""), (figure, case.role)]
+        pad = " " * max(0, min(longest, room) - len(label))
+        row: Row = [(f"{label}{pad}", "text"), ("  ", ""), (figure, case.role)]
         said = self.look.text(case.said)
         if said and row_length(row) + 2 + len(said) <= width:
             row += [("  ", ""), (said, "muted")]

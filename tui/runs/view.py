@@ -69,7 +69,17 @@ class RunsView(HostedView):
         if found is not None and found != self._runs_listed:
             self._runs_listed = found
             self.query_one(RowTable).show(RUN_COLUMNS, [self._row(listed) for listed in found])
+            self._make_room()
             self._show_preview()
+
+    def _make_room(self) -> None:
+        """Where there are few runs, more of the one under the cursor is shown."""
+        half = max(6, self.query_one("#runs-body").size.height // 2)
+        self.query_one(RowTable).styles.height = min(half, len(self._runs_listed) + 3)
+
+    def on_resize(self) -> None:
+        """Another size, another half."""
+        self.call_after_refresh(self._make_room)
 
     def _show_preview(self) -> None:
         key = self.query_one(RowTable).current
