@@ -25,6 +25,7 @@ from llmprof.tui.app import LlmprofApp
 from llmprof.tui.session.setting import Setting
 from llmprof.tui.session.starter import ReplayStarter
 
+os.environ |= {"COLORTERM": "truecolor", "TERM": "xterm-256color"}  # pictures in all colours
 OUT = Path(__file__).resolve().parent
 WIDE, NARROW = (120, 30), (80, 24)
 SHARE = 0.62  # of the recording's steps, for the picture of a run that is going on

@@ -12,7 +12,7 @@ from llmprof.core.store.run import RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.kit.canvas import Canvas
 from llmprof.tui.kit.filter import FilterInput
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import make_app, open_runs
 from tests.tui.frames import contains, settle
 from tests.tui.machines import Machine, recorded

@@ -15,10 +15,10 @@ from llmprof.tui.kit.ask import AskDialog
 from llmprof.tui.session.choices import Choices
 from llmprof.tui.session.machine import machine_here
 from llmprof.tui.starts import LONG_S
-from tests.tui import journals
+from tests.builders import journals
+from tests.builders.journals import live_run
 from tests.tui.apps import FakeStarter, make_app
 from tests.tui.frames import contains, settle
-from tests.tui.journals import live_run
 
 
 @pytest.fixture(autouse=True)

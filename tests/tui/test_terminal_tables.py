@@ -10,10 +10,10 @@ import pytest
 
 from llmprof.cli.terminal_tables import MOST_FOLDED, report_text, table_text
 from llmprof.core.report.registry import tables
-from llmprof.core.report.table import Column, Figure, Table, format_cell
+from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import RunStore
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.terminal import Terminal, environment
 
 RECORDING = Path(__file__).parents[1] / "fixtures" / "switches-h100.llmprof"
@@ -37,7 +37,7 @@ def test_every_table_fits_and_no_figure_is_cut(width: int, monkeypatch: pytest.M
 
 def test_columns_that_do_not_fit_follow_after_the_names_of_the_rows() -> None:
     columns = (Column("Model", numeric=False), *(Column(f"figure {at}", "ms") for at in range(12)))
-    row = ("small", *(Figure(1000.0 + at, 0.1) for at in range(12)))
+    row: tuple[Cell, ...] = ("small", *(Figure(1000.0 + at, 0.1) for at in range(12)))
     lines = table_text(Table("t", "", columns, (row,)), 50).splitlines()
     assert sum(line.startswith("small") for line in lines) > 1
     assert max(map(len, lines)) <= 50

@@ -7,8 +7,8 @@ from pathlib import Path
 from llmprof.core import events as ev
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import RunStore
-from tests.tui import journals
-from tests.tui.journals import SECOND, Writer
+from tests.builders import journals
+from tests.builders.journals import SECOND, Writer
 
 STOPPED = ev.Failure(kind="killed", message="the run was stopped", outside=True)
 

@@ -130,5 +130,7 @@ class ForecastLine(Container):
         self.query_one(FitsBar).show(
             forecast, "memory is predicted for whole models, not for attention alone"
         )
-        marks = {name: (said, VERDICT_ROLES[said]) for name, said in forecast.by_model.items()}
+        marks: ChecklistMarks = {
+            name: (said, VERDICT_ROLES[said]) for name, said in forecast.by_model.items()
+        }
         self.post_message(self.Judged(marks))

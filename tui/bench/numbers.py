@@ -9,6 +9,7 @@ from textual.widgets import Label
 from llmprof.tui.kit.field import FormInput, form_input
 from llmprof.tui.session.choices import NUMBER_FIELDS, Choices
 
+_LABELS = max(11, *(len(field.label) + 1 for field in NUMBER_FIELDS))
 _LINES = -(-len(NUMBER_FIELDS) // 2)  # of two numbers each
 
 
@@ -19,7 +20,7 @@ class Numbers(Grid):
     Numbers {{
         height: {_LINES};
         grid-size: 4 {_LINES};
-        grid-columns: 11 1fr;
+        grid-columns: {_LABELS} 1fr;
         & > Label {{ color: $foreground 58%; }}
         &.-idle FormInput {{ color: $foreground 40%; }}
     }}

@@ -63,9 +63,9 @@ class ResultRows:
         """Model, the axes on which cases differ, and the figures."""
         return [
             TableColumn("Status", 9),
-            TableColumn("Model", self._model_width(view)),
+            TableColumn("Model", self._model_width(view), priority=-2),
             *(self._column(each, view) for each in self._differing(view)),
-            TableColumn("Step ms ± std", 14, "right"),
+            TableColumn("Step ms ± std", 14, "right", priority=-2),
             TableColumn("95 %", 7, "right", priority=2),
             TableColumn("Trend", SPARK, priority=3),
             TableColumn("CV", 6, "right", priority=1),
@@ -147,7 +147,7 @@ class ResultRows:
 
     def _column(self, each: CaseColumn, view: RunView) -> TableColumn:
         longest = max(len(each.read(state.case)) for state in view.cases)
-        return TableColumn(each.title, max(len(each.title), longest))
+        return TableColumn(each.title, max(len(each.title), longest), priority=-1)
 
     def common(self, view: RunView) -> str:
         """What all cases share, for the table's heading."""

@@ -125,9 +125,15 @@ class SetupPane(Vertical):
         from llmprof.tui.bench.forecast_line import ForecastLine  # not for the first frame
         from llmprof.tui.bench.numbers import Numbers
 
+        if not self.is_attached:  # the screen ends
+            return
         numbers, line = Numbers(self.choices), ForecastLine(self.models, self.choices.card)
         await self.query_one("#form").mount(numbers)
+        if not numbers.is_attached:
+            return
         await self.mount(line, after="#form")  # always in sight, as what it judges
+        if not line.is_attached:
+            return
         self._numbers, self._line = numbers, line
         numbers.put(self.choices)  # the experiment may have been changed meanwhile
         if self._environment is not None:

@@ -14,6 +14,8 @@ from llmprof.tui.kit.canvas import Canvas, row_length
 from llmprof.tui.kit.format import clock_text
 from llmprof.tui.kit.look import Look
 
+LEAST_BAR = 8  # columns of the progress bar
+
 
 class StatusLines(Canvas):
     """The case and its state; a bar for the run with cases, elapsed and remaining time."""
@@ -58,19 +60,25 @@ class StatusLines(Canvas):
         if self._note:
             return [[(look.text(clean(self._note, 200)), "bad")]]
         view = self._view
-        if self._other and (view is None or not self._alive):
-            name = look.text(clean(self._other, 60))
-            going: Row = [("Run ", "title"), (name, "title"), (" is going", "accent"),
-                          (": ", "muted"), ("w", "key"), (" to watch", "muted")]  # fmt: skip
-            beside = "a run started now would spoil both; r asks first"
-            return [going, [(beside, "muted")] if view is None else self._bar(view, width)]
+        going = self._going() if self._other and not self._alive else []
+        if view is None and going:
+            return [going, [("a run started now would spoil both; r asks first", "muted")]]
         if view is None:
             return [
                 [("Ready", "title"), ("  press ", "muted"), ("r", "key"),
                  (" to measure what is ticked", "muted")],
                 [("results and charts fill these panels", "muted")],
             ]  # fmt: skip
-        return [self._case(view, width), self._bar(view, width)]
+        row = self._case(view, width)
+        if going and row_length(row) + 3 + row_length(going) <= width:
+            row += [("   ", ""), *going]
+        return [row, self._bar(view, width)]
+
+    def _going(self) -> Row:
+        """The run that is going elsewhere, and the key that shows it."""
+        name = self.look.text(clean(self._other, 60))
+        return [("Run ", "title"), (name, "title"), (" is going", "accent"), (": ", "muted"),
+                ("w", "key"), (" to watch", "muted")]  # fmt: skip
 
     def _case(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view)
@@ -101,10 +109,14 @@ class StatusLines(Canvas):
     def _bar(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view, self._now)
         tail = f"  {cases_settled(view)}/{len(view.cases)} cases"
-        tail += f"  {clock_text(state.elapsed_s)} elapsed"
+        elapsed = f"  {clock_text(state.elapsed_s)} elapsed"
+        left = ""
         if state.left_s is not None and view.outcome is None and self._alive:
-            tail += f"  about {clock_text(state.left_s)} left"
-        size = max(8, width - len(tail))
+            left = f"  about {clock_text(state.left_s)} left"
+        for part in (left, elapsed):  # what is to come before what has been, where one fits alone
+            if len(tail) + len(part) + LEAST_BAR <= width:
+                tail = f"{tail}{part}" if part is left else tail.removesuffix(left) + part + left
+        size = max(LEAST_BAR, width - len(tail))
         row = bar(look, state.run_share or 0.0, size)
         return [*row, (look.text(tail), "muted")]
 

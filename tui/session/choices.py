@@ -25,14 +25,16 @@ MOST_CASES = 2000
 BUDGET: dict[str, Any] = {"cpu_budget_s": None}  # sizes that were ticked are measured
 _LARGEST = 10**7
 CHOSEN: tuple[Axis, ...] = tuple(axis for axis in AXES if axis.values)  # among named values
-COUNTED: tuple[Axis, ...] = tuple(axis for axis in AXES if not axis.values)  # typed numbers
+COUNTED: tuple[Axis, ...] = tuple(  # typed numbers; what is mostly left at one comes last
+    sorted((axis for axis in AXES if not axis.values), key=lambda axis: axis.neutral == 1)
+)
 _OPTIONS = (
     ("--model-size", "models"),
     *((axis.option, axis.plural) for axis in AXES),
     ("--measure-steps", "measure_steps"),
 )
 _ALWAYS = frozenset(  # of the default experiment's options, those that are always written
-    {"models", "modes", "measure_steps", *(axis.plural for axis in COUNTED)}
+    {"models", "modes", "context_lengths", "batch_sizes", "warmup_steps", "measure_steps"}
 )
 
 _AxisChoices: Any = msgspec.defstruct(

@@ -182,7 +182,7 @@ def _running(view: RunView) -> str:
     if view.outcome is not None or current is None:
         return ""
     left = remaining(view)
-    about = "" if left is None else f", about {duration(left.seconds)} left"
+    about = "" if left is None else f", about {duration(left)} left"
     return f"step {current.steps_done} of {current.steps_planned}{about}"
 
 
