@@ -6,7 +6,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import App, SystemCommand
@@ -23,7 +23,6 @@ from llmprof.tui.kit.view import View
 from llmprof.tui.session.header_status import header_status
 from llmprof.tui.session.screen_session import ALIVE_S, ScreenSession
 from llmprof.tui.session.setting import Setting
-from llmprof.tui.starts import Starts
 from llmprof.tui.terminal.driver import TerminalDriver
 from llmprof.tui.terminal.ends import Ends
 from llmprof.tui.terminal.textual_inside import InnerApp
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from llmprof.tui.kit.host import Tab
     from llmprof.tui.kit.snapshot import Snapshot
     from llmprof.tui.session.run_index import RunIndex
+    from llmprof.tui.starts import Starts
 
 AROUND_S = 3.0  # between looks for runs that others have started
 
@@ -70,7 +70,6 @@ class LlmprofApp(InnerApp):
         self.frame_stands = False  # the first one
         self.palette = self._palette()
         self.ends = Ends(self, self.session, self.ask, demo=setting.demo)
-        self.starts = Starts(self, self.session, self.ask, self.watch_run, demo=setting.demo)
         self.ticker = Ticker(self, self.session, setting.store, self.show_newest)
         self._styled = self.get_css_variables()
         self.stylesheet.set_variables(self._styled)
@@ -167,6 +166,13 @@ class LlmprofApp(InnerApp):
     def resume_run(self, run: Run, then: Callable[[], None]) -> None:
         """Measure what a run still lacks; then then()."""
         self.starts.resume(run, partial(self._started, then))
+
+    @cached_property
+    def starts(self) -> Starts:
+        """What starts runs, once the first is asked for."""
+        from llmprof.tui.starts import Starts  # not needed for the first frame
+
+        return Starts(self, self.session, self.ask, self.watch_run, demo=self.setting.demo)
 
     def stop_run(self, run: Run | None = None) -> None:
         """Ask a run's engine to stop, by default the watched one's."""

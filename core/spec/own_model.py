@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -115,6 +114,8 @@ def _module_file(module: str, folders: Iterable[str | Path]) -> tuple[Path, Path
 
 
 def _content(path: Path) -> str:
+    import hashlib  # loads OpenSSL, which the screen's first frame has no use for
+
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except OSError as error:
