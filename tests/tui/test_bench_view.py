@@ -427,3 +427,19 @@ async def test_after_a_run_the_screen_says_what_to_try_next(tmp_path: Path) -> N
 
 def has_started(starter: FakeStarter) -> bool:
     return bool(starter.started)
+
+
+async def test_enter_shows_what_was_cut(tmp_path: Path) -> None:
+    plan = journals.experiment(("small",), 10)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.fail(0, message="out of memory: tried to take 3.00 GiB of the card beside 77 GiB")
+    writer.end()
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("enter")
+        await settle(pilot, lambda: contains(app, "beside 77 GiB") and contains(app, "Tokens/s"))
+        await pilot.press("escape")
+        await settle(pilot, lambda: len(app.screen_stack) == 1)

@@ -105,6 +105,22 @@ async def test_the_run_under_the_cursor_is_shown(tmp_path: Path, size: tuple[int
             assert contains(app, said), said
 
 
+async def test_what_a_budget_left_out_has_not_failed(tmp_path: Path) -> None:
+    plan = journals.experiment(("tiny", "small"), 5)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 40.0)
+    writer.fail(1, "skipped", "would take about 2 h here")
+    writer.end()
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "1/1 cases, 1 left out"))
+        await open_runs(pilot)
+        await settle(pilot, lambda: contains(app, "1/1, 1 left out"))
+        assert not contains(app, "failed")
+
+
 async def test_r_measures_what_a_run_still_lacks(tmp_path: Path) -> None:
     plan = journals.experiment(("tiny", "small"), 20)
     run = RunStore(tmp_path).create("bench")

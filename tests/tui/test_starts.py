@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from llmprof.core.events import Environment
@@ -131,7 +132,7 @@ def test_the_pace_is_that_of_an_earlier_run_here(tmp_path: Path) -> None:
     other = store.create("bench")
     JournalWriter(other.journal).append(seen)
     assert machine_here(store).matmul_tflops == seen.matmul_tflops
-    slow, quick = seconds_of(plan, seen), seconds_of(plan, assumed)
+    (_, slow), (_, quick) = seconds_of(plan, seen), seconds_of(plan, assumed)
     assert slow is not None
     assert quick is not None
     assert slow > quick
@@ -147,3 +148,12 @@ async def test_a_demo_never_asks(tmp_path: Path) -> None:
             await settle(pilot)
             await pilot.press("r")
             await settle(pilot, lambda: len(starter.started) == 1)
+
+
+def test_what_a_budget_leaves_out_is_not_counted() -> None:
+    plan = journals.experiment(("tiny", "small", "medium"))
+    slow = Environment(t=1, device="cpu", device_name="a CPU", matmul_tflops=0.01)
+    assert seconds_of(plan, slow)[0] == 3
+    count, seconds = seconds_of(msgspec.structs.replace(plan, cpu_budget_s=1.0), slow)
+    assert count == 1
+    assert seconds is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from llmprof.core.system.text import duration
 from llmprof.tui.chart.cells import Row
@@ -20,7 +21,7 @@ class Equivalent(Canvas):
     def __init__(self, checked: Checked) -> None:
         super().__init__(id="equivalent")
         self.checked = checked
-        self.seconds: float | None = None
+        self.count, self.seconds = checked.cases, cast("float | None", None)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """Heading and command."""
@@ -35,17 +36,18 @@ class Equivalent(Canvas):
                 heading(look, width, "Command", right=copy), [(look.text(checked.message), "bad")]
             ]  # fmt: skip
         noun = "case" if checked.cases == 1 else "cases"
+        some = "" if self.count == checked.cases else f"{self.count:,} of "
         about = "" if self.seconds is None else f", about {duration(self.seconds)}"
-        runs: Row = [("r", "key"), (f" runs {checked.cases:,} {noun}{about}  ", "muted")]
+        runs: Row = [("r", "key"), (f" runs {some}{checked.cases:,} {noun}{about}  ", "muted")]
         return [
             heading(look, width, "Command", right=[*runs, *copy]),
             *([(line, "text")] for line in self._wrapped(width)),
         ]
 
-    def show(self, checked: Checked, seconds: float | None) -> None:
-        """Take a checked form, and how long its cases would take here."""
+    def show(self, checked: Checked, count: int, seconds: float | None) -> None:
+        """Take a checked form, how many of its cases would be measured here, and how long."""
         lines = len(self._wrapped(max(10, self.size.width)))
-        self.checked, self.seconds = checked, seconds
+        self.checked, self.count, self.seconds = checked, count, seconds
         if len(self._wrapped(max(10, self.size.width))) != lines:
             self.refresh(layout=True)
         self.repaint()

@@ -73,4 +73,4 @@ def _mean(case: CaseState) -> float:
 
 
 def _peak(case: CaseState) -> float:
-    return case.case.model.parameters if case.memory is None else case.memory.peak_bytes or 0.0
+    return 0.0 if case.memory is None else float(case.memory.peak_bytes or 0)

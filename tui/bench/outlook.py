@@ -30,26 +30,29 @@ class Outlook:
         return tuple(dict.fromkeys(need.case.model.name for need in self.too_large))
 
 
-def seconds_of(experiment: Experiment, environment: Environment | None) -> float | None:
-    """Estimated seconds of the cases that would be measured, None where no rate is known."""
+def seconds_of(experiment: Experiment, environment: Environment | None) -> tuple[int, float | None]:
+    """How many cases would be measured, and estimated seconds of these; None: no rate is known.
+
+    On a CPU a budget may leave out the rest.
+    """
     if environment is None:
-        return None
+        return len(experiment.cases()), None
     cases = experiment.cases()
     estimates = [estimate_s(case, environment) for case in cases]
     budget = experiment.cpu_budget_s if environment.device == "cpu" else None
     skipped = left_out(cases, estimates, budget, experiment.name)
     known = [each for at, each in enumerate(estimates) if each is not None and at not in skipped]
-    return sum(known) if known else None
+    return len(cases) - len(skipped), sum(known) if known else None
 
 
 def outlook(
     experiment: Experiment, environment: Environment | None, here: CardChoice | None
 ) -> Outlook:
     """What a run of an experiment would take on this machine."""
-    cases, seconds = experiment.cases(), seconds_of(experiment, environment)
+    count, seconds = seconds_of(experiment, environment)
     if here is None:
-        return Outlook(len(cases), seconds)
-    forecast = Forecast(here, cases, ())
+        return Outlook(count, seconds)
+    forecast = Forecast(here, experiment.cases(), ())
     forecast.work(LOOK_S)
     too_large = tuple(need for need in forecast.needs if need.verdict == "does not fit")
-    return Outlook(len(cases), seconds, too_large, here.room.total_bytes)
+    return Outlook(count, seconds, too_large, here.room.total_bytes)

@@ -226,7 +226,7 @@ class SetupPane(Vertical):
 
     def _say(self, checked: Checked) -> None:
         """Command, note of the experiment, forecast; what is not measured is pale."""
-        self.query_one(Equivalent).show(checked, self._seconds(checked))
+        self.query_one(Equivalent).show(checked, *self._expected(checked))
         for part in (*self.query(Checklist), *self.query(Chips)):
             part.set_idle(self.choices.smoke)
         if self._numbers is not None:
@@ -235,10 +235,10 @@ class SetupPane(Vertical):
         if self._line is not None:
             self._line.show(checked, self.choices.card)
 
-    def _seconds(self, checked: Checked) -> float | None:
-        """How long the form's cases would take here."""
+    def _expected(self, checked: Checked) -> tuple[int, float | None]:
+        """How many of the form's cases would be measured here, and how long they would take."""
         if checked.experiment is None or self._machine is None:
-            return None
+            return checked.cases, None
         from llmprof.tui.bench.outlook import seconds_of  # not needed for the first frame
 
         return seconds_of(checked.experiment, self._machine)

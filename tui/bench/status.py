@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmprof.core.figures.outcomes import cases_settled
+from llmprof.core.figures.outcomes import cases_settled, left_out
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean
 from llmprof.tui.bench.next_steps import NextStep
@@ -108,7 +108,9 @@ class StatusLines(Canvas):
 
     def _bar(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view, self._now)
-        tail = f"  {cases_settled(view)}/{len(view.cases)} cases"
+        aside = left_out(view)
+        tail = f"  {cases_settled(view) - aside}/{len(view.cases) - aside} cases"
+        tail += f", {aside} left out" if aside else ""
         elapsed = f"  {clock_text(state.elapsed_s)} elapsed"
         left = ""
         if state.left_s is not None and view.outcome is None and self._alive:

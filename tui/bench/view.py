@@ -199,6 +199,11 @@ class BenchView(HostedView):
         self.take(self.host.snapshot)
         self.refresh_bindings()
 
+    def on_row_table_selected(self, message: RowTable.Selected) -> None:
+        """Show the row in full."""
+        message.stop()
+        self.show_row(message.table)
+
     def action_run(self) -> None:
         """Start the experiment that the form describes."""
         choices = self.host.choices

@@ -182,6 +182,11 @@ class KernelsView(CaseView):
         """Show the kernel under the cursor in full."""
         self._show_detail()
 
+    def on_row_table_selected(self, message: RowTable.Selected) -> None:
+        """Show the row in full."""
+        message.stop()
+        self.show_row(message.table)
+
     def on_phase_tabs_chosen(self, message: PhaseTabs.Chosen) -> None:
         """Show the phase that was clicked."""
         self.phase = message.phase

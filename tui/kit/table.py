@@ -96,6 +96,11 @@ class RowTable(Canvas, can_focus=True):
         """Keys of the rows in their order on the screen."""
         return [row.key for row in self._shown]
 
+    @property
+    def current_row(self) -> TableRow | None:
+        """The row under the cursor, None while no row is shown."""
+        return self._shown[self._position()] if self._shown else None
+
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading, column titles, the rows in sight."""
         layout = self._layout(width)

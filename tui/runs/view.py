@@ -14,6 +14,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
+from llmprof.core.figures.outcomes import left_out
 from llmprof.core.store.run import Run
 from llmprof.core.system.text import cause, clean
 from llmprof.tui.host import HostedView
@@ -202,14 +203,18 @@ class RunsView(HostedView):
             if summary.started is None
             else datetime.fromtimestamp(summary.started).strftime("%Y-%m-%d %H:%M")
         )
-        failed = f", {summary.done - summary.ok} failed" if summary.done > summary.ok else ""
+        aside = left_out(listed.figures.view)
+        failed = summary.done - summary.ok - aside
+        words = [f"{summary.ok}/{summary.cases - aside}"]
+        words += [f"{failed} failed"] if failed else []
+        words += [f"{aside} left out"] if aside else []
         return TableRow(
             summary.id,
             (
                 TableCell(summary.label, "title"),
                 TableCell(summary.status, _RUN_ROLES[summary.status]),
                 TableCell(started, "text", summary.started),
-                TableCell(f"{summary.ok}/{summary.cases}{failed}", "text", float(summary.cases)),
+                TableCell(", ".join(words), "text", float(summary.cases)),
                 TableCell(clean(summary.experiment or "–", 60)),
                 TableCell(clean(summary.device or "–", 60)),
                 TableCell(listed.figures.headline, "muted", short=listed.figures.span),

@@ -16,7 +16,7 @@ from llmprof.core.store.journal import Follower
 from llmprof.core.store.listing import RunSummary, summarize_run
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.text import clean, duration
-from llmprof.tui.kit.format import mean_interval
+from llmprof.tui.kit.format import mean_interval, memory_text
 from llmprof.tui.session.curves import total_of
 from llmprof.tui.session.feed import THREAD_JOIN_S
 
@@ -170,6 +170,9 @@ def case_line(state: CaseState) -> CaseLine:
         return CaseLine(
             label, word, clean(state.failure.message, 200), "warn" if cut_off else "bad"
         )
+    peak = state.memory.peak_bytes if state.memory is not None else None
+    if total is None and peak is not None:
+        return CaseLine(label, memory_text(peak), "peak memory", "text")
     if total is None:
         return CaseLine(label, state.status, "", "muted" if state.status == "pending" else "text")
     figure = mean_interval(total.mean, total.std)
