@@ -38,6 +38,8 @@ async def test_a_run_that_is_going_is_told_and_watched_with_w(
         async with app.run_test(size=size) as pilot:
             await settle(pilot, lambda: contains(app, "w Watch"))
             if size[0] >= 100:
+                assert contains(app, " is going: w to watch")
+            if size[0] >= 200:
                 assert contains(app, f"Run {run.label} is going: w to watch")
             await pilot.press("w")
             await settle(pilot, lambda: contains(app, "live") and contains(app, "1/3 cases"))

@@ -60,7 +60,7 @@ class StatusLines(Canvas):
         if self._note:
             return [[(look.text(clean(self._note, 200)), "bad")]]
         view = self._view
-        going = self._going() if self._other and not self._alive else []
+        going = self._going(width) if self._other and not self._alive else []
         if view is None and going:
             return [going, [("a run started now would spoil both; r asks first", "muted")]]
         if view is None:
@@ -74,11 +74,11 @@ class StatusLines(Canvas):
             row += [("   ", ""), *going]
         return [row, self._bar(view, width)]
 
-    def _going(self) -> Row:
-        """The run that is going elsewhere, and the key that shows it."""
-        name = self.look.text(clean(self._other, 60))
-        return [("Run ", "title"), (name, "title"), (" is going", "accent"), (": ", "muted"),
-                ("w", "key"), (" to watch", "muted")]  # fmt: skip
+    def _going(self, width: int) -> Row:
+        """The run that is going elsewhere, by its name where there is room, and the key for it."""
+        tail: Row = [(" is going", "accent"), (": ", "muted"), ("w", "key"), (" to watch", "muted")]
+        named: Row = [(f"Run {self.look.text(clean(self._other, 60))}", "title"), *tail]
+        return named if row_length(named) <= width else [("A run", "title"), *tail]
 
     def _case(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view)

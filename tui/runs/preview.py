@@ -38,7 +38,8 @@ class RunPreview(Canvas):
         figures, summary = listed.figures, listed.summary
         top: list[Row] = [heading(look, width, "Run", look.text(clean(summary.label, 60)))]
         facts = [summary.device or "", summary.experiment or "", figures.running]
-        top.append([(look.text("  ".join(filter(None, facts))), "muted")])
+        said = "  ".join(clean(fact, 60) for fact in facts if fact)
+        top.append([(look.text(said), "muted")])
         wrapped = textwrap.wrap(look.text(clean(figures.command, 600)), max(20, width - 2),
                                 break_on_hyphens=False, subsequent_indent="  ")[:3]  # fmt: skip
         below: list[Row] = [[(line, "muted")] for line in wrapped]
