@@ -15,6 +15,9 @@ from llmprof.tui.terminal.textual_inside import InnerDriver
 if TYPE_CHECKING:
     from textual.app import App
 
+MOVES = frozenset({"tab", "shift+tab", "enter", "escape"})  # keys that give the focus away
+MOVE_S = 0.03  # that this takes
+
 
 class TerminalFile:
     """The terminal as a file that never raises: a closed one is reported once instead."""
@@ -79,6 +82,10 @@ class TerminalDriver(InnerDriver):
                     text = decode(data).replace("\ufffd", "")
                     for message in parser.feed(text) if text else ():  # "" would mean the end
                         self.process_message(message)
+                        if (
+                            getattr(message, "key", "") in MOVES
+                        ):  # what follows is for another field
+                            self.exit_event.wait(MOVE_S)
                 for message in parser.tick():
                     self.process_message(message)
 
