@@ -43,6 +43,7 @@ class ScreenSession:
         self.others: tuple[Run, ...] = ()  # that are going and not watched, as last looked
         self.machine: Environment | None = None  # this one, as an earlier run saw it
         self._around: object = None
+        self.marked: tuple[Run, ...] = ()  # at most two, which the Compare view compares
         self._snapshot: Snapshot | None = None
         self._clock = clock
         self._period_s = period_s
@@ -200,6 +201,17 @@ class ScreenSession:
             return 0
         newest, shown = self._feed.latest.view, self.snapshot.view
         return max(0, _steps(newest) - _steps(shown))
+
+    def mark(self, run: Run) -> None:
+        """Mark a run for comparison, the older of two marks gives way; or take its mark away."""
+        if run in self.marked:
+            self.marked = tuple(each for each in self.marked if each != run)
+        else:
+            self.marked = (*self.marked, run)[-2:]
+
+    def swap_marked(self) -> None:
+        """Compare the other way round."""
+        self.marked = self.marked[::-1]
 
     def close(self) -> None:
         """End the threads and what waits unused."""
