@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SAME = {  # what is said of a key in one view and in another, where the words differ
     frozenset({"Run", "Record", "Profile", "Resume"}),  # start measuring
     frozenset({"Steps", "Classes", "Phases"}),  # the other list, where there is room for one
-    frozenset({"Phase", "Next card"}),
-    frozenset({"Phase before", "Card before"}),
+    frozenset({"Phase", "Next card", "Table"}),
+    frozenset({"Phase before", "Card before", "Table before"}),
     frozenset({"Coverage", "Grid"}),  # all at once
     frozenset({"Zoom", "Time"}),  # the time that is shown
     frozenset({"Later", "Cursor"}),
@@ -24,6 +24,7 @@ SAME = {  # what is said of a key in one view and in another, where the words di
     frozenset({"Whole step", "Whole"}),
     frozenset({"Watch", "Open"}),  # look at the run
     frozenset({"Back", "Clear filter"}),
+    frozenset({"Case", "Compare"}),  # where there are cases, and where there are runs
 }
 
 
