@@ -37,5 +37,5 @@ VIEWS = (
     ViewEntry("kernels", "Kernels", "3", "KernelsView"),
     ViewEntry("memory", "Memory", "4", "MemoryView"),
     ViewEntry("compare", "Compare", "5", "CompareView"),
-    ViewEntry("monitor", "Monitor", "m", "MonitorView"),
+    ViewEntry("monitor", "Monitor", "6", "MonitorView"),
 )
