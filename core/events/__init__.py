@@ -31,6 +31,13 @@ from llmprof.core.events.devices import (
     MigInstance,
 )
 from llmprof.core.events.kernels import AttentionLens, KernelTable, TimelineFacts
+from llmprof.core.events.loop import (
+    LoopBeat,
+    LoopDevice,
+    LoopDone,
+    LoopStarted,
+    LoopSteps,
+)
 from llmprof.core.events.memory import (
     LiveAllocation,
     MemoryEdge,
@@ -74,6 +81,11 @@ __all__ = [
     "KernelTable",
     "LiveAllocation",
     "Log",
+    "LoopBeat",
+    "LoopDevice",
+    "LoopDone",
+    "LoopStarted",
+    "LoopSteps",
     "MemoryEdge",
     "MemoryPhase",
     "MemoryStep",
@@ -120,6 +132,11 @@ AnyEvent = (
     | Parked
     | CaseFailed
     | CaseDone
+    | LoopStarted
+    | LoopDevice
+    | LoopSteps
+    | LoopBeat
+    | LoopDone
     | Log
     | RunDone
 )

@@ -32,8 +32,8 @@ from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import RunView
 from llmprof.core.stats.power_fit import Point, fit_power
+from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.pack import open_view
-from llmprof.core.store.run import JOURNAL
 from tests.unit.planted import CPU, SHAPE, Times, around, case, failed, memory, observed, run, view
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
