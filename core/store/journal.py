@@ -56,6 +56,15 @@ class JournalWriter:
         while view:
             view = view[os.write(self._fd, view) :]
 
+    def append_whole(self, lines: bytes) -> None:
+        """Write whole encoded lines or none. Raises OSError, after which it may be tried again."""
+        before = os.fstat(self._fd).st_size
+        try:
+            self.append_lines(lines)
+        except OSError:
+            os.ftruncate(self._fd, before)
+            raise
+
     def check(self) -> None:
         """Raise JournalGone where nobody can read what is appended: the file was removed."""
         try:
@@ -71,6 +80,10 @@ class JournalWriter:
     def close(self) -> None:
         """Make the file durable and let go of it."""
         os.fsync(self._fd)
+        os.close(self._fd)
+
+    def let_go(self) -> None:
+        """Let go of the file at once: a slow disk keeps nobody waiting."""
         os.close(self._fd)
 
 

@@ -1,5 +1,21 @@
 """llmprof measures and profiles transformer language-model training on this machine."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from llmprof.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from llmprof.core.track.tracked import track
+
+__all__ = ["__version__", "track"]
+
+
+def __getattr__(name: str) -> Any:
+    """What a training script uses; loaded with its first use, so that the import is light."""
+    if name == "track":
+        from llmprof.core.track.tracked import track
+
+        return track
+    raise AttributeError(f"module 'llmprof' has no attribute {name!r}")
