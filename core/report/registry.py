@@ -14,6 +14,7 @@ from llmprof.core.report.coverage import coverage
 from llmprof.core.report.kernel_shares import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
+from llmprof.core.report.loops import loop_parts, loop_table, loop_values
 from llmprof.core.report.memory_timeline import memory_tables
 from llmprof.core.report.overhead import overhead_table
 from llmprof.core.report.peak_memory import peak_memory
@@ -33,6 +34,9 @@ from llmprof.core.state.view import RunView
 Builder = Callable[[RunView], Table | Iterable[Table] | None]
 
 BUILDERS: dict[str, Builder] = {
+    "loop": loop_table,
+    "loop-parts": loop_parts,
+    "loop-values": loop_values,
     "warmup": warmup,
     "precision": precision,
     "switches": switches,

@@ -26,6 +26,7 @@ class LoopColumns:
         "most",
         "parts",
         "start_ns",
+        "steps",
         "values",
         "wall",
     )
@@ -38,6 +39,7 @@ class LoopColumns:
         self.parts: dict[str, array[float]] = {}
         self.device: dict[str, array[float]] = {}
         self.values: dict[str, array[float]] = {}
+        self.steps = 0  # that the rows stand for
         self.epochs: list[tuple[int, int]] = []  # row, the epoch that begins there
 
     def extend(self, event: LoopSteps) -> bool:
@@ -52,6 +54,7 @@ class LoopColumns:
         spans = [int(wall * 1e6) * count for wall, count in zip(walls, counts, strict=True)]
         self.start_ns.extend(accumulate(spans[:-1], initial=event.start_ns))
         self.count.extend(counts)
+        self.steps += sum(counts)
         self.wall.extend(walls)
         self.least.extend([us / 1000 for us in event.least_us] or walls)
         self.most.extend([us / 1000 for us in event.most_us] or walls)

@@ -21,6 +21,7 @@ class LoopState:
     done: ev.LoopDone | None = None
     rows: LoopRows = field(default_factory=LoopRows)
     restarts: tuple[tuple[int, int], ...] = ()  # restart, the row that it begins with
+    steps: int = 0  # that have ended, restarts included
     last_t: int = 0  # when it was heard last
     first_t: int = 0
 
@@ -84,7 +85,10 @@ class Loops:
     def view(self) -> tuple[LoopState, ...]:
         """The states so far, by rank."""
         for rank in self._stale:
-            self._states[rank] = replace(self._states[rank], rows=self._columns[rank].view())
+            columns = self._columns[rank]
+            self._states[rank] = replace(
+                self._states[rank], rows=columns.view(), steps=columns.steps
+            )
         self._stale.clear()
         return tuple(self._states[rank] for rank in sorted(self._states))
 
@@ -110,6 +114,7 @@ class Loops:
             started=event,
             device=None if before is None else before.device,
             rows=columns.view(),
+            steps=columns.steps,
             restarts=(*(() if before is None else before.restarts), begun),
             last_t=event.t,
             first_t=event.t if before is None else before.first_t,

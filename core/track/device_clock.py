@@ -70,7 +70,8 @@ class CardClock:
         """The value of a tensor as it is now, on its way to the host; None while capturing."""
         if torch.cuda.is_current_stream_capturing():
             return None
-        return tensor.detach().to("cpu", torch.float64, non_blocking=True)
+        host: object = tensor.detach().to("cpu", torch.float64, non_blocking=True)
+        return host
 
     def described(self, rank: int, restart: int) -> ev.LoopDevice:
         """What the card is."""

@@ -123,10 +123,10 @@ class Tracker:
             self._mark("loss", start)
             self._spent(start)
 
-    def update_begins(self) -> None:
-        """An optimizer's step begins, perhaps within another's."""
+    def update_begins(self) -> int:
+        """An optimizer's step begins, perhaps within another's; how deep."""
         if not self._mine():
-            return
+            return 0
         start = _now()
         if self._part != "optimizer":
             self._updating = 0  # an exception ended one before
@@ -134,13 +134,14 @@ class Tracker:
             self._mark("optimizer", start)
         self._updating += 1
         self._spent(start)
+        return self._updating - 1
 
-    def update_ended(self) -> None:
-        """An optimizer's step ended."""
+    def update_ended(self, depth: int | None = None) -> None:
+        """An optimizer's step ended, perhaps by an exception, which ended those within too."""
         if not self._mine():
             return
         start = _now()
-        self._updating = max(0, self._updating - 1)
+        self._updating = max(0, self._updating - 1) if depth is None else depth
         if self._updating == 0:
             self.updates += 1
             if self._part == "optimizer" and not self._user:

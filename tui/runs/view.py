@@ -169,13 +169,16 @@ class RunsView(HostedView):
             else datetime.fromtimestamp(summary.started).strftime("%Y-%m-%d %H:%M")
         )
         failed = f" !{summary.done - summary.ok}" if summary.done > summary.ok else ""
+        extent = f"{summary.ok}/{summary.cases}{failed}"
+        if summary.steps is not None:
+            extent = f"{summary.steps:,} st"
         return TableRow(
             summary.id,
             (
                 TableCell(summary.label, "title"),
                 TableCell(summary.status, _RUN_ROLES[summary.status]),
                 TableCell(started, "text", summary.started),
-                TableCell(f"{summary.ok}/{summary.cases}{failed}", "text", float(summary.cases)),
+                TableCell(extent, "text", float(summary.steps or summary.cases)),
                 TableCell(clean(summary.experiment or "–", 60)),
                 TableCell(clean(summary.device or "–", 60)),
                 TableCell(listed.headline, "muted", short=listed.span),
