@@ -36,5 +36,6 @@ VIEWS = (
     ViewEntry("runs", "Runs", "2", "RunsView"),
     ViewEntry("kernels", "Kernels", "3", "KernelsView"),
     ViewEntry("memory", "Memory", "4", "MemoryView"),
+    ViewEntry("loop", "Loop", "5", "LoopView"),
     ViewEntry("monitor", "Monitor", "m", "MonitorView"),
 )

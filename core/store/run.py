@@ -224,6 +224,16 @@ class RunStore:
         runs = [Run(folder) for folder in folders if (folder / "artifacts").is_dir()]
         return sorted(runs, key=lambda run: (self._started(run), run.id), reverse=True)
 
+    def newest_loop(self) -> Run | None:
+        """The tracked loop that goes on and began last; None where none does."""
+        try:
+            locks = [path for path in self.root.glob("*/lock") if lock.held(path)]
+        except OSError:
+            return None
+        going = [Run(path.parent) for path in locks]
+        loops = [run for run in going if run.is_loop]
+        return max(loops, key=lambda run: (self._started(run), run.id), default=None)
+
     def _started(self, run: Run) -> int:
         """Nanoseconds since the epoch at which a run began; its folder's age before it did."""
         if run.id not in self._opened:

@@ -87,10 +87,10 @@ class RunsView(HostedView):
         self.query_one(RowTable).focus()
 
     def action_open(self) -> None:
-        """Watch the run under the cursor in the Bench view."""
+        """Watch the run under the cursor in the Bench view, a tracked loop in its own."""
         if (run := self.current) is not None:
             self.host.watch_run(run)
-            self.app.switch_mode("bench")
+            self.app.switch_mode("loop" if self._is_loop(run) else "bench")
 
     def action_stop(self) -> None:
         """Stop the run under the cursor."""
@@ -143,6 +143,10 @@ class RunsView(HostedView):
             run.delete()
         except (OSError, RuntimeError) as error:
             self._refused(error)
+
+    def _is_loop(self, run: Run) -> bool:
+        found = (each.summary.steps for each in self._runs_listed if each.run.id == run.id)
+        return next(found, None) is not None
 
     def _rename(self, run: Run, answer: str | None) -> None:
         try:

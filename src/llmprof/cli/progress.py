@@ -58,8 +58,8 @@ class ProgressLine:
             self._cases = self._bars.add_task("loading torch", total=None, eta="")
             self._steps = self._bars.add_task("", total=None, eta="", visible=False)
         if view.loops:
-            line = loop_line(view.loops[0], time.monotonic_ns())
-            self._bars.update(self._cases, description=line, total=None)
+            said = loop_line(view.loops[0], time.monotonic_ns())
+            self._bars.update(self._cases, description=said, total=None)
             return
         if view.environment is not None:
             self._show_bars(view)
