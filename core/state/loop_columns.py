@@ -48,19 +48,24 @@ class LoopColumns:
         if not rows or not _agree(event, rows):
             return False
         old = len(self.wall)
-        walls = [us / 1000 for us in map(sum, zip(*event.parts.values(), strict=True))]
         counts = event.counts or (1,) * rows
-        self.index.extend(_indices(event, counts))
-        spans = [int(wall * 1e6) * count for wall, count in zip(walls, counts, strict=True)]
-        self.start_ns.extend(accumulate(spans[:-1], initial=event.start_ns))
-        self.count.extend(counts)
+        spans_us = [sum(column) for column in zip(*event.parts.values(), strict=True)]
+        walls = [us / 1000 for us in spans_us]
+        self.index.fromlist(_indices(event, counts))
+        start = event.start_ns
+        for us, count in zip(spans_us, counts, strict=True):
+            self.start_ns.append(start)
+            start += us * 1000 * count
+        self.count.fromlist(list(counts))
         self.steps += sum(counts)
-        self.wall.extend(walls)
-        self.least.extend([us / 1000 for us in event.least_us] or walls)
-        self.most.extend([us / 1000 for us in event.most_us] or walls)
+        self.wall.fromlist(walls)
+        self.least.fromlist([us / 1000 for us in event.least_us] or walls)
+        self.most.fromlist([us / 1000 for us in event.most_us] or walls)
         _put(self.parts, event.parts, old, rows, missing=0.0, scale=1e-3, most=MOST_PARTS)
-        _put(self.device, event.device, old, rows, missing=_NAN, scale=1e-3, most=MOST_PARTS)
-        _put(self.values, event.values, old, rows, missing=_NAN, scale=1.0, most=MOST_VALUES)
+        if event.device or self.device:
+            _put(self.device, event.device, old, rows, missing=_NAN, scale=1e-3, most=MOST_PARTS)
+        if event.values or self.values:
+            _put(self.values, event.values, old, rows, missing=_NAN, scale=1.0, most=MOST_VALUES)
         if event.epoch is not None and (not self.epochs or self.epochs[-1][1] != event.epoch):
             self.epochs.append((old, event.epoch))
         return True
@@ -165,16 +170,17 @@ class LoopRows:
 
 def _agree(event: LoopSteps, rows: int) -> bool:
     """Whether all columns are of one length."""
-    columns: list[Sequence[object]] = [*event.parts.values(), *event.device.values()]
-    columns += event.values.values()
-    columns += [each for each in (event.counts, event.least_us, event.most_us) if each]
-    return all(len(column) == rows for column in columns) and all(
-        row < rows for row, _ in event.gaps
-    )
+    sizes = {rows}
+    for group in (event.parts, event.device, event.values):
+        sizes.update(map(len, group.values()))
+    sizes.update(len(each) for each in (event.counts, event.least_us, event.most_us) if each)
+    return len(sizes) == 1 and all(row < rows for row, _ in event.gaps)
 
 
 def _indices(event: LoopSteps, counts: Sequence[int]) -> list[int]:
     """Index of each row's last step."""
+    if not event.counts and not event.gaps:
+        return list(range(event.first, event.first + len(counts)))
     steps = list(counts)
     steps[0] = 0
     for row, left_out in event.gaps:
@@ -199,6 +205,6 @@ def _put(
     for name, column in columns.items():
         values = given.get(name)
         if values is None:
-            column.extend([missing] * rows)
+            column.fromlist([missing] * rows)
         else:
-            column.extend([_NAN if value is None else value * scale for value in values])
+            column.fromlist([_NAN if value is None else value * scale for value in values])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from llmprof.core import events as ev
 from llmprof.core.events.loop import LoopEvent
@@ -32,8 +32,11 @@ class LoopState:
 
     @property
     def step(self) -> int | None:
-        """Index of the newest step that has ended."""
-        return self.rows.last_index
+        """Index of the newest step that has ended, as far as it was said."""
+        last, beat = self.rows.last_index, self.beat
+        if beat is None or not beat.index or (last is not None and beat.index <= last):
+            return last
+        return beat.index - 1
 
     @property
     def epoch(self) -> int | None:
@@ -51,51 +54,72 @@ class LoopState:
         return beat
 
 
+@dataclass(slots=True)
+class _Rank:
+    """What is known of a rank while its events arrive."""
+
+    started: ev.LoopStarted
+    first_t: int
+    last_t: int
+    columns: LoopColumns = field(default_factory=LoopColumns)
+    restarts: tuple[tuple[int, int], ...] = ()
+    device: ev.LoopDevice | None = None
+    beat: ev.LoopBeat | None = None
+    done: ev.LoopDone | None = None
+    shown: LoopState | None = None  # as nothing has come since
+
+    def view(self) -> LoopState:
+        if self.shown is None:
+            self.shown = LoopState(
+                started=self.started,
+                device=self.device,
+                beat=self.beat,
+                done=self.done,
+                rows=self.columns.view(),
+                restarts=self.restarts,
+                steps=self.columns.steps,
+                last_t=self.last_t,
+                first_t=self.first_t,
+            )
+        return self.shown
+
+
 class Loops:
     """The loops of a run while its events arrive."""
 
     def __init__(self) -> None:
-        self._states: dict[int, LoopState] = {}
-        self._columns: dict[int, LoopColumns] = {}
-        self._stale: set[int] = set()
+        self._ranks: dict[int, _Rank] = {}
 
     def apply(self, event: LoopEvent) -> bool:
         """Take an event of a loop; False for one that says what cannot be."""
-        rank = event.rank
         if isinstance(event, ev.LoopStarted):
             return self._start(event)
-        state = self._states.get(rank)
-        if state is None or event.restart > state.started.restart:
+        rank = self._ranks.get(event.rank)
+        if rank is None or event.restart > rank.started.restart:
             return False
         if isinstance(event, ev.LoopSteps):
-            if not self._columns[rank].extend(event):
+            if not rank.columns.extend(event):
                 return False
-            self._stale.add(rank)
-        elif event.restart < state.started.restart:
+        elif event.restart < rank.started.restart:
             return True  # the last words of a process that was started anew
         elif isinstance(event, ev.LoopBeat):
-            state = replace(state, beat=event)
+            rank.beat = event
         elif isinstance(event, ev.LoopDevice):
-            state = replace(state, device=event)
+            rank.device = event
         else:
-            state = replace(state, done=event)
-        self._states[rank] = replace(state, last_t=max(state.last_t, event.t))
+            rank.done = event
+        rank.last_t = max(rank.last_t, event.t)
+        rank.shown = None
         return True
 
     def view(self) -> tuple[LoopState, ...]:
         """The states so far, by rank."""
-        for rank in self._stale:
-            columns = self._columns[rank]
-            self._states[rank] = replace(
-                self._states[rank], rows=columns.view(), steps=columns.steps
-            )
-        self._stale.clear()
-        return tuple(self._states[rank] for rank in sorted(self._states))
+        return tuple(self._ranks[rank].view() for rank in sorted(self._ranks))
 
     @property
     def outcome(self) -> ev.Outcome | None:
         """How the loops ended; None while one has not."""
-        done = [state.done for state in self._states.values()]
+        done = [rank.done for rank in self._ranks.values()]
         said = {each.outcome for each in done if each is not None}
         if not done or None in done:
             return None
@@ -103,20 +127,14 @@ class Loops:
         return next((outcome for outcome in worst if outcome in said), "complete")
 
     def _start(self, event: ev.LoopStarted) -> bool:
-        before = self._states.get(event.rank)
-        if before is not None and before.started.restart >= event.restart:
+        rank = self._ranks.get(event.rank)
+        if rank is None:
+            if len(self._ranks) >= MOST_RANKS:
+                return False
+            rank = self._ranks[event.rank] = _Rank(event, event.t, event.t)
+        elif rank.started.restart >= event.restart:
             return False
-        if before is None and len(self._states) >= MOST_RANKS:
-            return False
-        columns = self._columns.setdefault(event.rank, LoopColumns())
-        begun = (event.restart, len(columns.wall))
-        self._states[event.rank] = LoopState(
-            started=event,
-            device=None if before is None else before.device,
-            rows=columns.view(),
-            steps=columns.steps,
-            restarts=(*(() if before is None else before.restarts), begun),
-            last_t=event.t,
-            first_t=event.t if before is None else before.first_t,
-        )
+        rank.started, rank.last_t, rank.shown = event, max(rank.last_t, event.t), None
+        rank.beat = rank.done = None
+        rank.restarts = (*rank.restarts, (event.restart, len(rank.columns.wall)))
         return True

@@ -45,7 +45,7 @@ def figures_of(row: Row) -> Figures:
         end_ns=row.end_ns,
         parts=parts,
         device={} if row.device_ms is None else device_us(row.marks, row.device_ms),
-        values={name: _finite(value) for name, value in (row.values or {}).items()},
+        values={name: _finite(value) for name, value in row.values.items()},
         least_us=wall,
         most_us=wall,
     )

@@ -137,12 +137,11 @@ class CardClock:
         # Its events may still be on their way: the pool takes them when they are old.
 
     def _take(self, row: Row, times: list[float] | None, values: dict[str, object]) -> None:
-        numbers = {
-            name: value if isinstance(value, float) else float(value.item())
-            for name, value in values.items()
-            if isinstance(value, (float, torch.Tensor))
-        }
-        self._tracker.take(Row(row.index, row.epoch, row.marks, row.end_ns, times, numbers))
+        row.device_ms = times
+        for name, value in values.items():
+            if isinstance(value, (float, torch.Tensor)):
+                row.values[name] = value if isinstance(value, float) else float(value.item())
+        self._tracker.take(row)
 
     def _reuse(self, marks: list[Mark]) -> None:
         self._pool += [event for _, _, event in marks if isinstance(event, torch.cuda.Event)]
@@ -166,9 +165,12 @@ def _plain(values: dict[str, object]) -> dict[str, object]:
 
 def find_card(tracker: Tracker) -> CardClock | None:
     """A clock, once the process uses a card; makes no context itself."""
-    if _in_use() and torch.cuda.is_available():
-        return CardClock(tracker)
-    return None
+    return CardClock(tracker) if _in_use() else None
+
+
+def is_there() -> bool:
+    """Whether there may ever be a card to find."""
+    return torch.version.cuda is not None and torch.cuda.device_count() > 0
 
 
 def _raw_stream(device: int) -> object | None:

@@ -239,8 +239,11 @@ class Tracked:
         self._install()
         if self._hooks is None:
             return None
-        from llmprof.core.track.device_clock import find_card
+        from llmprof.core.track.device_clock import find_card, is_there
 
+        if not is_there():
+            self._tracker.find_device = None
+            return None
         self._card = find_card(self._tracker)
         if self._card is not None and self._writer is not None:
             identity = read_identity(os.environ, _ranks())

@@ -7,31 +7,32 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from llmprof.core.track.parts import GAP, Mark
 
 MOST_MARKS = 4096  # of a step; what comes later belongs to the last of them
 MOST_ROWS = 8192  # that wait for the writer
+INTERRUPTED_NS = 500_000
 BETWEEN = "between"
 _now = time.monotonic_ns
 
 
-@dataclass(frozen=True, slots=True)
 class Row:
-    """A step that has ended: its marks, and when it did."""
+    """A step that has ended: its marks, and when it did. Plain, for one is made every step."""
 
-    index: int
-    epoch: int | None
-    marks: list[Mark]
-    end_ns: int
-    device_ms: list[float] | None = None  # of every mark's stretch; None: not known
-    values: dict[str, float] | None = None
+    __slots__ = ("device_ms", "end_ns", "epoch", "index", "marks", "values")
+
+    def __init__(self, index: int, epoch: int | None, marks: list[Mark], end_ns: int) -> None:
+        self.index = index
+        self.epoch = epoch
+        self.marks = marks
+        self.end_ns = end_ns
+        self.device_ms: list[float] | None = None  # of every mark's stretch; None: not known
+        self.values: dict[str, float] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where in the training the open step is."""
 
     index: int
@@ -82,6 +83,7 @@ class Tracker:
         self._user = 0  # depth of the user's phases
         self._updating = 0  # depth of optimizers
         self._before_update = GAP
+        self._index = first_step
         self._epoch: int | None = None
         self._position = 0
         self._length: int | None = None
@@ -289,7 +291,9 @@ class Tracker:
             self.marks.append((t, part, None if device is None else device.event()))
 
     def _spent(self, start: int) -> None:
-        self.own_ns += _now() - start
+        took = _now() - start
+        if took < INTERRUPTED_NS:  # else another process had the core
+            self.own_ns += took
         self.calls += 1
 
     def _begin(self, t: int) -> None:
@@ -298,11 +302,10 @@ class Tracker:
         if self.device is None and self.find_device is not None:
             self.device = self.find_device()
         self._mark(GAP, t)
-        index = self.place.index
-        self.place = Place(index, self._epoch, self._position, self._length)
+        self.place = Place(self._index, self._epoch, self._position, self._length)
 
     def _row(self, t: int) -> Row:
-        return Row(self.place.index, self._epoch, self.marks, t)
+        return Row(self._index, self._epoch, self.marks, t)
 
     def _end(self, t: int, then: str = BETWEEN) -> None:
         row = self._row(t)
@@ -313,7 +316,7 @@ class Tracker:
         self._open = False
         self.steps += 1
         self._position += 1
-        self.place = Place(self.place.index + 1, self._epoch, self._position, self._length)
+        self._index += 1
         event = None if self.device is None else self.device.boundary()
         self._part = then
         self.marks = [(end_ns, then, event)]  # never empty: the writer looks at the last
@@ -324,9 +327,11 @@ class Tracker:
         if self.device is not None:
             self.device.keep(row, end, values)
             self.device.settle()
-        else:
-            numbers = {name: value for name, value in values.items() if isinstance(value, float)}
-            self.take(Row(row.index, row.epoch, row.marks, row.end_ns, None, numbers))
+            return
+        for name, value in values.items():
+            if isinstance(value, float):
+                row.values[name] = value
+        self.take(row)
 
     def _release(self) -> None:
         """The loop that was left goes on or ended well: its last step was one."""

@@ -30,9 +30,10 @@ from llmprof.core.track.samples import Samples
 from llmprof.core.track.tracker import Tracker, say
 from llmprof.version import __version__
 
-FLUSH_S = 0.25
+TICK_S = 0.25
+FLUSH_S = 0.5  # of steps
 BEAT_NS = 2_000_000_000
-ROLLED_FLUSH_S = 2.0
+ROLLED_FLUSH_S = 4.0  # once a row stands for a second's steps
 MOST_LINES = 4096  # that wait while the disk takes none
 RETRY_S = 5.0
 
@@ -100,9 +101,10 @@ class Writer:
         try:
             self._open()
             flushed = 0.0
-            while not self._stop.wait(FLUSH_S):
+            while not self._stop.wait(TICK_S):
                 now = time.monotonic()
-                steps = not self._batches.rolled_up or now - flushed >= ROLLED_FLUSH_S
+                period = ROLLED_FLUSH_S if self._batches.rolled_up else FLUSH_S
+                steps = now - flushed >= period - TICK_S / 2
                 flushed = now if steps else flushed
                 self._flush(steps=steps)
             self._flush(steps=True, last=True)

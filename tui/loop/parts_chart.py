@@ -132,12 +132,13 @@ def _within(column: Sequence[float], limit: float) -> tuple[float, ...]:
 
 def _labels(span: Span) -> tuple[tuple[int, str], ...]:
     """Times before now, where they stand."""
-    step = time_step(span.seconds, max(1, span.columns // 12))
+    whole = span.seconds * (1 + 1e-6)  # whose columns were rounded down
+    step = time_step(whole, max(2, span.columns // 10))
     labels = []
-    ago = int(span.seconds // step) * step
+    ago = int(whole // step) * step
     while ago > 0:
-        at = int((span.seconds - ago) / span.seconds * span.columns)
-        labels.append((at, time_label(-ago)))
+        at = max(0, int((whole - ago) / whole * span.columns))
+        labels.append((at, f"-{time_label(ago)}"))
         ago -= step
     return tuple(labels)
 
