@@ -100,7 +100,7 @@ def test_an_exception_that_is_caught_in_a_step_leaves_that_step_out(tmp_path: Pa
                 except RuntimeError:
                     pass
         hand.tell(back=torch.autograd.backward.__qualname__, hooks=len(
-            torch.optim.optimizer._global_optimizer_pre_hooks))
+            sys.modules["torch.optim.optimizer"]._global_optimizer_pre_hooks))
         """,
     )
     assert len(found.loop.rows) == 3
