@@ -90,8 +90,8 @@ async def test_stop_and_quit_leave_a_training_alone(tmp_path: Path) -> None:
     run = write_loop(tmp_path, 50, done=False)
     held = lock.hold_as_loop(run.lock_file)  # by this very process
     app, _ = make_app(tmp_path, watch=run)
-    async with app.run_test(size=(120, 30)) as pilot:
-        await settle(pilot, lambda: contains(app, "Bench"))
+    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+        await settle(pilot, lambda: contains(app, "a training loop"))
         app.stop_run()
         await settle(pilot, lambda: contains(app, "cannot stop it"))
         await pilot.press("q")
