@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from llmprof.core.store.journal import replay
-from tests.engine.tracked_loops import newest
+from tests.builders.tracked_scripts import newest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.tracked_loops import agree, told
+from tests.builders.tracked_scripts import agree, told
 
 pytestmark = pytest.mark.gpu
 

@@ -16,9 +16,9 @@ from llmprof.core.store.run import Run
 from llmprof.core.system.boot import boot_id
 from llmprof.tui.bench.view import BenchView
 from llmprof.tui.loop.view import LoopView
+from tests.builders.tracked_rows import MS, SECOND, USUAL, write_loop
 from tests.tui.apps import make_app, shows, sizes
 from tests.tui.frames import contains, settle, text_of
-from tests.unit.tracked_rows import MS, SECOND, USUAL, write_loop
 
 SLOW = (("input", 2.0), ("", 25.0), ("backward", 9.0), ("", 0.5), ("optimizer", 3.0))
 WAITS = (("input", 2.0), ("", 5.0), ("backward", 29.0), ("", 0.5), ("optimizer", 3.0))

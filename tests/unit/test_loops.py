@@ -25,7 +25,7 @@ from llmprof.core.store.pack import SUFFIX, adopt, open_view, pack
 from llmprof.core.store.run import RunStore
 from llmprof.core.track.batches import Batches
 from llmprof.core.track.parts import current, labels, sums_us
-from tests.unit.tracked_rows import MS, SECOND, USUAL, row, rows, started, write_loop
+from tests.builders.tracked_rows import MS, SECOND, USUAL, row, rows, started, write_loop
 
 NAMES = st.sampled_from(["", "backward", "optimizer", "input", "clip", "loss", "between"])
 
