@@ -13,7 +13,8 @@ import pytest
 from llmprof.core.store.journal import Follower, replay
 from llmprof.core.store.run import NotOurs, RunStore
 from tests.builders.tracked_scripts import newest, start, told
-from tests.engine.runs import llmproffrom tests.waiting import wait_for
+from tests.engine.runs import llmprof
+from tests.waiting import wait_for
 
 ENDLESS = """
 with track("endless") as run:
