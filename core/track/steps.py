@@ -142,13 +142,14 @@ class Nothing:
 
 
 def as_number(value: object) -> object | None:
-    """A number as float; a tensor of one element stays itself; None for anything else."""
+    """A number as float; a tensor on a card stays itself; None for what is no single number."""
     if isinstance(value, (int, float)):
         return float(value)
-    if getattr(value, "is_cuda", False):
-        return value if cast(Any, value).numel() == 1 else None
-    item = getattr(value, "item", None)
-    if item is None or getattr(value, "numel", lambda: 1)() != 1:
-        return None
-    detach = getattr(value, "detach", None)
-    return float(item() if detach is None else detach().item())
+    given = cast(Any, value)
+    try:
+        if given.numel() != 1:
+            return None
+    except AttributeError:  # of numpy, or no number at all
+        item = getattr(value, "item", None)
+        return None if item is None else float(item())
+    return given if given.is_cuda else float(given.item())

@@ -116,7 +116,8 @@ class Tracked:
         self._announce = announce
         self._tracker = Tracker(first_step)
         self._claims: list[object] = []  # the loops that are on
-        self._names: dict[str, str] = {}
+        self._names: dict[str, str] = {}  # of phases, as they are shown
+        self._values: dict[str, str] = {}  # of logged values
         self._writer: Writer | None = None
         self._hooks: Hooks | None = None
         self._card: CardClock | None = None
@@ -211,7 +212,10 @@ class Tracked:
                 if number is not None and not isinstance(number, float):
                     number = None if self._card is None else self._card.copy(number)
                 if number is not None:
-                    kept[clean(name, 80)] = number
+                    known = self._values.get(name)
+                    if known is None:
+                        known = self._values[name] = clean(name, 80)
+                    kept[known] = number
             self._tracker.log(kept)
         except Exception as error:
             self._note(f"run.log could not read a value: {cause(error)}")
