@@ -108,12 +108,13 @@ def test_what_cannot_be_is_counted_and_not_taken() -> None:
         msgspec.structs.replace(steps, gaps=((9, 1),)),
         msgspec.structs.replace(steps, counts=(1,)),
         msgspec.structs.replace(steps, restart=1),
+        msgspec.structs.replace(steps, parts={"a": (2**53,) * 3}, counts=(2**31,) * 3),
         ev.LoopStarted(run_id="r", label="l"),
     ):
         reducer.apply(bad)
     reducer.apply(steps)
     view = reducer.view()
-    assert view.damaged_lines == 7
+    assert view.damaged_lines == 8
     assert len(view.loops[0].rows) == 3
 
 
