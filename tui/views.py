@@ -37,5 +37,6 @@ VIEWS = (
     ViewEntry("kernels", "Kernels", "3", "KernelsView"),
     ViewEntry("memory", "Memory", "4", "MemoryView"),
     ViewEntry("compare", "Compare", "5", "CompareView"),
-    ViewEntry("monitor", "Monitor", "6", "MonitorView"),
+    ViewEntry("loop", "Loop", "6", "LoopView"),
+    ViewEntry("monitor", "Monitor", "7", "MonitorView"),
 )

@@ -125,6 +125,19 @@ class SamplerProcess:
         os.close(self._fd)
         os.close(self._write_fd)
 
+    def forget(self) -> None:
+        """In a forked child: let go of the descriptors; the process is the parent's."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        for fd in (self._fd, self._write_fd, self._lifeline):
+            with contextlib.suppress(OSError):
+                if fd is not None:
+                    os.close(fd)
+
     def _start(self) -> None:
         self._start_at = None
         self._heard_at = self._started_at = self._clock()

@@ -33,6 +33,13 @@ from llmprof.core.events.devices import (
     MigInstance,
 )
 from llmprof.core.events.kernels import AttentionLens, KernelTable, TimelineFacts
+from llmprof.core.events.loop import (
+    LoopBeat,
+    LoopDevice,
+    LoopDone,
+    LoopStarted,
+    LoopSteps,
+)
 from llmprof.core.events.memory import (
     LiveAllocation,
     MemoryEdge,
@@ -77,6 +84,11 @@ __all__ = [
     "KernelTable",
     "LiveAllocation",
     "Log",
+    "LoopBeat",
+    "LoopDevice",
+    "LoopDone",
+    "LoopStarted",
+    "LoopSteps",
     "MemoryEdge",
     "MemoryPhase",
     "MemoryStep",
@@ -124,6 +136,11 @@ AnyEvent = (
     | Parked
     | CaseFailed
     | CaseDone
+    | LoopStarted
+    | LoopDevice
+    | LoopSteps
+    | LoopBeat
+    | LoopDone
     | Log
     | RunDone
 )

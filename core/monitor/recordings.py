@@ -17,7 +17,7 @@ import msgspec
 from llmprof.core import events as ev
 from llmprof.core.devices.metrics import METRICS
 from llmprof.core.monitor.printed import Printed, as_sample, nanoseconds
-from llmprof.core.store.run import JOURNAL
+from llmprof.core.store.files import JOURNAL
 from llmprof.core.system.archive import PackError, is_packed, member, opened
 from llmprof.core.system.text import clean, counted, moment
 

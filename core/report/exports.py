@@ -16,6 +16,7 @@ from llmprof.core.figures.memory_peaks import peaks_of
 from llmprof.core.figures.throughput import throughput
 from llmprof.core.lint import Verdict
 from llmprof.core.report.csv_cells import csv_cell
+from llmprof.core.report.loops import loop_document, loops_csv
 from llmprof.core.report.registry import tables
 from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Figure, Table
@@ -48,6 +49,7 @@ def document(view: RunView) -> dict[str, Any]:
         "cases": [
             case_document(state, said[state.index], rates_of(state, view)) for state in view.cases
         ],
+        "loops": [loop_document(loop) for loop in view.loops],
         "tables": [table_document(table) for table in tables(view) if table.key not in UNROLLED],
     }
 
@@ -216,9 +218,13 @@ def to_json(view: RunView) -> str:
 def to_csv(view: RunView) -> str:
     """One row a case, numeric cells bare, unknowns empty, columns stable and with units.
 
+    Of a tracked loop one row a step, or a second's steps.
+
     An eager case says "none" under compile: a blank would be read as a missing value, and the
     baseline dropped from whatever is grouped by it.
     """
+    if view.loops:
+        return loops_csv(view)
     said = subject_of(view).verdicts
     rows = [flat(state, said[state.index]) | rates_of(state, view) for state in view.cases]
     names = list(flat(None)) if not rows else list(rows[0])

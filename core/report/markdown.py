@@ -59,10 +59,10 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
         if environment.variables:
             set_to = (f"{name}={value}" for name, value in environment.variables.items())
             yield "Variables", ", ".join(map(code, set_to))
-    precisions = dict.fromkeys(state.case.precision for state in view.cases)
-    yield "Precision", escape(", ".join(precisions) + _tf32(view))
     cases = view.cases
     if cases:
+        precisions = dict.fromkeys(state.case.precision for state in cases)
+        yield "Precision", escape(", ".join(precisions) + _tf32(view))
         yield "Steps", steps_of(cases)
         contexts = ", ".join(str(c) for c in dict.fromkeys(s.case.context_length for s in cases))
         batches = ", ".join(str(b) for b in dict.fromkeys(s.case.batch_size for s in cases))
@@ -84,7 +84,8 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
     if view.outcome != "complete":
         all_there = bool(view.cases) and not to_resume(view)
         when = "after its last case" if all_there else "not every case was measured"
-        yield "Outcome", f"**{view.outcome or 'interrupted'}**: {when}"
+        what = "" if view.loops else f": {when}"
+        yield "Outcome", f"**{view.outcome or 'interrupted'}**{what}"
 
 
 def _host(environment: Environment) -> Iterable[str]:
@@ -198,6 +199,8 @@ def _line(cells: list[str], widths: list[int], numeric: list[bool]) -> str:
 
 
 def _title(view: RunView) -> str:
+    if view.loops:
+        return f"{view.loops[0].started.label}, a training loop"
     if view.experiment is None:
         return "an empty run"
     return view.experiment.title or view.experiment.name

@@ -12,9 +12,11 @@ from typing import cast
 import msgspec
 
 from llmprof.core import events as ev
+from llmprof.core.events.loop import LoopEvent
 from llmprof.core.spec.case import PHASES, Phase
 from llmprof.core.state.card_tally import CaseSpan, tally_of
 from llmprof.core.state.histories import CardHistory, Series
+from llmprof.core.state.loops import Loops
 from llmprof.core.state.open_cases import OpenCases
 from llmprof.core.state.step_columns import StepColumns
 from llmprof.core.state.view import CaseState, CaseStatus, RunView
@@ -43,6 +45,7 @@ class Reducer:
         self._stale: set[int] = set()
         self._earlier: dict[int, tuple[CaseState, tuple[StepColumns, StepColumns]]] = {}  # attempts
         self._open = OpenCases()
+        self._loops = Loops()
         self._count = 0
         self._unknown = 0
         self._damaged = 0
@@ -71,6 +74,10 @@ class Reducer:
                 self._sample(event)
             case ev.Log():
                 self._log.append(event)
+            case (
+                ev.LoopSteps() | ev.LoopBeat() | ev.LoopStarted() | ev.LoopDevice() | ev.LoopDone()
+            ):
+                self._loop_event(event)
             case ev.Segment():
                 self._segment(event)
             case ev.RunStarted():
@@ -113,6 +120,7 @@ class Reducer:
         return replace(
             self._view,
             cases=tuple(self._cases),
+            loops=self._loops.view(),
             host_cpu=self._host_cpu.view(),
             host_memory=self._host_memory.view(),
             cards={index: card.view() for index, card in self._cards.items()},
@@ -135,6 +143,16 @@ class Reducer:
         )
         self._cases = [CaseState(index, case) for index, case in enumerate(event.cases)]
         self._columns = {index: (StepColumns(), StepColumns()) for index in range(len(event.cases))}
+
+    def _loop_event(self, event: LoopEvent) -> None:
+        if not self._loops.apply(event):
+            self.skip(unknown=False)
+        elif isinstance(event, ev.LoopStarted):
+            self._view = replace(
+                self._view, run_id=event.run_id, command=event.command, outcome=None
+            )
+        elif isinstance(event, ev.LoopDone):
+            self._view = replace(self._view, outcome=self._loops.outcome)
 
     def _look(self, event: ev.Environment) -> None:
         """The run's environment is the first that a case ran in."""

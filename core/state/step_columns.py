@@ -6,9 +6,11 @@ import math
 import operator
 import statistics
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from typing import TypeVar, cast
 
 from llmprof.core.events import StepDone
@@ -60,10 +62,12 @@ class StepColumns:
     Steps wait until there are many, or until somebody wants a view.
     """
 
-    __slots__ = ("_waiting", "_written", "blocks")
+    __slots__ = ("_next", "_waiting", "_written", "blocks", "holes")
 
     def __init__(self) -> None:
         self.blocks: list[_Block] = []
+        self.holes: list[tuple[int, int]] = []  # position, steps that are missing before it in all
+        self._next = 0  # index of the step that comes next
         self._written = 0
         self._waiting: list[StepDone] = []
 
@@ -71,11 +75,16 @@ class StepColumns:
         return self._written + len(self._waiting)
 
     def continued_by(self, steps: Sequence[StepDone]) -> bool:
-        """Whether these are the steps that come next, each with every phase of spec.PHASES."""
-        start = len(self)
-        indices = [step.index for step in steps]
-        widths = {len(step.device_ms) for step in steps}
-        return indices == list(range(start, start + len(steps))) and widths <= {_WIDTH}
+        """Whether these are steps that come next, each with every phase of spec.PHASES.
+
+        Some may be missing before any of them: lines that could not be read.
+        """
+        before = self._next - 1
+        for step in steps:
+            if step.index <= before or len(step.device_ms) != _WIDTH:
+                return False
+            before = step.index
+        return True
 
     def append(self, step: StepDone) -> None:
         """Take one step; tuples shorter than spec.PHASES are filled with unknowns."""
@@ -83,6 +92,12 @@ class StepColumns:
 
     def extend(self, steps: Iterable[StepDone]) -> None:
         """Take steps in order."""
+        steps = list(steps)
+        for position, step in enumerate(steps, len(self)):
+            if step.index != self._next:
+                missing = self.holes[-1][1] if self.holes else 0
+                self.holes.append((position, missing + step.index - self._next))
+            self._next = step.index + 1
         self._waiting.extend(steps)
         if len(self._waiting) >= BATCH:
             self._write()
@@ -90,7 +105,7 @@ class StepColumns:
     def view(self) -> StepsView:
         """The rows so far."""
         self._write()
-        return StepsView(self, self._written)
+        return StepsView(self, self._written, tuple(self.holes))
 
     def _write(self) -> None:
         steps, self._waiting = self._waiting, []
@@ -125,6 +140,7 @@ class StepsView:
 
     _columns: StepColumns = field(default_factory=StepColumns)
     _length: int = 0
+    _holes: tuple[tuple[int, int], ...] = ()  # position, steps that are missing before it in all
 
     def __len__(self) -> int:
         return self._length
@@ -136,11 +152,12 @@ class StepsView:
         """The step at a position; negative positions count from the end."""
         if not -self._length <= position < self._length:
             raise IndexError(position)
-        index = position % self._length
-        block, at = self._columns.blocks[index // BLOCK_STEPS], index % BLOCK_STEPS
+        position %= self._length
+        block, at = self._columns.blocks[position // BLOCK_STEPS], position % BLOCK_STEPS
+        missing = bisect_right(self._holes, position, key=itemgetter(0))
         phases = slice(at * _WIDTH, (at + 1) * _WIDTH)
         return StepRow(
-            index=index,
+            index=position + (self._holes[missing - 1][1] if missing else 0),
             start_ns=block.start_ns[at],
             wall_ms=block.wall[at],
             total_ms=block.total[at],

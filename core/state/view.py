@@ -12,6 +12,7 @@ from llmprof.core.spec.experiment import Experiment
 from llmprof.core.state.card_tally import CardTally, CaseSpan, tally_of
 from llmprof.core.state.histories import CardHistoryView, SeriesView
 from llmprof.core.state.launch_bound import LaunchBound, launch_bound
+from llmprof.core.state.loops import LoopState
 from llmprof.core.state.step_columns import StepsView
 from llmprof.core.stats.summary import Summary, summarize
 
@@ -111,6 +112,7 @@ class RunView:
     segments: tuple[ev.Segment, ...] = ()
     environment: ev.Environment | None = None
     cases: tuple[CaseState, ...] = ()
+    loops: tuple[LoopState, ...] = ()  # of someone's own training, a rank each
     outcome: ev.Outcome | None = None
     host_cpu: SeriesView = field(default_factory=SeriesView)
     host_memory: SeriesView = field(default_factory=SeriesView)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -12,9 +13,19 @@ from llmprof.core import events as ev
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
 from llmprof.core.store.earlier_versions import translated
+from llmprof.core.store.files import files_of
+from llmprof.core.store.time_shift import shifted
 
 _RUN_STARTED = f'"{ev.RunStarted.__struct_config__.tag}"'.encode()
+NEW_FILES_S = 0.5  # between looks for files that have come
 READ_BYTES = 64 << 10  # decoded at once: what comes of it still lies in the processor's cache
+
+
+class _Moment(msgspec.Struct):
+    t: ev.Ns
+
+
+_moment = msgspec.json.Decoder(_Moment)
 
 
 class JournalGone(OSError):
@@ -43,6 +54,15 @@ class JournalWriter:
         while view:
             view = view[os.write(self._fd, view) :]
 
+    def append_whole(self, lines: bytes) -> None:
+        """Write whole encoded lines or none. Raises OSError, after which it may be tried again."""
+        before = os.fstat(self._fd).st_size
+        try:
+            self.append_lines(lines)
+        except OSError:
+            os.ftruncate(self._fd, before)
+            raise
+
     def check(self) -> None:
         """Raise JournalGone where nobody can read what is appended: the file was removed."""
         try:
@@ -58,6 +78,10 @@ class JournalWriter:
     def close(self) -> None:
         """Make the file durable and let go of it."""
         os.fsync(self._fd)
+        os.close(self._fd)
+
+    def let_go(self) -> None:
+        """Let go of the file at once: a slow disk keeps nobody waiting."""
         os.close(self._fd)
 
 
@@ -97,40 +121,123 @@ class JournalReader:
 
 
 class Follower:
-    """A reader and a reducer: poll() takes what has arrived, view() shows the run."""
+    """Readers of a run's files and one reducer: poll() takes what has arrived, view() shows it.
+
+    Of several files the one that is farthest behind is read first, so that what they say comes in
+    the order of time. The times of another boot are brought to the first file's clock.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._reader = JournalReader(path)
+        self._path = path
+        self._sources = [_Source(path, first=True)]
         self._reducer = Reducer()
+        self._base: ev.Segment | None = None  # ties the run's clock to the wall clock
+        self._looked = -NEW_FILES_S
 
     def poll(self) -> bool:
         """Apply what has arrived, at most a chunk; False when nothing had."""
-        lines = self._reader.read()
-        apply_lines(self._reducer, lines)
-        return bool(lines)
+        self._look()
+        waiting = [source for source in self._sources if source.fill()]
+        if not waiting:
+            return False
+        if self._base is None:
+            self._base = next((each.anchor for each in self._sources if each.anchor), None)
+        behind = min(waiting, key=lambda source: source.begins(self._base))
+        behind.apply(self._reducer, self._base)
+        return True
 
     def view(self) -> RunView:
         """The run as far as it was read."""
         return self._reducer.view()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the files."""
+        for source in self._sources:
+            source.close()
+
+    def _look(self) -> None:
+        """Find files that have come."""
+        now = time.monotonic()
+        if now - self._looked < NEW_FILES_S:
+            return
+        self._looked = now
+        known = {source.path for source in self._sources}
+        self._sources += [_Source(path) for path in files_of(self._path) if path not in known]
+
+
+class _Source:
+    """One file of a run: whole lines that were read and not yet applied."""
+
+    def __init__(self, path: Path, *, first: bool = False) -> None:
+        self.path = path
+        self.anchor: ev.Segment | None = None
+        self._first = first
+        self._opened = self._begun = False
+        self._reader = JournalReader(path)
+        self._lines = b""
+
+    def begins(self, base: ev.Segment | None) -> int:
+        """When the first line that waits was written, on the run's clock."""
+        try:
+            t = _moment.decode(self._lines[: self._lines.index(b"\n")]).t
+        except msgspec.DecodeError:
+            return 0
+        return t + between_clocks(self.anchor, base)
+
+    def fill(self) -> bool:
+        """Read on where no line waits; whether one does."""
+        if not self._lines:
+            self._lines = self._reader.read()
+            if self._lines and not self._opened:
+                self._opened = True
+                self.anchor = _opening(self._lines)
+        return bool(self._lines)
+
+    def apply(self, reducer: Reducer, base: ev.Segment | None) -> None:
+        """Hand on what waits; of a file that is not the first without the segment it begins with:
+        no engine began to write."""
+        lines, self._lines = self._lines, b""
+        if not self._first and self.anchor is not None and not self._begun:
+            lines = lines[lines.index(b"\n") + 1 :]
+        self._begun = True
+        apply_lines(reducer, lines, between_clocks(self.anchor, base))
+
+    def close(self) -> None:
         self._reader.close()
 
 
-def apply_lines(reducer: Reducer, lines: bytes) -> None:
-    """Decode whole lines into a reducer: at once where all are events, else one by one."""
+def between_clocks(other: ev.Segment | None, base: ev.Segment | None) -> int:
+    """Nanoseconds from one file's monotonic clock to another's; 0 where it is the same clock."""
+    if other is None or base is None or other.boot_id == base.boot_id:
+        return 0
+    return (other.wall_ns - other.t) - (base.wall_ns - base.t)
+
+
+def _opening(lines: bytes) -> ev.Segment | None:
+    """The segment that a file begins with."""
+    try:
+        event = ev.decode(lines[: lines.index(b"\n")])
+    except (msgspec.DecodeError, ValueError):
+        return None
+    return event if isinstance(event, ev.Segment) else None
+
+
+def apply_lines(reducer: Reducer, lines: bytes, by_ns: int = 0) -> None:
+    """Decode whole lines into a reducer: at once where all are events, else one by one.
+
+    Their times are of a clock that is by_ns behind the run's.
+    """
     events = ev.decode_lines(lines)
     if events is not None:
         if _RUN_STARTED in lines:
             events = [translated(event) for event in events]
-        reducer.extend(events)
+        reducer.extend([shifted(event, by_ns) for event in events] if by_ns else events)
         return
     for line in lines.split(b"\n"):
-        apply_line(reducer, line)
+        apply_line(reducer, line, by_ns)
 
 
-def apply_line(reducer: Reducer, line: bytes) -> None:
+def apply_line(reducer: Reducer, line: bytes, by_ns: int = 0) -> None:
     """Decode a line into a reducer; what cannot be read is counted there, never raised."""
     if not line.strip():
         return
@@ -141,7 +248,7 @@ def apply_line(reducer: Reducer, line: bytes) -> None:
     except (msgspec.DecodeError, ValueError, OverflowError):
         reducer.skip(unknown=False)
     else:
-        reducer.apply(translated(event))
+        reducer.apply(shifted(translated(event), by_ns))
 
 
 def replay(path: Path) -> RunView:

@@ -11,6 +11,8 @@ from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run, RunStatus, RunStore
 
+LOOP = "training loop"
+
 
 @dataclass(frozen=True)
 class RunSummary:
@@ -25,6 +27,14 @@ class RunSummary:
     cases: int
     done: int
     ok: int
+    steps: int | None = None  # of a tracked loop's rank that is farthest
+
+    @property
+    def extent(self) -> str:
+        """How much of it there is, in words."""
+        if self.steps is not None:
+            return f"{self.steps:,} steps"
+        return f"{self.ok} ok of {self.cases}"
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON data; started in ISO 8601 with its zone."""
@@ -51,8 +61,15 @@ def summarize_run(run: Run, view: RunView | None = None) -> RunSummary:
         started=view.segments[0].wall_ns / 1e9 if view.segments else None,
         status=run.status(view),
         device=None if environment is None else environment.device_name,
-        experiment=None if view.experiment is None else view.experiment.name,
+        experiment=_kind(view),
         cases=len(view.cases),
         done=cases_settled(view),
         ok=sum(state.status == "ok" for state in view.cases),
+        steps=max((loop.steps for loop in view.loops), default=None),
     )
+
+
+def _kind(view: RunView) -> str | None:
+    if view.loops:
+        return LOOP
+    return None if view.experiment is None else view.experiment.name

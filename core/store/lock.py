@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -29,6 +30,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     boot_id: str = ""
     pid_namespace: str = ""
+    loop: bool = False  # someone's own training process, which is not ours to end
+    unlocked: bool = False  # its file system has no locks: only what it writes tells of it
 
     @property
     def local(self) -> bool:
@@ -60,13 +63,41 @@ def hold(path: Path) -> Iterator[None]:
     """
     with path.open("a+b") as file:
         _take(file.fileno())
-        file.truncate(0)
-        who = Holder(
-            pid=os.getpid(), host=host_name(), boot_id=boot_id(), pid_namespace=pid_namespace()
-        )
-        file.write(msgspec.json.encode(who))
-        file.flush()
+        write_holder(file)
         yield
+
+
+def write_holder(file: BinaryIO, *, loop: bool = False, unlocked: bool = False) -> None:
+    """Write down that this process holds the lock that was opened as `file`."""
+    file.truncate(0)
+    who = Holder(
+        pid=os.getpid(),
+        host=host_name(),
+        boot_id=boot_id(),
+        pid_namespace=pid_namespace(),
+        loop=loop,
+        unlocked=unlocked,
+    )
+    file.write(msgspec.json.encode(who))
+    file.flush()
+
+
+def hold_as_loop(path: Path) -> BinaryIO:
+    """Hold a run's lock as a tracked training process: until the file that is returned closes.
+
+    Raises BlockingIOError where another process has it, OSError on a file system without locks;
+    who holds it is written down there all the same.
+    """
+    file = path.open("a+b")
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        write_holder(file, loop=True)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            write_holder(file, loop=True, unlocked=True)
+        file.close()
+        raise
+    return file
 
 
 def held(path: Path) -> bool:

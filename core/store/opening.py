@@ -24,7 +24,7 @@ class _Opening(msgspec.Struct):
 
 
 class _Ending(msgspec.Struct):
-    kind: Literal["RunDone"]
+    kind: Literal["RunDone", "LoopDone"]
 
 
 _opening = msgspec.json.Decoder(_Opening)

@@ -9,8 +9,9 @@ import zipfile
 from pathlib import Path
 
 from llmprof.core.state.view import RunView
+from llmprof.core.store.files import JOURNAL, files_of, is_beside
 from llmprof.core.store.journal import replay
-from llmprof.core.store.run import JOURNAL, Run, RunStore
+from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.archive import PackError, is_packed, member, opened
 from llmprof.core.system.atomic import whole_file
 
@@ -29,7 +30,8 @@ def pack(run: Run, target: Path) -> None:
         whole_file(target) as draft,
         zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
     ):
-        archive.write(run.journal, JOURNAL)
+        for path in files_of(run.journal):
+            archive.write(path, path.name)
         for path in sorted(run.artifacts.rglob("*")):
             if path.is_file() and not path.name.startswith("."):  # a draft of what still runs
                 archive.write(path, f"artifacts/{path.relative_to(run.artifacts)}")
@@ -43,7 +45,7 @@ def unpack(path: Path, run: Run, *, journal: bool = True) -> None:
     """
     with opened(path) as archive:
         if journal:
-            _copy(archive, JOURNAL, run.journal, MAX_JOURNAL_BYTES)
+            _copy_events(archive, run.path)
         left = MAX_ARTIFACT_BYTES
         for name in _names(archive):
             if (artifact := _artifact(name)) is not None:
@@ -61,7 +63,8 @@ def adopt(path: Path, store: RunStore) -> Run:
         raise PackError(f"{path} is not a packed run")
     with opened(path) as archive:
         for name in _names(archive):
-            if name != JOURNAL and not name.endswith("/") and _artifact(name) is None:
+            known = name == JOURNAL or is_beside(name) or name.endswith("/")
+            if not known and _artifact(name) is None:
                 raise PackError(f"{path}: it holds a file that is not a run's: {name!r}")
     name = _UNSAFE.sub("-", view.run_id).strip(".-")[:MAX_NAME] or "packed"
     target = store.root / name
@@ -98,9 +101,15 @@ def open_view(path: Path) -> RunView:
 
 def _from_zip(path: Path) -> RunView:
     with opened(path) as archive, tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
-        copy = Path(folder) / JOURNAL
-        _copy(archive, JOURNAL, copy, MAX_JOURNAL_BYTES)
-        return replay(copy)
+        _copy_events(archive, Path(folder))
+        return replay(Path(folder) / JOURNAL)
+
+
+def _copy_events(archive: zipfile.ZipFile, folder: Path) -> None:
+    """The journal, and what a tracked loop's other ranks and samplers wrote beside it."""
+    left = MAX_JOURNAL_BYTES
+    for name in (JOURNAL, *filter(is_beside, _names(archive))):
+        left -= _copy(archive, name, folder / name, left)
 
 
 def _names(archive: zipfile.ZipFile) -> list[str]:

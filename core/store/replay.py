@@ -18,9 +18,11 @@ from pathlib import Path
 import msgspec
 
 from llmprof.core import events as ev
+from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.pack import unpack
-from llmprof.core.store.run import JOURNAL, Run
+from llmprof.core.store.run import Run
+from llmprof.core.store.time_shift import shifted
 from llmprof.core.system.archive import PackError, is_packed, member, opened
 
 LONGEST_S = 3.0  # a longer silence of the recording is cut to this
@@ -39,8 +41,8 @@ def recorded(path: Path) -> Iterator[ev.AnyEvent]:
             yield from _decoded(lines)
 
 
-def shifted(event: ev.AnyEvent, by_ns: int, run_id: str) -> ev.AnyEvent:
-    """The event as if it had happened later."""
+def moved(event: ev.AnyEvent, by_ns: int, run_id: str) -> ev.AnyEvent:
+    """The event as if it had happened later, in another run."""
     match event:
         case ev.Segment():
             return ev.Segment(
@@ -51,13 +53,9 @@ def shifted(event: ev.AnyEvent, by_ns: int, run_id: str) -> ev.AnyEvent:
                 version=event.version,
                 schema=event.schema,
             )
-        case ev.RunStarted():
+        case ev.RunStarted() | ev.LoopStarted():
             return msgspec.structs.replace(event, t=event.t + by_ns, run_id=run_id)
-        case ev.StepDone():
-            return msgspec.structs.replace(
-                event, t=event.t + by_ns, start_ns=event.start_ns + by_ns
-            )
-    return msgspec.structs.replace(event, t=event.t + by_ns)
+    return shifted(event, by_ns)
 
 
 def replay_into(run: Run, recording: Path, speed: float, stop: int) -> None:
@@ -79,12 +77,12 @@ def replay_into(run: Run, recording: Path, speed: float, stop: int) -> None:
             else:
                 saved += max(0, event.t - last - int(LONGEST_S * 1e9))
             last = event.t
-            moved = shifted(event, shift - saved, run.id)
-            due = start + int((moved.t - start) / speed)
+            later = moved(event, shift - saved, run.id)
+            due = start + int((later.t - start) / speed)
             if _wait(stop, (due - time.monotonic_ns()) / 1e9):
-                journal.append(ev.RunDone(t=moved.t, outcome="stopped"))
+                journal.append(ev.RunDone(t=later.t, outcome="stopped"))
                 return
-            journal.append(moved)
+            journal.append(later)
     finally:
         journal.close()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from llmprof.core.store import lock
+from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.lock import Holder
 from llmprof.core.store.opening import ended, opened_at
 from llmprof.core.system.atomic import write_file
@@ -26,15 +27,19 @@ if TYPE_CHECKING:
 
 RunStatus = Literal["running", "complete", "stopped", "interrupted", "failed", "empty"]
 
-JOURNAL = "journal.jsonl"
 QUIET_S = 120.0  # an engine elsewhere whose journal has not grown for so long is gone
+BEATS_S = 15.0  # a loop that says nothing for so long is gone, where there are no locks
 
 
 class RunNotFound(LookupError):
     """No run, or more than one, answers to a name; its text is one line for the user."""
 
 
-class RunElsewhere(OSError):
+class NotOurs(OSError):
+    """A run that is not ended from here; its text is one line that says why and what to do."""
+
+
+class RunElsewhere(NotOurs):
     """A run whose engine can't be reached from here; its text is one line that says where it is."""
 
 
@@ -81,7 +86,9 @@ class Run:
         write_file(self.path / "label", clean(label, 200))
 
     def delete(self) -> None:
-        """Remove the folder. Raises RuntimeError while an engine writes to it."""
+        """Remove the folder. Raises RuntimeError while an engine or a training writes to it."""
+        if self.is_loop and self.alive():
+            raise RuntimeError(f"the training of run {self.id} still goes on{self.place}")
         if self.alive():
             raise RuntimeError(f"run {self.id} is still running{self.place}; stop it first")
         shutil.rmtree(self.path)
@@ -94,7 +101,7 @@ class Run:
         """
         if self._alive_elsewhere():
             raise BlockingIOError(f"run {self.id} is going on{self.place}")
-        with lock.hold(self._lock):
+        with lock.hold(self.lock_file):
             yield
 
     @property
@@ -105,7 +112,7 @@ class Run:
 
     def holder(self) -> Holder | None:
         """The engine that holds the run, None when none does or one has only just taken it."""
-        return lock.holder(self._lock) if self.alive() else None
+        return lock.holder(self.lock_file) if self.alive() else None
 
     def engine_pid(self) -> int | None:
         """Process id, where it runs, of the engine that holds the run; None when none does."""
@@ -114,21 +121,32 @@ class Run:
 
     def alive(self) -> bool:
         """Whether an engine holds the run, here or, as far as can be seen, elsewhere."""
-        return lock.held(self._lock) or self._alive_elsewhere()
+        return lock.held(self.lock_file) or self._alive_elsewhere() or self._beats()
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether it is someone's own training, tracked: not ours to stop or to resume."""
+        who = lock.holder(self.lock_file)
+        return who is not None and who.loop
 
     def stop(self, *, force: bool = False) -> bool:
         """Ask the engine to stop and journal what there is (force: at once); False if none.
 
-        Raises RunElsewhere for an engine of another machine or container, OSError where it may
-        not be signalled.
+        Raises NotOurs for a tracked loop, RunElsewhere for an engine of another machine or
+        container, OSError where it may not be signalled.
         """
         who = self.holder()
         if who is None:
             return False
+        if who.loop:
+            raise NotOurs(
+                f"run {self.id} is a training loop that llmprof only watches (pid {who.pid}"
+                f"{self.place}): end the training itself"
+            )
         if who.place:
             raise RunElsewhere(f"run {self.id} is going on {who.place}: stop it there")
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-            if not lock.has_open(who.pid, self._lock):  # the number is another process's here
+            if not lock.has_open(who.pid, self.lock_file):  # the number is another process's here
                 raise RunElsewhere(
                     f"run {self.id} is going on in another container or on another machine: "
                     "stop it there"
@@ -137,17 +155,27 @@ class Run:
         return True
 
     @property
-    def _lock(self) -> Path:
+    def lock_file(self) -> Path:
+        """Held by whoever writes the run."""
         return self.path / "lock"
 
     def _alive_elsewhere(self) -> bool:
         """Whether an engine of another machine, whose lock may not be seen here, still writes."""
-        who = lock.holder(self._lock)
+        who = lock.holder(self.lock_file)
         if who is None or who.local:
             return False
-        for path in (self.journal, self._lock):
+        for path in (self.journal, self.lock_file):
             with contextlib.suppress(OSError):
                 return time.time() - path.stat().st_mtime < QUIET_S and not ended(path)
+        return False
+
+    def _beats(self) -> bool:
+        """Whether a tracked loop still writes; looked at where its lock can't tell."""
+        who = lock.holder(self.lock_file)
+        if who is None or not who.loop or not who.local or not who.unlocked:
+            return False
+        with contextlib.suppress(OSError):
+            return time.time() - self.journal.stat().st_mtime < BEATS_S and not ended(self.journal)
         return False
 
     def status(self, view: RunView) -> RunStatus:
@@ -166,7 +194,9 @@ class RunStore:
         self.root = root if root is not None else state_home() / "runs"
         self._opened: dict[str, int] = {}  # when, of runs that were listed before
 
-    def create(self, experiment: str, now: datetime | None = None) -> Run:
+    def create(
+        self, experiment: str, now: datetime | None = None, *, need_lock: bool = True
+    ) -> Run:
         """A new empty run named by local time and experiment. Raises OSError."""
         moment = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         stem = f"{moment}-{re.sub(r'[^A-Za-z0-9.]+', '-', experiment).strip('-') or 'run'}"
@@ -178,7 +208,8 @@ class RunStore:
             except FileExistsError:
                 continue
             (path / "artifacts").mkdir()
-            lock.try_locks(path, path / "lock")
+            if need_lock:
+                lock.try_locks(path, path / "lock")
             return Run(path)
         raise FileExistsError(stem)
 
@@ -199,6 +230,16 @@ class RunStore:
         runs = [Run(folder) for folder in folders if (folder / "artifacts").is_dir()]
         return sorted(runs, key=lambda run: (self._started(run), run.id), reverse=True)
 
+    def newest_loop(self) -> Run | None:
+        """The tracked loop that goes on and began last; None where none does."""
+        try:
+            locks = [path for path in self.root.glob("*/lock") if lock.held(path)]
+        except OSError:
+            return None
+        going = [Run(path.parent) for path in locks]
+        loops = [run for run in going if run.is_loop]
+        return max(loops, key=lambda run: (self._started(run), run.id), default=None)
+
     def _started(self, run: Run) -> int:
         """Nanoseconds since the epoch at which a run began; its folder's age before it did."""
         if run.id not in self._opened:
@@ -211,8 +252,9 @@ class RunStore:
         return self._opened[run.id]
 
     def find(self, name: str | None) -> Run:
-        """The run with this id, label or unambiguous beginning; None or "last": the newest.
+        """The run with this id, else the newest with this label, else the one that begins so.
 
+        None or "last": the newest of all.
         Raises RunNotFound.
         """
         runs = self.list()
@@ -220,7 +262,8 @@ class RunStore:
             raise RunNotFound(f"no runs in {self.root}")
         if name is None or name == "last":
             return next((run for run in runs if run.journal.is_file()), runs[0])
-        exact = [run for run in runs if name in (run.id, run.label)]
+        exact = [run for run in runs if run.id == name]
+        exact = exact or [run for run in runs if run.label == name][:1]
         found = exact or [run for run in runs if run.id.startswith(name)]
         if not found:
             raise RunNotFound(f"no run is called {clean(name, 80)!r}; see `llmprof runs`")

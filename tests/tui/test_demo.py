@@ -16,7 +16,7 @@ from llmprof.core import events as ev
 from llmprof.core.monitor.recordings import Recording
 from llmprof.core.store.journal import replay
 from llmprof.core.store.pack import open_view, pack
-from llmprof.core.store.replay import LONGEST_S, recorded, shifted
+from llmprof.core.store.replay import LONGEST_S, moved, recorded
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.archive import PackError
 from llmprof.tui.kernels.rows import ALL, kernel_table_rows
@@ -55,12 +55,12 @@ def test_packed_and_plain_recordings_read_alike(tmp_path: Path, packed: Path) ->
 
 def test_all_times_of_an_event_move_together(packed: Path) -> None:
     for event in recorded(packed):
-        moved = shifted(event, 5, "demo")
-        assert moved.t == event.t + 5
-        if isinstance(event, ev.StepDone) and isinstance(moved, ev.StepDone):
-            assert moved.start_ns == event.start_ns + 5
-        if isinstance(moved, ev.RunStarted):
-            assert moved.run_id == "demo"
+        later = moved(event, 5, "demo")
+        assert later.t == event.t + 5
+        if isinstance(event, ev.StepDone) and isinstance(later, ev.StepDone):
+            assert later.start_ns == event.start_ns + 5
+        if isinstance(later, ev.RunStarted):
+            assert later.run_id == "demo"
 
 
 def start(recording: Path, run: Run, speed: str) -> subprocess.Popen[bytes]:

@@ -113,12 +113,24 @@ def test_lines_read_at_once_say_what_lines_read_singly_say(tmp_path: Path) -> No
     for line in lines:
         apply_line(singly, line)
     one, other = replay(path), singly.view()
-    assert (one.unknown_events, one.damaged_lines, one.log) == (1, 7, ())
+    assert (one.unknown_events, one.damaged_lines, one.log) == (1, 6, ())
     fields = ("events", "unknown_events", "damaged_lines", "last_t", "log")
     assert [getattr(one, f) for f in fields] == [getattr(other, f) for f in fields]
-    assert [len(state.measured) for state in one.cases] == [302, 300]
+    assert [len(state.measured) for state in one.cases] == [303, 300]
     assert [list(s.measured) for s in one.cases] == [list(s.measured) for s in other.cases]
     assert [s.bad_losses for s in one.cases] == [s.bad_losses for s in other.cases] == [1, 0]
+
+
+def test_two_torn_steps_damage_two_lines(tmp_path: Path) -> None:
+    plan = experiment(("train",))
+    steps = [ev.encode(step(0, at, "train")) for at in range(100)]
+    steps[10:12] = [b"torn\n", b"torn\n"]
+    started = [ev.encode(event) for event in [*opening(plan), ev.CaseStarted(case=0, pid=1)]]
+    path = tmp_path / "j"
+    path.write_bytes(b"".join([*started, *steps]))
+    view = replay(path)
+    assert view.damaged_lines == 2
+    assert [row.index for row in view.cases[0].measured] == [*range(10), *range(12, 100)]
 
 
 def test_a_line_longer_than_a_block_is_read_whole(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import RunView
 from llmprof.core.stats.power_fit import Point, fit_power
 from llmprof.core.stats.summary import summarize
+from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.pack import open_view
-from llmprof.core.store.run import JOURNAL
 from tests.builders.planted import (
     CPU,
     SHAPE,

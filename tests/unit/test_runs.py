@@ -10,9 +10,10 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.store import pack as packing
+from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.listing import summaries
 from llmprof.core.store.pack import adopt, open_view, pack, unpack
-from llmprof.core.store.run import JOURNAL, Run, RunNotFound, RunStore
+from llmprof.core.store.run import Run, RunNotFound, RunStore
 from llmprof.core.system.archive import PackError
 from tests.builders.handmade import experiment, whole_run, write
 

@@ -90,7 +90,8 @@ def test_only_what_comes_next_continues_the_steps() -> None:
     columns = StepColumns()
     columns.extend([step(0), step(1)])
     assert columns.continued_by([step(2), step(3)])
-    assert not columns.continued_by([step(3)])
+    assert columns.continued_by([step(3)])
+    assert not columns.continued_by([step(1)])
     assert not columns.continued_by([step(2), step(2)])
     assert not columns.continued_by([step(2), msgspec.structs.replace(step(3), device_ms=())])
 
@@ -101,3 +102,14 @@ def test_the_host_share_is_a_median_over_steps_with_unknown_phases_left_out() ->
     for at in (1, 2, 3):
         columns.append(step(at))
     assert columns.view().host_share() == pytest.approx(3 / 5)  # of 2/3, 3/5, 4/7
+
+
+def test_a_hole_of_two_steps_costs_two_steps() -> None:
+    columns = StepColumns()
+    kept = [step(at) for at in range(100) if at not in (10, 11)]
+    for each in kept:
+        assert columns.continued_by([each])
+        columns.append(each)
+    view = columns.view()
+    assert [row.index for row in view] == [each.index for each in kept]
+    assert view.row(-1).index == 99

@@ -25,9 +25,12 @@ class Header(Canvas):
         self._tabs: list[tuple[int, int, str]] = []
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        """One row; where not even the status's end has room, the name leaves it its own."""
+        """One row; where not even the status's end has room, the name leaves it its own, then
+        the gaps."""
         tabs = sum(len(f"{tab.key} {tab.label}  ") for tab in self.host.tabs)
-        named = width - tabs - row_length(NAME) >= row_length(self.status[-1:])
+        last = row_length(self.status[-1:])
+        named = width - tabs - row_length(NAME) >= last
+        gap = "  " if width - tabs >= last else " "
         row: Row = list(NAME) if named else []
         self._tabs = []
         for tab in self.host.tabs:
@@ -35,7 +38,7 @@ class Header(Canvas):
             here = self.screen.id == tab.view
             row += [(f"{tab.key} ", "muted"), (tab.label, "title" if here else "muted")]
             self._tabs.append((start, row_length(row), tab.view))
-            row.append(("  ", ""))
+            row.append((gap, ""))
         room = width - row_length(row)
         status = _cut(self.status, room)
         return [[*row, (" " * (room - row_length(status)), ""), *status]]

@@ -19,6 +19,21 @@ class Role:
     bold: bool = False
 
 
+_PART_COLORS = {  # of a loop's step
+    "between": "rule",
+    "input": "memory-temporaries",
+    "forward": "phase-forward",
+    "loss": "phase-loss",
+    "backward": "phase-backward",
+    "before": "memory-workspace",
+    "optimizer": "phase-optimizer",
+    "after": "phase-zero-grad",
+    "own": "memory-optimizer-state",
+    "other": "memory-autocast-copies",
+}
+_PARTS = {f"part {name}": Role(color) for name, color in _PART_COLORS.items()}
+_PARTS |= {f"on part {name}": Role(background=color) for name, color in _PART_COLORS.items()}
+
 ROLES: dict[str, Role] = {
     "text": Role("foreground", 0.92),
     "muted": Role("foreground", 0.58),
@@ -41,6 +56,7 @@ ROLES: dict[str, Role] = {
     "backward": Role("phase-backward"),
     "optimizer": Role("phase-optimizer"),
     "zero_grad": Role("phase-zero-grad"),
+    **_PARTS,
     "utilization": Role("phase-forward"),
     "memory": Role("phase-optimizer"),
     "power": Role("phase-backward"),

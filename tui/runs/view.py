@@ -120,10 +120,10 @@ class RunsView(HostedView):
         self.query_one(RowTable).focus()
 
     def action_open(self) -> None:
-        """Watch the run under the cursor in the Bench view."""
+        """Watch the run under the cursor in the Bench view, a tracked loop in its own."""
         if (run := self.current) is not None:
             self.host.watch_run(run)
-            self.app.switch_mode("bench")
+            self.app.switch_mode("loop" if self._is_loop(run) else "bench")
 
     def action_resume(self) -> None:
         """Measure what the run under the cursor still lacks."""
@@ -167,7 +167,8 @@ class RunsView(HostedView):
         if run is None:
             return
         if run.alive():
-            self.notify("the run is still running; stop it first", severity="warning")
+            remedy = "end the training itself first" if run.is_loop else "stop it first"
+            self.notify(f"the run is still running; {remedy}", severity="warning")
             return
         dialog = AskDialog(
             f"Delete {run.label}?",
@@ -200,6 +201,10 @@ class RunsView(HostedView):
                 self.host.session.mark(run)
         except (OSError, RuntimeError) as error:
             self._refused(error)
+
+    def _is_loop(self, run: Run) -> bool:
+        found = (each.summary.steps for each in self._runs_listed if each.run.id == run.id)
+        return next(found, None) is not None
 
     def _rename(self, run: Run, answer: str | None) -> None:
         try:
@@ -236,13 +241,16 @@ class RunsView(HostedView):
         words = [f"{summary.ok}/{summary.cases - aside}"]
         words += [f"{failed} failed"] if failed else []
         words += [f"{aside} left out"] if aside else []
+        extent, short = ", ".join(words), ""
+        if summary.steps is not None:
+            extent, short = f"{summary.steps:,} steps", f"{summary.steps:,}"
         return TableRow(
             summary.id,
             (
                 self._label_cell(listed.run, summary.label),
                 TableCell(summary.status, _RUN_ROLES[summary.status]),
                 TableCell(started, "text", summary.started),
-                TableCell(", ".join(words), "text", float(summary.cases)),
+                TableCell(extent, "text", float(summary.steps or summary.cases), short=short),
                 TableCell(clean(summary.experiment or "–", 60)),
                 TableCell(clean(summary.device or "–", 60)),
                 TableCell(listed.figures.headline, "muted", short=listed.figures.span),

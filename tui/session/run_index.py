@@ -8,7 +8,10 @@ import threading
 from dataclasses import dataclass, field, replace
 
 from llmprof.core.figures.eta import remaining
+from llmprof.core.figures.loops import steps_per_s
+from llmprof.core.report.loop_words import rate_words
 from llmprof.core.state.histories import SeriesView
+from llmprof.core.state.loop_columns import LoopRows
 from llmprof.core.state.step_columns import StepsView
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import stability
@@ -193,12 +196,21 @@ def without_steps(view: RunView) -> RunView:
     """What a list needs of a run, without what makes it large."""
     empty = StepsView()
     cases = tuple(replace(case, warmup=empty, measured=empty) for case in view.cases)
+    loops = tuple(replace(loop, rows=LoopRows()) for loop in view.loops)
     bare = SeriesView()
-    return replace(view, cases=cases, host_cpu=bare, host_memory=bare, cards={}, log=())
+    return replace(
+        view, cases=cases, loops=loops, host_cpu=bare, host_memory=bare, cards={}, log=()
+    )
 
 
 def headline(view: RunView) -> tuple[str, str]:
-    """The fastest and slowest measured case, or the only one; and their figures alone."""
+    """The fastest and slowest measured case, or the only one; and their figures alone.
+
+    Of a tracked loop its pace.
+    """
+    if view.loops:
+        rate = steps_per_s(view.loops[0])
+        return ("", "") if rate is None else (f"{rate_words(rate)} lately", rate_words(rate))
     means = [
         (total.mean, clean(case.case.model.name, 40), case.case.mode)
         for case in view.cases

@@ -184,9 +184,16 @@ class ScreenSession:
         self._looked = self._clock() + 2.0  # the engine takes a moment to lock its run
 
     def going(self) -> Run | None:
-        """A run that quitting has to ask about: the own one or the watched one, if alive."""
+        """A run that quitting has to ask about: the own one or the watched one, if alive.
+
+        Never a tracked loop: it is somebody's training and goes on by itself.
+        """
         for run in (self.own, self.run):
-            if run is not None and (run.alive() or (run is self.own and self._young())):
+            if (
+                run is not None
+                and not run.is_loop
+                and (run.alive() or (run is self.own and self._young()))
+            ):
                 return run
         return None
 

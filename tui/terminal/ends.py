@@ -7,7 +7,7 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from llmprof.core.store.run import RunElsewhere
+from llmprof.core.store.run import NotOurs
 from llmprof.core.system.text import clean
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Ends:
             if round(waited / LEAVE_POLL_S) % 10 == 0:
                 try:
                     run.stop(force=waited >= LEAVE_PATIENCE_S / 2)
-                except RunElsewhere:
+                except NotOurs:
                     self.left_running = run
                     break
                 except OSError:

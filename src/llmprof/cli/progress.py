@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from types import TracebackType
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from llmprof.core.figures.eta import remaining
+from llmprof.core.report.loop_words import loop_line
 from llmprof.core.state.view import CaseState, RunView
 
 
@@ -55,6 +57,10 @@ class ProgressLine:
         if self._cases is None:
             self._cases = self._bars.add_task("loading torch", total=None, eta="")
             self._steps = self._bars.add_task("", total=None, eta="", visible=False)
+        if view.loops:
+            said = loop_line(view.loops[0], time.monotonic_ns())
+            self._bars.update(self._cases, description=said, total=None)
+            return
         if view.environment is not None:
             self._show_bars(view)
         for state in view.cases:

@@ -21,6 +21,11 @@ from llmprof.core.store.run import Run, RunNotFound, RunStore
 from llmprof.core.system.archive import PackError
 from llmprof.core.system.text import counted
 
+_NOT_OURS = (
+    "run {0} is a training loop that llmprof watched: there is nothing of it to measure again; "
+    "go on with the training itself"
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `llmprof resume`."""
@@ -44,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
     packed = check_target(args.pack)
     require_torch()
     the_run = find(args.run)
+    if the_run.is_loop:
+        raise UserError(_NOT_OURS.format(the_run.id))
     if the_run.alive():
         raise UserError(
             f"run {the_run.id} is still going on{the_run.place}: `llmprof attach {the_run.id}`"
@@ -52,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
         view = replay(the_run.journal)
     except FileNotFoundError:
         raise UserError(f"run {the_run.id} has no journal to resume") from None
+    if view.loops:
+        raise UserError(_NOT_OURS.format(the_run.id))
     if view.experiment is None:
         raise UserError(f"run {the_run.id} has no plan to resume")
     wanted = to_resume(view, failed=args.failed)

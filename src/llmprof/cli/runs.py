@@ -45,7 +45,7 @@ def table(found: list[RunSummary]) -> Table:
         Column("Status", numeric=False),
         Column("Device", numeric=False),
         Column("Experiment", numeric=False),
-        Column("Cases", numeric=False),
+        Column("Extent", numeric=False),
     )
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
@@ -55,7 +55,7 @@ def table(found: list[RunSummary]) -> Table:
             each.status,
             each.device or "n/a",
             each.experiment or "n/a",
-            f"{each.ok} ok of {each.cases}",
+            each.extent,
         )
         for each in found
     )

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 def open_screen(
     *,
     watch: Run | None = None,
-    view: str = "bench",
+    view: str | None = None,
     refresh: float = 4.0,
     ascii_only: bool | None = None,
     theme: str = "dark",
@@ -72,8 +72,9 @@ def open_screen(
 ) -> int:
     """Open the app and wait for its end; 128 + n when signal n ended it.
 
-    watch is the run to show first, view the name of the view; samples are runs by the view that
-    shows them while the watched run has nothing for it. Raises UserError where there is
+    watch is the run to show first, view the name of the view, by default the one that shows it;
+    without either the newest tracked loop that goes on is shown. samples are runs by the view
+    that shows them while the watched run has nothing for it. Raises UserError where there is
     no terminal to draw on or a preset file can't be read.
     """
     require_terminal()
@@ -88,9 +89,14 @@ def open_screen(
     from llmprof.tui.session.setting import Setting
     from llmprof.tui.session.starter import EngineStarter
 
+    store = store or RunStore()
+    if watch is None and view is None:
+        watch = store.newest_loop()
+    if view is None:
+        view = "loop" if watch is not None and watch.is_loop else "bench"
     app = LlmprofApp(
         Setting(
-            store=store or RunStore(),
+            store=store,
             starter=starter or EngineStarter(),
             models=models,
             choices=recall(models),

@@ -7,7 +7,7 @@ import time
 
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.streams import put
-from llmprof.core.store.run import RunElsewhere, RunNotFound, RunStore
+from llmprof.core.store.run import NotOurs, RunNotFound, RunStore
 
 STOP_PATIENCE_S = 10.0
 
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(str(error)) from error
     try:
         stopping = found.stop(force=args.kill)
-    except RunElsewhere as error:
+    except NotOurs as error:
         raise UserError(str(error)) from error
     except PermissionError as error:
         raise UserError(f"run {found.id} is another user's: {error.strerror}") from error

@@ -1,0 +1,136 @@
+"""What follows from the rows of a tracked loop: pace, parts, and which rank is slow."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llmprof.core.state.loops import LoopState
+
+NEWEST_NS = 10_000_000_000  # over which the pace is taken
+COMPARED = 200  # rows over which ranks are compared
+LEAST_EXCESS_MS = 1.0
+LEAST_SHARE = 0.05  # of a step: less is no straggler
+WAITS_IN = "backward"  # where ranks wait for each other
+NOT_OWN = frozenset({WAITS_IN, "between"})
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part's mean time a step over some rows, and its share of the wall time."""
+
+    name: str
+    host_ms: float
+    share: float
+    device_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """The rank whose own work takes longest, and the part that it takes longer in."""
+
+    rank: int
+    part: str
+    excess_ms: float  # a step, against the median of the others
+
+
+def steps_per_s(loop: LoopState, now_ns: int | None = None) -> float | None:
+    """Steps a second lately, up to now where it goes on; None before two steps have ended."""
+    rows = loop.rows
+    end = rows.end_ns
+    if end is None or len(rows) < 2:
+        return None
+    first = min(rows.row_at(end - NEWEST_NS), len(rows) - 2)
+    times = rows.start_ns(first)
+    span_ns = max(end, now_ns or 0) - times[0]
+    return sum(rows.count(first)) / (span_ns / 1e9) if span_ns > 0 else None
+
+
+def parts(loop: LoopState, start: int = 0, end: int | None = None) -> list[Part]:
+    """Every part's mean over rows, weighted by their steps, in the order of the loop."""
+    rows = loop.rows
+    counts = rows.count(start)[: _span(start, end)]
+    steps = sum(counts)
+    if not steps:
+        return []
+    walls = rows.wall_ms(start)[: len(counts)]
+    whole = _dot(walls, counts)
+    found = []
+    for name in rows.parts:
+        sums = _dot(rows.part_ms(name, start)[: len(counts)], counts)
+        if sums:
+            device = _known_mean(rows.device_ms(name, start)[: len(counts)], counts)
+            found.append(Part(name, sums / steps, sums / whole if whole else 0.0, device))
+    return found
+
+
+def own_ms(loop: LoopState, start: int, end: int) -> dict[str, float]:
+    """Mean time a step of each part of a rank's own work: without waiting for other ranks."""
+    known = (each for each in parts(loop, start, end) if each.name not in NOT_OWN)
+    return {each.name: each.host_ms for each in known}
+
+
+def straggler(loops: Sequence[LoopState]) -> Straggler | None:
+    """The slowest of several ranks by its own work over the same steps; None where none is.
+
+    Ranks that wait for each other have walls alike, and those that wait do so in backward: own
+    work is the wall without it.
+    """
+    compared = same_steps(loops)
+    if compared is None:
+        return None
+    own = {rank: own_ms(loop, *span) for rank, (loop, span) in compared.items()}
+    totals = {rank: sum(each.values()) for rank, each in own.items()}
+    slow = max(totals, key=totals.__getitem__)
+    others = [rank for rank in totals if rank != slow]
+    excess = totals[slow] - statistics.median(totals[rank] for rank in others)
+    loop, (start, end) = compared[slow]
+    wall = statistics.fmean(loop.rows.wall_ms(start)[: end - start])
+    if excess < max(LEAST_EXCESS_MS, LEAST_SHARE * wall):
+        return None
+
+    def more(part: str) -> float:
+        return own[slow][part] - statistics.median(own[rank].get(part, 0.0) for rank in others)
+
+    return Straggler(slow, max(own[slow], key=more), excess)
+
+
+def same_steps(
+    loops: Sequence[LoopState],
+) -> dict[int, tuple[LoopState, tuple[int, int]]] | None:
+    """The rows of the newest steps that all ranks have done, by rank; None below two ranks."""
+    newest = [loop.step for loop in loops]
+    if len(loops) < 2 or None in newest:
+        return None
+    last = min(step for step in newest if step is not None)
+    found = {}
+    for loop in loops:
+        begun = loop.restarts[-1][1] if loop.restarts else 0
+        end = begun + sum(1 for index in loop.rows.index(begun) if index <= last)
+        start = max(begun + (end - begun > 2), end - COMPARED)  # the first step warms up
+        if end <= start:
+            return None
+        found[loop.rank] = loop, (start, end)
+    return found
+
+
+def behind(loops: Sequence[LoopState], loop: LoopState) -> int:
+    """Steps that a rank is behind the one that is farthest."""
+    farthest = max((each.step for each in loops if each.step is not None), default=0)
+    return farthest - (loop.step if loop.step is not None else -1)
+
+
+def _span(start: int, end: int | None) -> int | None:
+    return None if end is None else max(0, end - start)
+
+
+def _dot(values: Sequence[float], counts: Sequence[int]) -> float:
+    return math.fsum(value * count for value, count in zip(values, counts, strict=True))
+
+
+def _known_mean(values: Sequence[float], counts: Sequence[int]) -> float | None:
+    known = [(v, n) for v, n in zip(values, counts, strict=True) if not math.isnan(v)]
+    steps = sum(n for _, n in known)
+    return math.fsum(v * n for v, n in known) / steps if steps else None

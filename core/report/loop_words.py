@@ -1,0 +1,76 @@
+"""Parts of a loop and its state in words, for tables and screens."""
+
+from __future__ import annotations
+
+from llmprof.core.figures.loops import steps_per_s
+from llmprof.core.state.loops import LoopState
+from llmprof.core.system.numbers import significant
+
+PART_WORDS = {
+    "between": "between steps",
+    "input": "input wait",
+    "forward": "forward + loss",
+    "loss": "loss",
+    "backward": "backward",
+    "before": "before the optimizer",
+    "optimizer": "optimizer",
+    "after": "after the optimizer",
+}
+LINGERS_S = 0.3  # in one part: what is over sooner is not worth a word
+
+
+def part_words(name: str, *, apart: bool = False) -> str:
+    """A part's name as it is shown; apart: the loss is told from the forward."""
+    if name == "forward" and apart:
+        return "forward"
+    return PART_WORDS.get(name, name)
+
+
+def loop_line(loop: LoopState, now_ns: int | None, dot: str = "·") -> str:
+    """step 12,345 · 19.8/s · epoch 3 · in backward 0.4 s."""
+    words = [_step(loop)]
+    rate = steps_per_s(loop, now_ns)
+    if rate is not None:
+        words.append(rate_words(rate))
+    if loop.epoch is not None:
+        words.append(f"epoch {loop.epoch + 1:,}{_of_epoch(loop)}")
+    here = loop.current
+    if loop.done is not None:
+        words.append(_ended(loop))
+    elif here is not None and now_ns is not None:
+        since_s = (now_ns - here.since_ns) / 1e9
+        if since_s >= LINGERS_S:
+            apart = loop.started.model
+            words.append(f"in {part_words(here.part, apart=apart)} {seconds(since_s)}")
+    return f" {dot} ".join(words)
+
+
+def rate_words(rate: float) -> str:
+    """Steps a second; of slow loops seconds a step."""
+    return f"{significant(rate)}/s" if rate >= 0.1 else f"{significant(1 / rate)} s a step"
+
+
+def seconds(value: float) -> str:
+    """A short time."""
+    return f"{value:.1f} s" if value < 100 else f"{value / 60:.1f} min"
+
+
+def _step(loop: LoopState) -> str:
+    if loop.step is None:
+        return "no step has ended yet"
+    total = loop.started.total_steps
+    return f"step {loop.step + 1:,}" + (f" of {total:,}" if total else "")
+
+
+def _of_epoch(loop: LoopState) -> str:
+    beat = loop.beat
+    if beat is None or beat.position is None or not beat.length:
+        return ""
+    return f" ({min(beat.position, beat.length):,} of {beat.length:,})"
+
+
+def _ended(loop: LoopState) -> str:
+    done = loop.done
+    assert done is not None
+    where = f" in {part_words(done.part)}" if done.part and done.outcome != "complete" else ""
+    return f"{done.outcome}{where}" + (f": {done.error}" if done.error else "")

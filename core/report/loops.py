@@ -1,0 +1,219 @@
+"""Tables of a tracked training loop, and its rows for other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from llmprof.core.events.loop import PARTS
+from llmprof.core.figures.loops import parts, steps_per_s, straggler
+from llmprof.core.report.csv_cells import csv_cell
+from llmprof.core.report.loop_words import part_words
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.state.loops import LoopState
+from llmprof.core.state.view import RunView
+from llmprof.core.system.numbers import significant
+
+ROW_COLUMNS = ("rank", "step", "steps", "epoch", "start_s", "wall_ms", "least_ms", "most_ms")
+
+
+def loop_table(view: RunView) -> Table | None:
+    """A row a rank: how many steps, at which pace, and how it ended."""
+    if not view.loops:
+        return None
+    columns = (
+        Column("Rank"),
+        Column("Machine", numeric=False),
+        Column("Steps"),
+        Column("Epochs"),
+        Column("Duration", "s"),
+        Column("Pace", "steps/s"),
+        Column("Step, median", "ms"),
+        Column("Own work", "ms"),
+        Column("Updates skipped"),
+        Column("llmprof's own", "µs/step"),
+        Column("End", numeric=False),
+    )
+    rows = tuple(_rank(loop) for loop in view.loops)
+    return Table("loop", "The training loop", columns, rows, tuple(_notes(view)))
+
+
+def loop_parts(view: RunView) -> Table | None:
+    """A row a part of a step, of each rank: they sum to the wall time."""
+    on_device = any(loop.rows.device_parts for loop in view.loops)
+    rows: list[tuple[Cell, ...]] = []
+    for loop in view.loops:
+        skip = 1 if len(loop.rows) > 2 else 0
+        for part in in_order(parts(loop, skip), lambda each: each.name):
+            rows.append(
+                (
+                    loop.rank,
+                    part_words(part.name, apart=loop.started.model),
+                    Figure(part.host_ms),
+                    Figure(100 * part.share),
+                    *((Figure(part.device_ms),) if on_device else ()),
+                )
+            )
+    if not rows:
+        return None
+    columns = (
+        Column("Rank"),
+        Column("Part", numeric=False),
+        Column("Host", "ms/step"),
+        Column("Share", "%"),
+        *((Column("Device", "ms/step"),) if on_device else ()),
+    )
+    note = "Means over all steps but the first, by the host's clock; the parts sum to the wall."
+    return Table("loop-parts", "Parts of a step", columns, tuple(rows), (note,))
+
+
+def loop_values(view: RunView) -> Table | None:
+    """A row a logged value, of the first rank that logged it."""
+    rows: dict[str, tuple[Cell, ...]] = {}
+    for loop in view.loops:
+        for name in loop.rows.values:
+            known = [value for value in loop.rows.value(name) if not math.isnan(value)]
+            if known and name not in rows:
+                figures = (known[0], known[-1], min(known), max(known))
+                rows[name] = (name, loop.rank, len(known), *map(Figure, figures))
+    if not rows:
+        return None
+    columns = (
+        Column("Value", numeric=False),
+        Column("Rank"),
+        Column("Rows"),
+        Column("First"),
+        Column("Last"),
+        Column("Least"),
+        Column("Most"),
+    )
+    return Table("loop-values", "Logged values", columns, tuple(rows.values()))
+
+
+def in_order(found: Sequence[Any], name: Any) -> list[Any]:
+    """Parts in the order of a step; the user's own before what comes after the optimizer."""
+    last = PARTS.index("after")
+    places = {part: (at if at < last else at + 1) for at, part in enumerate(PARTS)}
+    return sorted(found, key=lambda each: places.get(name(each), last))
+
+
+def loops_csv(view: RunView) -> str:
+    """One row a row of the journal: a step, or the steps of a second."""
+    names = _part_names(view)
+    values = dict.fromkeys(name for loop in view.loops for name in loop.rows.values)
+    device = [name for name in names if any(name in lo.rows.device_parts for lo in view.loops)]
+    head = [*ROW_COLUMNS, *(f"{name}_ms" for name in names)]
+    head += [*(f"{name}_device_ms" for name in device), *values]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(map(csv_cell, head))
+    for loop in view.loops:
+        rows = loop.rows
+        begun = loop.first_t
+        columns: list[Sequence[object]] = [
+            rows.index(),
+            rows.count(),
+            _epochs(loop),
+            [round((t - begun) / 1e9, 6) for t in rows.start_ns()],
+            *map(_rounded, (rows.wall_ms(), rows.least_ms(), rows.most_ms())),
+            *(_rounded(rows.part_ms(name)) for name in names),
+            *(_rounded(rows.device_ms(name)) for name in device),
+            *([None if math.isnan(v) else v for v in rows.value(name)] for name in values),
+        ]
+        writer.writerows((loop.rank, *row) for row in zip(*columns, strict=True))
+    return out.getvalue()
+
+
+def loop_document(loop: LoopState) -> dict[str, Any]:
+    """A rank as JSON data: what it said of itself, and its rows in columns, milliseconds."""
+    rows = loop.rows
+    return {
+        "rank": loop.rank,
+        "started": msgspec.to_builtins(loop.started),
+        "device": None if loop.device is None else msgspec.to_builtins(loop.device),
+        "last_beat": None if loop.beat is None else msgspec.to_builtins(loop.beat),
+        "end": None if loop.done is None else msgspec.to_builtins(loop.done),
+        "rows": {
+            "step": rows.index(),
+            "steps": rows.count(),
+            "epoch": _epochs(loop),
+            "start_ns": rows.start_ns(),
+            "wall_ms": _rounded(rows.wall_ms()),
+            "least_ms": _rounded(rows.least_ms()),
+            "most_ms": _rounded(rows.most_ms()),
+            "parts_ms": {name: _rounded(rows.part_ms(name)) for name in rows.parts},
+            "device_ms": {name: _rounded(rows.device_ms(name)) for name in rows.device_parts},
+            "values": {
+                name: [None if math.isnan(v) else v for v in rows.value(name)]
+                for name in rows.values
+            },
+        },
+    }
+
+
+def _rank(loop: LoopState) -> tuple[Cell, ...]:
+    rows, beat, done = loop.rows, loop.beat, loop.done
+    end = rows.end_ns
+    lasted = None if end is None else (end - loop.first_t) / 1e9
+    betweens = rows.part_ms("between")
+    own = [wall - out for wall, out in zip(rows.wall_ms(), betweens, strict=True)]
+    backward = rows.part_ms("backward")
+    working = [wall - waits for wall, waits in zip(own, backward, strict=True)]
+    return (
+        loop.rank,
+        loop.started.node,
+        loop.steps,
+        len(rows.epochs) or None,
+        Figure(lasted),
+        Figure(steps_per_s(loop)),
+        Figure(statistics.median(own) if own else None),
+        Figure(statistics.median(working) if working else None),
+        None if beat is None else beat.updates_skipped,
+        Figure(None if beat is None else beat.own_us),
+        "interrupted" if done is None else done.outcome,
+    )
+
+
+def _notes(view: RunView) -> list[str]:
+    notes = []
+    if len(view.loops) > 1:
+        notes.append("Own work is a step without backward, in which ranks wait for each other.")
+    slow = straggler(view.loops)
+    if slow is not None:
+        apart = view.loops[0].started.model
+        notes.append(
+            f"Rank {slow.rank} works {significant(slow.excess_ms)} ms longer a step than the "
+            f"others, most of it in {part_words(slow.part, apart=apart)}."
+        )
+    for loop in view.loops:
+        if loop.done is not None and loop.done.error:
+            where = f" in {part_words(loop.done.part)}" if loop.done.part else ""
+            notes.append(f"Rank {loop.rank} ended{where}: {loop.done.error}.")
+        if loop.beat is not None and loop.beat.dropped:
+            notes.append(f"Rank {loop.rank}: {loop.beat.dropped:,} steps could not be kept.")
+    notes += [log.message for log in view.log if log.level != "info"][:5]
+    return notes
+
+
+def _part_names(view: RunView) -> list[str]:
+    seen = dict.fromkeys(name for loop in view.loops for name in loop.rows.parts)
+    return in_order(list(seen), str)
+
+
+def _epochs(loop: LoopState) -> list[int | None]:
+    out: list[int | None] = [None] * len(loop.rows)
+    begins = [*loop.rows.epochs, (len(out), 0)]
+    for (start, epoch), (end, _) in pairwise(begins):
+        out[start:end] = [epoch] * (end - start)
+    return out
+
+
+def _rounded(values: Sequence[float]) -> list[float | None]:
+    return [None if math.isnan(value) else round(value, 4) for value in values]

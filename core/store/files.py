@@ -1,0 +1,41 @@
+"""The files that a run's events lie in: one a process that writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+JOURNAL = "journal.jsonl"  # the engine's, or a tracked loop's rank 0
+MOST_FILES = 20_000
+_BESIDE = re.compile(r"(rank|devices)-\d{1,7}(-restart-\d{1,7})?\.jsonl")
+
+
+def loop_file(rank: int, restart: int) -> str:
+    """Where a rank of a tracked loop writes."""
+    if not restart:
+        return f"rank-{rank}.jsonl" if rank else JOURNAL
+    return f"rank-{rank}-restart-{restart}.jsonl"
+
+
+def samples_file(rank: int, restart: int) -> str:
+    """Where the samples of a machine's devices are: the rank's that has them taken."""
+    return f"devices-{rank}-restart-{restart}.jsonl" if restart else f"devices-{rank}.jsonl"
+
+
+def is_beside(name: str) -> bool:
+    """Whether a file is one that a tracked loop has beside its first journal."""
+    return _BESIDE.fullmatch(name) is not None
+
+
+def files_of(journal: Path) -> list[Path]:
+    """A run's files of events, its first journal before the others; those that are there.
+
+    A journal under another name, as one that was copied, stands for itself.
+    """
+    if journal.name != JOURNAL:
+        return [journal]
+    try:
+        beside = sorted(path for path in journal.parent.iterdir() if is_beside(path.name))
+    except OSError:
+        beside = []
+    return [journal, *beside[:MOST_FILES]]

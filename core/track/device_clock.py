@@ -1,0 +1,188 @@
+"""The card's own times of the same stretches: events that are read when the card is through.
+
+Nothing in here waits for the card, and nothing is recorded while a graph is being captured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from llmprof.core import events as ev
+from llmprof.core.system.text import clean
+from llmprof.core.track.allocator import AllocatorFigures
+from llmprof.core.track.parts import Mark
+from llmprof.core.track.tracker import Row, Tracker
+
+MOST_WAITING = 64  # steps whose times the card has not come to
+MOST_EVENTS = 48  # of one step
+EACH_STEP_NS = 8_000_000  # steps that take so long are all timed, of shorter ones some
+MOST_SKIPPED = 16
+PCI = ("domain", "bus", "device")
+_in_use: Callable[[], bool] = torch.cuda.is_initialized
+MEMORY_NS = 1_000_000_000  # between two looks at the allocator
+
+
+_new_event: Any = torch.cuda.Event
+
+
+class CardClock:
+    """Pooled timing events on whatever stream is current."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
+        self._device = torch.cuda.current_device()
+        self._pool: list[torch.cuda.Event] = []
+        self._waiting: deque[tuple[Row, Any, dict[str, object]]] = deque()
+        self._stream_key: object = None
+        self._stream: Any = None
+        self._looked_ns = 0
+        self._timed = True
+        self._steps = 0
+        self._every = 1  # of the steps one in so many is timed
+        self.memory: AllocatorFigures | None = None
+
+    def event(self) -> torch.cuda.Event | None:
+        """An event at this point of the current stream; None in a step that is not timed."""
+        return self._record() if self._timed else None
+
+    def boundary(self) -> torch.cuda.Event | None:
+        """The same where one step ends and the next begins."""
+        before = self._timed
+        self._steps += 1
+        self._timed = self._steps % self._every == 0
+        return self._record() if before or self._timed else None
+
+    def _record(self) -> torch.cuda.Event | None:
+        """None while a graph is captured: an event would spoil it."""
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        found = self._pool.pop() if self._pool else _new_event(enable_timing=True)
+        found.record(self._current())
+        return found
+
+    def copy(self, tensor: Any) -> object | None:
+        """The value of a tensor as it is now, on its way to the host; None while capturing."""
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        host: object = tensor.detach().to("cpu", torch.float64, non_blocking=True)
+        return host
+
+    def described(self, rank: int, restart: int) -> ev.LoopDevice:
+        """What the card is."""
+        properties = torch.cuda.get_device_properties(self._device)
+        uuid = getattr(properties, "uuid", None)
+        parts = [getattr(properties, f"pci_{name}_id", None) for name in PCI]
+        numbers = [part for part in parts if part is not None]
+        address = "{:08x}:{:02x}:{:02x}.0".format(*numbers) if len(numbers) == 3 else None
+        return ev.LoopDevice(
+            rank=rank,
+            restart=restart,
+            name=clean(properties.name, 80),
+            uuid=None if uuid is None else f"GPU-{uuid}",
+            pci_bus_id=address,
+        )
+
+    def keep(self, row: Row, end: object | None, values: dict[str, object]) -> None:
+        """Take a row that ended with an event; it is handed on once the card has come so far."""
+        if len(self._waiting) >= MOST_WAITING:
+            self._give_up(*self._waiting.popleft())
+        if end is None and any(isinstance(value, torch.Tensor) for value in values.values()):
+            end = self._record()
+        self._waiting.append((row, end, values))
+        wall_ns = max(1, row.end_ns - row.marks[0][0])
+        self._every = min(MOST_SKIPPED, -(-EACH_STEP_NS // wall_ns))
+        if row.end_ns - self._looked_ns > MEMORY_NS:
+            self._looked_ns = row.end_ns
+            self._look_at_memory()
+
+    def settle(self, *, everything: bool = False) -> None:
+        """Hand on rows that the card is through with; everything: also those it is not."""
+        if self._waiting and not torch.cuda.is_current_stream_capturing():
+            while self._waiting:
+                row, end, values = self._waiting[0]
+                if end is not None and not end.query():
+                    break
+                self._waiting.popleft()
+                self._hand_on(row, end, values)
+        while everything and self._waiting:
+            self._give_up(*self._waiting.popleft())
+
+    def _current(self) -> Any:
+        """The current stream; its object is made anew only where it is another."""
+        key = _raw_stream(self._device)
+        if key is None:
+            return torch.cuda.current_stream()
+        if key != self._stream_key:
+            self._stream_key, self._stream = key, torch.cuda.current_stream()
+        return self._stream
+
+    def _hand_on(self, row: Row, end: Any, values: dict[str, object]) -> None:
+        events: list[Any] = [event for _, _, event in row.marks] + [end]
+        times: list[float] | None = None
+        if all(event is not None for event in events) and len(events) <= MOST_EVENTS:
+            with contextlib.suppress(RuntimeError):  # of a stream that is behind
+                times = [one.elapsed_time(other) for one, other in pairwise(events)]
+        self._take(row, times, values if end is not None else _plain(values))
+        self._reuse(row.marks)
+
+    def _give_up(self, row: Row, end: Any, values: dict[str, object]) -> None:
+        """A row without the card's times, and without values that have not come."""
+        self._take(row, None, _plain(values))
+        # Its events may still be on their way: the pool takes them when they are old.
+
+    def _take(self, row: Row, times: list[float] | None, values: dict[str, object]) -> None:
+        row.device_ms = times
+        for name, value in values.items():
+            if isinstance(value, (float, torch.Tensor)):
+                row.values[name] = value if isinstance(value, float) else float(value.item())
+        self._tracker.take(row)
+
+    def _reuse(self, marks: list[Mark]) -> None:
+        self._pool += [event for _, _, event in marks if isinstance(event, torch.cuda.Event)]
+
+    def _look_at_memory(self) -> None:
+        stats = _raw_memory(self._device)
+        if stats is None:
+            return
+        self.memory = AllocatorFigures(
+            allocated=stats["allocated_bytes"]["all"]["current"],
+            peak=stats["allocated_bytes"]["all"]["peak"],
+            reserved=stats["reserved_bytes"]["all"]["current"],
+            retries=stats["num_alloc_retries"],
+        )
+
+
+def _plain(values: dict[str, object]) -> dict[str, object]:
+    """Those that never were on the card."""
+    return {name: value for name, value in values.items() if isinstance(value, float)}
+
+
+def find_card(tracker: Tracker) -> CardClock | None:
+    """A clock, once the process uses a card; makes no context itself."""
+    return CardClock(tracker) if _in_use() else None
+
+
+def is_there() -> bool:
+    """Whether there may ever be a card to find."""
+    return torch.version.cuda is not None and torch.cuda.device_count() > 0
+
+
+def _raw_stream(device: int) -> object | None:
+    """What tells streams apart, in a tenth of the time; None where torch has no such call."""
+    call = getattr(torch._C, "_cuda_getCurrentStream", None)
+    return None if call is None else call(device)
+
+
+def _raw_memory(device: int) -> Any:
+    """The allocator's own figures; torch.cuda.memory_stats takes ten times as long over them."""
+    call = getattr(torch._C, "_cuda_memoryStats", None)
+    try:
+        return None if call is None else call(device)
+    except (RuntimeError, TypeError):
+        return None

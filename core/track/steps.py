@@ -1,0 +1,175 @@
+"""What a loop is written with: steps of a loader, a step, a phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, Generic, TypeVar, cast
+
+from llmprof.core.track.tracker import Tracker
+
+T = TypeVar("T")
+Claim = tuple[str, int]  # a "loop" over batches or a "step", and which
+
+
+class Steps(Generic[T]):
+    """An iterable whose every turn is a step; in all else it is the iterable itself."""
+
+    def __init__(self, tracker: Tracker, batches: Iterable[T], claims: list[Claim]) -> None:
+        self._tracker = tracker
+        self._batches = batches
+        self._claims = claims  # what is on, of which the first makes the steps
+
+    def __len__(self) -> int:
+        return len(self._batches)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_batches":  # as a copy looks for them
+            raise AttributeError(name)
+        return getattr(self._batches, name)
+
+    def __iter__(self) -> Iterator[T]:
+        if self._claims and self._claims[-1][0] == "step":
+            return _Waits(self._tracker, iter(self._batches))
+        if self._claims or not self._tracker.working:
+            return iter(self._batches)  # within a step
+        return _Turns(self._tracker, self._batches, self._claims)
+
+
+class _Waits(Iterator[T]):
+    """A pass over batches within a step: waiting for one is input wait of that step."""
+
+    def __init__(self, tracker: Tracker, inner: Iterator[T]) -> None:
+        self._tracker = tracker
+        self._inner = inner
+
+    def __next__(self) -> T:
+        before = self._tracker.enter("input")
+        try:
+            return next(self._inner)
+        finally:
+            self._tracker.leave(before)
+
+
+class _Turns(Iterator[T]):
+    """One pass over the batches: waiting for one ends the step before it."""
+
+    def __init__(self, tracker: Tracker, batches: Iterable[T], claims: list[Claim]) -> None:
+        self._tracker = tracker
+        self._claims = claims
+        self._claim: Claim = "loop", id(self)
+        claims.append(self._claim)
+        length = None
+        try:
+            length = len(batches)  # type: ignore[arg-type]
+        except Exception:  # a loader of an iterable has none, and says so in its own way
+            length = None
+        tracker.begin_epoch(length)
+        tracker.begin_input()
+        try:
+            self._inner = iter(batches)
+        except BaseException:
+            self._let_go()
+            raise
+        finally:
+            tracker.end_input(batch=False)
+
+    def __next__(self) -> T:
+        tracker = self._tracker
+        tracker.begin_input()
+        try:
+            batch = next(self._inner)
+        except BaseException:  # StopIteration, or what the loader met
+            tracker.end_input(batch=False)
+            self._let_go()
+            raise
+        tracker.end_input(batch=True)
+        return batch
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __del__(self) -> None:
+        if self._claim in self._claims:
+            self._let_go()
+            self._tracker.left_loop()
+
+    def _let_go(self) -> None:
+        if self._claim in self._claims:
+            self._claims.remove(self._claim)
+
+
+class Step:
+    """`with run.step():` one step; an exception in it leaves it out."""
+
+    __slots__ = ("_claim", "_claims", "_counts", "_tracker")
+
+    def __init__(self, tracker: Tracker, claims: list[Claim]) -> None:
+        self._tracker = tracker
+        self._claims = claims
+        self._claim: Claim = "step", id(self)
+        self._counts = False
+
+    def __enter__(self) -> None:
+        self._counts = not self._claims
+        if self._counts:
+            self._claims.append(self._claim)
+            self._tracker.begin_step()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._counts and self._claim in self._claims:
+            self._claims.remove(self._claim)
+            self._tracker.end_step(whole=kind is None)
+
+
+class Phase:
+    """`with run.phase("clip"):` a part of the user's own."""
+
+    __slots__ = ("_before", "_name", "_tracker")
+
+    def __init__(self, tracker: Tracker, name: str) -> None:
+        self._tracker = tracker
+        self._name = name
+        self._before: str | None = None
+
+    def __enter__(self) -> None:
+        self._before = self._tracker.begin_phase(self._name)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._tracker.end_phase(self._before)
+
+
+class Nothing:
+    """A context that does nothing."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def as_number(value: object) -> object | None:
+    """A number as float; a tensor on a card stays itself; None for what is no single number."""
+    if isinstance(value, (int, float)):
+        return float(value)
+    given = cast(Any, value)
+    try:
+        if given.numel() != 1:
+            return None
+    except AttributeError:  # of numpy, or no number at all
+        item = getattr(value, "item", None)
+        return None if item is None else float(item())
+    return given if given.is_cuda else float(given.item())

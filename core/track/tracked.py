@@ -1,0 +1,311 @@
+"""`llmprof.track`: what a training script says to be watched."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from llmprof.core import events as ev
+from llmprof.core.system.text import cause, clean
+from llmprof.core.track.identity import read_identity
+from llmprof.core.track.steps import Claim, Nothing, Phase, Step, Steps, as_number
+from llmprof.core.track.tracker import Tracker, say
+from llmprof.core.track.writer import Plan, Writer
+
+if TYPE_CHECKING:
+    from llmprof.core.track.device_clock import CardClock
+    from llmprof.core.track.hooks import Hooks
+
+T = TypeVar("T")
+DISABLED = "LLMPROF_DISABLED"
+FINISH_PATIENCE_S = 5.0  # for a disk that hangs
+BLIND_STEPS = 10  # after so many without a forward seen it is said that the hooks see none
+MOST_NAMES = 40  # of a user's phases
+
+_active: Tracked | None = None
+_turns: dict[str, int] = {}
+
+
+def track(
+    label: str | None = None,
+    *,
+    model: Any = None,
+    total_steps: int | None = None,
+    first_step: int = 0,
+    sample_devices: bool = True,
+    announce: bool = True,
+) -> Tracked | Untracked:
+    """Watch a training loop: `with llmprof.track("my-run") as run: for batch in run.steps(loader)`.
+
+    label names the run; model has its forward told from the loss, by hooks on this instance;
+    total_steps lets the screen show how far it is, first_step is what a resumed training begins
+    with. sample_devices has local rank 0 read the cards once a second, in a process of its own.
+    announce=False leaves out the line on standard error that says how to look. Whatever goes wrong
+    in here, the training goes on; with LLMPROF_DISABLED=1 nothing is done at all. Within a loop
+    that is tracked already a second one does nothing.
+    """
+    if os.environ.get(DISABLED, "0") not in ("", "0") or _active is not None:
+        return Untracked()
+    name = clean(label or Path(sys.argv[0] or "loop").stem, 100) or "loop"
+    return Tracked(
+        name,
+        model=model,
+        total_steps=total_steps,
+        first_step=first_step,
+        sample_devices=sample_devices,
+        announce=announce,
+    )
+
+
+class Untracked:
+    """A loop that nobody watches: every line of it does nothing."""
+
+    id: str | None = None
+
+    def start(self) -> Untracked:
+        """Nothing begins."""
+        return self
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Nothing ends."""
+
+    def __enter__(self) -> Untracked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def steps(self, batches: Iterable[T]) -> Iterable[T]:
+        """The batches."""
+        return batches
+
+    def step(self) -> Nothing:
+        """A context that does nothing."""
+        return Nothing()
+
+    def phase(self, name: str) -> Nothing:
+        """A context that does nothing."""
+        return Nothing()
+
+    def log(self, **values: object) -> None:
+        """Nothing is kept."""
+
+
+class Tracked:
+    """A loop that is watched, from start() to finish() or as a context."""
+
+    def __init__(
+        self,
+        label: str,
+        *,
+        model: Any,
+        total_steps: int | None,
+        first_step: int,
+        sample_devices: bool,
+        announce: bool,
+    ) -> None:
+        self._label = label
+        self._model = model
+        self._total_steps = total_steps
+        self._sample = sample_devices
+        self._announce = announce
+        self._tracker = Tracker(first_step)
+        self._claims: list[Claim] = []  # the loops and steps that are on
+        self._names: dict[str, str] = {}  # of phases, as they are shown
+        self._values: dict[str, str] = {}  # of logged values
+        self._writer: Writer | None = None
+        self._hooks: Hooks | None = None
+        self._card: CardClock | None = None
+        self._blind = False
+
+    @property
+    def id(self) -> str | None:
+        """The run's name; None until its folder is there."""
+        run = None if self._writer is None else self._writer.run
+        return None if run is None else run.id
+
+    def start(self) -> Tracked:
+        """Begin to watch."""
+        global _active
+        try:
+            _turns[self._label] = _turns.get(self._label, -1) + 1
+            plan = Plan(
+                label=self._label,
+                identity=read_identity(os.environ, _ranks()),
+                turn=_turns[self._label],
+                total_steps=self._total_steps,
+                model=self._model is not None,
+                sample=self._sample,
+                announce=self._announce,
+            )
+            self._writer = Writer(plan, self._tracker)
+            self._writer.memory = lambda: None if self._card is None else self._card.memory
+            self._writer.notes = self._notes
+            self._install()
+            self._tracker.begin()
+            self._tracker.find_device = self._find_card
+            _active = self
+            atexit.register(self.finish)
+            self._writer.start()
+        except Exception as error:
+            self._give_up(error)
+        return self
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """End: what is left is written, torch is as it was."""
+        global _active
+        if _active is not self:
+            return
+        _active = None
+        try:
+            atexit.unregister(self.finish)
+            part = self._tracker.finish(whole=error is None or _is_exit(error))
+            if self._hooks is not None:
+                self._hooks.remove()
+            if self._writer is not None:
+                self._writer.finish(_done(error, part), FINISH_PATIENCE_S)
+        except Exception as failure:
+            self._give_up(failure)
+
+    def __enter__(self) -> Tracked:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.finish(error)
+
+    def steps(self, batches: Iterable[T]) -> Iterable[T]:
+        """The batches, a step a turn of the loop.
+
+        Within `run.step()` waiting for one is input wait of that step; within another loop of
+        this run they are the batches alone.
+        """
+        return Steps(self._tracker, batches, self._claims)
+
+    def step(self) -> Step:
+        """A context that is one step."""
+        return Step(self._tracker, self._claims)
+
+    def phase(self, name: str) -> Phase:
+        """A context that is a part of its own, also between steps."""
+        known = self._names.get(name)
+        if known is None:
+            room = len(self._names) < MOST_NAMES
+            known = clean(str(name), 40) if room else "other phases"
+            self._names[name] = known
+        return Phase(self._tracker, known)
+
+    def log(self, **values: object) -> None:
+        """Keep numbers of this step: a loss, a learning rate; tensors of one element as well.
+
+        A tensor on a card is copied without waiting for it.
+        """
+        try:
+            kept: dict[str, object] = {}
+            for name, value in values.items():
+                number = as_number(value)
+                if number is not None and not isinstance(number, float):
+                    number = None if self._card is None else self._card.copy(number)
+                if number is not None:
+                    known = self._values.get(name)
+                    if known is None:
+                        known = self._values[name] = clean(name, 80)
+                    kept[known] = number
+            self._tracker.log(kept)
+        except Exception as error:
+            self._note(f"run.log could not read a value: {cause(error)}")
+
+    def forget(self) -> None:
+        """In a forked child: nothing of it is this loop's."""
+        self._tracker.abandon()
+        if self._writer is not None:
+            self._writer.forget()
+
+    def _install(self) -> None:
+        """Hooks, as soon as there is a torch to hook."""
+        if self._hooks is not None or "torch.optim" not in sys.modules:
+            return
+        from llmprof.core.track.hooks import Hooks, call_overhead_us
+
+        self._hooks = Hooks(self._tracker)
+        if self._model is not None:
+            self._hooks.watch_model(self._model, self._tracker)
+        if self._writer is not None:
+            self._writer.call_us = call_overhead_us()
+
+    def _find_card(self) -> CardClock | None:
+        """The card's clock once the training uses one; asked at every step until then."""
+        self._install()
+        if self._hooks is None:
+            return None
+        from llmprof.core.track.device_clock import find_card, is_there
+
+        if not is_there():
+            self._tracker.find_device = None
+            return None
+        self._card = find_card(self._tracker)
+        if self._card is not None and self._writer is not None:
+            identity = read_identity(os.environ, _ranks())
+            self._writer.card = self._card.described(identity.rank, identity.restart)
+        return self._card
+
+    def _notes(self) -> None:
+        """Say once where the hooks on the model see nothing."""
+        hooks = self._hooks
+        if self._model is None or self._blind or self._tracker.steps < BLIND_STEPS:
+            return
+        self._blind = True
+        if hooks is None or not hooks.forwards:
+            self._note(
+                "the hooks on the model saw no forward: it is compiled in place, or another one "
+                "is trained; forward and loss stand together"
+            )
+
+    def _note(self, message: str) -> None:
+        if self._writer is not None and len(self._writer.logs) < 20:
+            self._writer.logs.append(ev.Log(message=clean(message), level="warning"))
+
+    def _give_up(self, error: BaseException) -> None:
+        self._tracker.fail(error)
+        say(f"{self._label} is not watched: {cause(error)}")
+
+
+def _done(error: BaseException | None, part: str) -> ev.LoopDone:
+    if error is None or _is_exit(error):
+        return ev.LoopDone(outcome="complete")
+    if isinstance(error, KeyboardInterrupt):
+        return ev.LoopDone(outcome="interrupted", part=part)
+    said = clean(f"{type(error).__name__}: {error}", 300)
+    return ev.LoopDone(outcome="failed", error=said, part=part)
+
+
+def _is_exit(error: BaseException) -> bool:
+    """Whether an exception is a script's way to end well."""
+    return isinstance(error, SystemExit) and error.code in (None, 0)
+
+
+def _ranks() -> tuple[int, int] | None:
+    """Rank and size of the process group, where there is one."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def _in_child() -> None:
+    global _active
+    tracked, _active = _active, None
+    if tracked is not None:
+        tracked.forget()
+
+
+os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,357 @@
+"""What the training thread does to be watched: marks in a list, one row a step."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from llmprof.core.track.parts import GAP, Mark
+
+MOST_MARKS = 4096  # of a step; what comes later belongs to the last of them
+MOST_ROWS = 8192  # that wait for the writer
+INTERRUPTED_NS = 500_000
+BETWEEN = "between"
+_now = time.monotonic_ns
+
+
+class Row:
+    """A step that has ended: its marks, and when it did. Plain, for one is made every step."""
+
+    __slots__ = ("device_ms", "end_ns", "epoch", "index", "marks", "values")
+
+    def __init__(self, index: int, epoch: int | None, marks: list[Mark], end_ns: int) -> None:
+        self.index = index
+        self.epoch = epoch
+        self.marks = marks
+        self.end_ns = end_ns
+        self.device_ms: list[float] | None = None  # of every mark's stretch; None: not known
+        self.values: dict[str, float] = {}
+
+
+class Place(NamedTuple):
+    """Where in the training the open step is."""
+
+    step: int
+    epoch: int | None = None
+    position: int | None = None  # in its epoch
+    length: int | None = None  # of its epoch
+
+
+class DeviceClock(Protocol):
+    """Times the same stretches by a device's clock, without ever waiting for it."""
+
+    def event(self) -> object | None:
+        """An event at this point of the current stream; None where none is recorded."""
+
+    def boundary(self) -> object | None:
+        """The same where one step ends and the next begins."""
+
+    def keep(self, row: Row, end: object | None, values: dict[str, object]) -> None:
+        """Take a row that ended with an event; it is handed on once the device has come so far."""
+
+    def settle(self, *, everything: bool = False) -> None:
+        """Hand on rows that the device is through with; everything: also those it is not."""
+
+
+class Tracker:
+    """The state of one loop on the thread that trains. Nothing in here raises or waits.
+
+    Marks come from hooks and from the user's lines; calls of other threads are left out.
+    """
+
+    def __init__(self, first_step: int = 0) -> None:
+        self.rows: deque[Row] = deque()
+        self.dropped = 0
+        self.own_ns = 0  # spent in here, by the hooks' own timers
+        self.calls = 0  # of hooks
+        self.steps = 0
+        self.updates = 0  # of optimizers
+        self.updates_skipped: int | None = 0
+        self.place = Place(first_step)
+        self.problem = ""  # what ended the tracking
+        self.device: DeviceClock | None = None
+        self.find_device: Callable[[], DeviceClock | None] | None = None
+        self.working = True
+        self.marks: list[Mark] = [(_now(), BETWEEN, None)]
+        self._owner = threading.get_ident()
+        self._part = BETWEEN
+        self._open = False  # within a step
+        self._user = 0  # depth of the user's phases
+        self._updating = 0  # depth of optimizers
+        self._before_update = GAP
+        self._index = first_step
+        self._epoch: int | None = None
+        self._position = 0
+        self._length: int | None = None
+        self._held: tuple[Row, object] | None = None  # a step whose loop was left in its midst
+        self._values: dict[str, object] = {}
+
+    def begin(self) -> None:
+        """Time counts from now, on this thread."""
+        self._owner = threading.get_ident()
+        self.marks = [(_now(), BETWEEN, None)]
+
+    # What the hooks say
+
+    def enter(self, part: str) -> str | None:
+        """A backward begins, or the like; gives what leave() wants, None where it is not marked."""
+        if not self._open or self._user or not self._mine():
+            return None
+        start = _now()
+        before = self._part
+        if before not in (GAP, "loss", "forward") or (before == part):
+            self._spent(start)
+            return None
+        self._mark(part, start)
+        self._spent(start)
+        return before
+
+    def leave(self, before: str | None) -> None:
+        """It ended."""
+        if before is None or not self._open or not self._mine():
+            return
+        start = _now()
+        self._mark(GAP if before == "loss" else before, start)
+        self._spent(start)
+
+    def forward_ended(self, before: str | None) -> None:
+        """The model's forward ended: what follows is the loss."""
+        if before is not None and self._open and self._mine():
+            start = _now()
+            self._mark("loss", start)
+            self._spent(start)
+
+    def update_begins(self) -> int:
+        """An optimizer's step begins, perhaps within another's; how deep."""
+        if not self._mine():
+            return 0
+        start = _now()
+        if self._part != "optimizer":
+            self._updating = 0  # an exception ended one before
+        if self._updating == 0 and self._part in (GAP, "loss") and self._open and not self._user:
+            self._mark("optimizer", start)
+        self._updating += 1
+        self._spent(start)
+        return self._updating - 1
+
+    def update_ended(self, depth: int | None = None) -> None:
+        """An optimizer's step ended, perhaps by an exception, which ended those within too."""
+        if not self._mine():
+            return
+        start = _now()
+        self._updating = max(0, self._updating - 1) if depth is None else depth
+        if self._updating == 0:
+            self.updates += 1
+            if self._part == "optimizer" and not self._user:
+                self._mark(GAP, start)
+        self._spent(start)
+
+    def closure_begins(self) -> bool:
+        """An optimizer calls its closure: a forward and a backward; whether it is marked."""
+        if self._part != "optimizer" or self._user or not self._mine():
+            return False
+        self._mark(GAP, _now())
+        return True
+
+    def closure_ended(self, marked: bool) -> None:
+        """The closure ended: the optimizer goes on."""
+        if marked and self._open and not self._user and self._mine():
+            self._mark("optimizer", _now())
+
+    # What the user's lines say
+
+    def begin_input(self) -> None:
+        """The thread waits for a batch, which begins a step; an open one ends."""
+        if not self._mine():
+            return
+        start = _now()
+        self._release()
+        if self._open:
+            self._end(start, "input")
+        else:
+            self._mark("input", start)
+        self._spent(start)
+
+    def begin_epoch(self, length: int | None) -> None:
+        """A loop over a loader begins."""
+        if self._mine():
+            self._epoch = 0 if self._epoch is None else self._epoch + 1
+            self._position, self._length = 0, length
+
+    def end_input(self, *, batch: bool) -> None:
+        """The batch is there, and the step's body begins; without one an epoch is over."""
+        if not self._mine():
+            return
+        start = _now()
+        if batch:
+            self._begin(start)
+        else:
+            self._mark(BETWEEN, start)
+        self._spent(start)
+
+    def begin_step(self) -> None:
+        """A step begins without a loader that is known; an open one ends."""
+        if not self._mine():
+            return
+        start = _now()
+        self._release()
+        if self._open:
+            self._end(start)
+        self._begin(start)
+        self._spent(start)
+
+    def end_step(self, *, whole: bool = True) -> None:
+        """The step ends; one that is not whole, as after an exception, is no step."""
+        if not self._open or not self._mine():
+            return
+        start = _now()
+        if whole:
+            self._end(start)
+        else:
+            self._drop(start)
+        self._spent(start)
+
+    def left_loop(self) -> None:
+        """The loop over a loader was left in mid-step, by `break` or by an exception."""
+        if self._open and self._mine():
+            row = self._row(_now())
+            self._held = row, self._after(row.end_ns)
+
+    def begin_phase(self, name: str) -> str | None:
+        """A phase of the user's own begins; gives what end_phase() wants."""
+        if not self._mine():
+            return None
+        start = _now()
+        before = self._part
+        self._user += 1
+        self._mark(name, start)
+        self._spent(start)
+        return before
+
+    def end_phase(self, before: str | None) -> None:
+        """It ended."""
+        if before is None or not self._mine():
+            return
+        start = _now()
+        self._user = max(0, self._user - 1)
+        self._mark(before if self._open or before != GAP else BETWEEN, start)
+        self._spent(start)
+
+    def log(self, values: dict[str, object]) -> None:
+        """Values of the open step, or of the next where none is open."""
+        if self._mine():
+            start = _now()
+            self._values.update(values)
+            self._spent(start)
+
+    def finish(self, *, whole: bool) -> str:
+        """The loop is over; the part in which it ended. A step in which it broke is none."""
+        part = self._part
+        if not self._mine():
+            return part
+        now = _now()
+        if whole:
+            self._release()
+            if self._open:
+                self._end(now)
+        else:
+            self._held = None
+        if self.device is not None:
+            self.device.settle(everything=True)
+        self.working = False
+        return part
+
+    def abandon(self) -> None:
+        """A forked child: nothing that it does is of this loop."""
+        self.working = False
+
+    def fail(self, error: BaseException) -> None:
+        """Something in here went wrong: the training goes on without it."""
+        self.problem = self.problem or f"{type(error).__name__}: {error}"
+        self.working = False
+
+    def take(self, row: Row) -> None:
+        """Hand a row to the writer, unless too many wait."""
+        if len(self.rows) >= MOST_ROWS:
+            self.dropped += 1
+        else:
+            self.rows.append(row)
+
+    def _mine(self) -> bool:
+        return self.working and threading.get_ident() == self._owner
+
+    def _mark(self, part: str, t: int) -> None:
+        self._part = part
+        if len(self.marks) < MOST_MARKS:
+            device = self.device
+            self.marks.append((t, part, None if device is None else device.event()))
+
+    def _spent(self, start: int) -> None:
+        took = _now() - start
+        if took < INTERRUPTED_NS:  # else another process had the core
+            self.own_ns += took
+        self.calls += 1
+
+    def _begin(self, t: int) -> None:
+        self._open = True
+        self._user = self._updating = 0
+        if self.device is None and self.find_device is not None:
+            self.device = self.find_device()
+        self._mark(GAP, t)
+        self.place = Place(self._index, self._epoch, self._position, self._length)
+
+    def _row(self, t: int) -> Row:
+        return Row(self._index, self._epoch, self.marks, t)
+
+    def _end(self, t: int, then: str = BETWEEN) -> None:
+        row = self._row(t)
+        self._hand_on(row, self._after(t, then))
+
+    def _after(self, end_ns: int, then: str = BETWEEN) -> object:
+        """The next step's marks begin where this one ended; the device's event there."""
+        self._open = False
+        self.steps += 1
+        self._position += 1
+        self._index += 1
+        event = None if self.device is None else self.device.boundary()
+        self._part = then
+        self.marks = [(end_ns, then, event)]  # never empty: the writer looks at the last
+        return event
+
+    def _hand_on(self, row: Row, end: object) -> None:
+        values, self._values = self._values, {}
+        if self.device is not None:
+            self.device.keep(row, end, values)
+            self.device.settle()
+            return
+        for name, value in values.items():
+            if isinstance(value, float):
+                row.values[name] = value
+        self.take(row)
+
+    def _release(self) -> None:
+        """The loop that was left goes on or ended well: its last step was one."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._hand_on(*held)
+
+    def _drop(self, t: int) -> None:
+        """The open step is none: its time lies between steps."""
+        begun = self.marks[0]
+        self._open = False
+        self._values = {}
+        self.marks = [(begun[0], BETWEEN, begun[2])]
+        self._part = BETWEEN
+
+
+def say(line: str) -> None:
+    """A line on standard error, where that can be written."""
+    try:
+        sys.stderr.write(f"llmprof: {line}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass

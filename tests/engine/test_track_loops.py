@@ -1,0 +1,362 @@
+"""What may happen to a tracked loop: left, nested, forked, killed, switched off, out of disk."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from llmprof.core.store.journal import Follower, replay
+from llmprof.core.store.run import NotOurs, RunStore
+from tests.builders.tracked_scripts import newest, start, told
+from tests.engine.runs import llmprof
+from tests.waiting import wait_for
+
+ENDLESS = """
+with track("endless") as run:
+    for x in run.steps(batches(10**9, 0.005)):
+        run.log(loss=1.0)
+"""
+
+
+def test_break_continue_and_nesting(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        with track("break") as run:
+            for at, x in enumerate(run.steps(batches(10))):
+                if at == 3:
+                    break
+                if at == 1:
+                    continue
+                for inner in run.steps(batches(4)):
+                    with run.step():
+                        pass
+            busy(5)
+            with llmprof.track("inner") as other:
+                for x in other.steps(batches(2)):
+                    pass
+            with run.step():
+                for x in run.steps(batches(3)):
+                    pass
+            steps = run.steps([1, 2])
+            with run.step():
+                pass
+        hand.tell(inner=other.id, length=len(steps))
+        """,
+    )
+    rows = found.loop.rows
+    assert rows.index() == [0, 1, 2, 3, 4, 5]
+    assert rows.part_ms("between")[4] >= 5  # what came after the break
+    assert found.said["inner"] is None
+    assert found.said["length"] == 2
+    assert found.view.outcome == "complete"
+
+
+def test_an_exception_names_the_part_and_leaves_its_step_out(tmp_path: Path) -> None:
+    process = start(
+        tmp_path,
+        """
+        model = net()
+        with track("broken", model=model) as run:
+            for at, x in enumerate(run.steps(batches(10))):
+                if at == 4:
+                    with run.phase("check"):
+                        raise ValueError("no more")
+                with run.step():
+                    pass
+        """,
+    )
+    _, errors = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert "ValueError: no more" in errors
+    view = replay(newest(tmp_path).journal)
+    assert view.outcome == "failed"
+    (loop,) = view.loops
+    assert loop.done is not None
+    assert (loop.done.error, loop.done.outcome) == ("ValueError: no more", "failed")
+    assert loop.rows.index() == [0, 1, 2, 3]
+
+
+def test_an_exception_that_is_caught_in_a_step_leaves_that_step_out(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        model = net()
+        optimizer = torch.optim.AdamW(model.parameters())
+        with track("caught") as run:
+            for at in range(4):
+                try:
+                    with run.step():
+                        model(torch.randn(8, 320)).sum().backward()
+                        def closure():
+                            if at == 1:
+                                raise RuntimeError("out of memory")
+                        optimizer.step(closure)
+                except RuntimeError:
+                    pass
+        hand.tell(back=torch.autograd.backward.__qualname__, hooks=len(
+            sys.modules["torch.optim.optimizer"]._global_optimizer_pre_hooks))
+        """,
+    )
+    assert len(found.loop.rows) == 3
+    assert min(found.loop.rows.part_ms("optimizer")) > 0
+    assert (found.said["back"], found.said["hooks"]) == ("backward", 0)
+
+
+def test_threads_and_forks_are_left_out(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        import threading
+        model = net()
+        class Data(torch.utils.data.Dataset):
+            def __len__(self):
+                return 40
+            def __getitem__(self, at):
+                if at == 0:  # in a worker
+                    torch.ones(1, requires_grad=True).sum().backward()
+                return torch.randn(320)
+        loader = torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=2)
+        def other():
+            for _ in range(50):
+                model(torch.randn(8, 320)).sum().backward()
+                run.log(loss=7.0)
+        with llmprof.track("forks") as run:
+            for at, x in enumerate(run.steps(loader)):
+                if at == 2:
+                    thread = threading.Thread(target=other)
+                    thread.start()
+                    thread.join()
+                if at == 5 and not os.fork():
+                    with run.step():
+                        pass
+                    run.finish()
+                    os._exit(0)
+        hand.tell()
+        """,
+    )
+    rows = found.loop.rows
+    assert rows.index() == list(range(10))
+    assert rows.parts.count("backward") == 0
+    assert rows.values == ()
+    assert found.view.damaged_lines == 0
+    assert found.view.outcome == "complete"
+    assert found.loop.beat is not None
+    assert found.loop.beat.length == 10
+
+
+def test_a_run_can_be_watched_and_is_nobodys_to_stop_or_resume(tmp_path: Path) -> None:
+    process = start(tmp_path, ENDLESS)
+    try:
+        wait_for(lambda: bool(RunStore(tmp_path / "runs").list()))
+        run = newest(tmp_path)
+        follower = Follower(run.journal)
+
+        def steps() -> int:
+            while follower.poll():
+                pass
+            loops = follower.view().loops
+            return len(loops[0].rows) if loops else 0
+
+        wait_for(lambda: steps() > 20)
+        assert run.alive()
+        assert run.is_loop
+        with pytest.raises(NotOurs, match="end the training itself"):
+            run.stop()
+        for words in (["stop", "endless"], ["stop", "endless", "--kill"], ["resume", "endless"]):
+            refused = llmprof(tmp_path, *words)
+            assert refused.returncode == 2, refused.stderr
+            assert len(refused.stderr.splitlines()) == 1
+            assert "training" in refused.stderr
+        assert process.poll() is None
+        process.kill()
+        wait_for(lambda: not run.alive(), "the lock let go")
+        assert run.status(replay(run.journal)) == "interrupted"
+        assert replay(run.journal).damaged_lines == 0
+        shown = llmprof(tmp_path, "show", "endless")
+        assert shown.returncode == 0
+        assert "input wait" in shown.stdout
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_newest_of_two_runs_of_one_label(tmp_path: Path) -> None:
+    for _ in range(2):
+        told(
+            tmp_path, 'with track("same") as run:\n    with run.step():\n        pass\nhand.tell()'
+        )
+    store = RunStore(tmp_path / "runs")
+    both = store.list()
+    assert [run.label for run in both] == ["same", "same"]
+    assert store.find("same") == both[0]
+    assert [store.find(run.id) for run in both] == both
+
+
+def test_nothing_is_done_where_it_is_switched_off(tmp_path: Path) -> None:
+    script = """
+        with track("off") as run:
+            for x in run.steps(batches(3)):
+                with run.phase("p"), run.step():
+                    run.log(a=1)
+        hand.tell(threads=sorted(t.name for t in __import__("threading").enumerate()))
+        """
+    home = tmp_path / "off"
+    process = start(home, script, env={"LLMPROF_DISABLED": "1"})
+    output, errors = process.communicate(timeout=100)
+    assert process.returncode == 0
+    assert errors == ""
+    assert "MainThread" in output
+    assert "llmprof-track" not in output
+    assert not (home / "runs").exists()
+
+
+def test_a_home_that_cannot_be_written_costs_the_run_alone(tmp_path: Path) -> None:
+    home = tmp_path / "file"
+    home.write_text("no folder", "utf-8")
+    script = """
+        with track("lost") as run:
+            for x in run.steps(batches(5)):
+                busy(100)
+        hand.tell()
+        """
+    process = start(tmp_path / "scripts", script, env={"LLMPROF_HOME": str(home)})
+    output, errors = process.communicate(timeout=100)
+    assert process.returncode == 0, errors
+    assert output
+    assert errors.startswith("llmprof: lost is not watched any more: ")
+    assert len(errors.splitlines()) == 1
+
+
+def test_a_full_disk_costs_rows_and_training_ends_well(tmp_path: Path) -> None:
+    """A limit on the size of files stands for it: writes fail in mid-run in the same way."""
+    found = told(
+        tmp_path,
+        """
+        import resource, signal
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        with track("full") as run:
+            for at, x in enumerate(run.steps(batches(400, 0.005))):
+                if at == 150:
+                    runs = os.environ["LLMPROF_HOME"] + "/runs/"
+                    size = os.path.getsize(f"{runs}{run.id}/journal.jsonl")
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 300, hard))
+        hand.tell(steps=at + 1)
+        """,
+    )
+    assert found.said["steps"] == 400
+    assert found.view.damaged_lines == 0
+    assert 0 < len(found.loop.rows) < 400
+    assert found.loop.done is None
+
+
+RANKS = """
+import torch.distributed as dist
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = torch.nn.parallel.DistributedDataParallel(net(), bucket_cap_mb=100)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+with track("ranks") as run:
+    for x in run.steps(batches(24)):
+        loss = model(x).square().mean()
+        if rank == 1:
+            time.sleep(0.02)
+        loss.backward()
+        optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+def test_two_ranks_write_one_run_and_the_straggler_is_named(tmp_path: Path) -> None:
+    from llmprof.core.figures.loops import straggler
+
+    (tmp_path / "train.py").write_text("")
+    start(tmp_path, "sys.exit(0)").communicate(timeout=60)
+    script = tmp_path / "train.py"
+    script.write_text(script.read_text("utf-8").replace("sys.exit(0)", "") + RANKS, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+         str(script)],
+        env={**os.environ, "LLMPROF_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (run,) = RunStore(tmp_path / "runs").list()
+    view = replay(run.journal)
+    assert [loop.rank for loop in view.loops] == [0, 1]
+    assert [len(loop.rows) for loop in view.loops] == [24, 24]
+    assert view.outcome == "complete"
+    found = straggler(view.loops)
+    assert found is not None
+    assert (found.rank, found.part) == (1, "forward")
+    assert found.excess_ms == pytest.approx(20, rel=0.35)
+
+
+def test_a_restart_goes_on_in_the_same_run(tmp_path: Path) -> None:
+    env = {"MASTER_ADDR": "a", "MASTER_PORT": "1", "RANK": "0", "WORLD_SIZE": "2"}
+    script = """
+        with track("again", first_step=int(os.environ["FIRST"])) as run:
+            for x in run.steps(batches(5)):
+                pass
+        hand.tell()
+        """
+    for restart, first in (("0", "0"), ("1", "3")):
+        more = {**env, "TORCHELASTIC_RESTART_COUNT": restart, "FIRST": first}
+        told(tmp_path, script, env=more)
+    (run,) = RunStore(tmp_path / "runs").list()
+    (loop,) = replay(run.journal).loops
+    assert loop.rows.index() == [0, 1, 2, 3, 4, 3, 4, 5, 6, 7]
+    assert loop.restarts == ((0, 0), (1, 5))
+    assert loop.rows.start_ns() == sorted(loop.rows.start_ns())
+
+
+def test_a_hang_is_named_by_its_part(tmp_path: Path) -> None:
+    process = start(
+        tmp_path,
+        """
+        class Hang(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+            @staticmethod
+            def backward(ctx, g):
+                time.sleep(1000)
+        with track("hang") as run:
+            for at, x in enumerate(run.steps(batches(10))):
+                x.requires_grad_()
+                y = Hang.apply(x) if at == 2 else x
+                y.sum().backward()
+        """,
+    )
+    try:
+        wait_for(lambda: bool(RunStore(tmp_path / "runs").list()))
+        journal = newest(tmp_path).journal
+
+        def named() -> bool:
+            loops = replay(journal).loops if journal.is_file() else ()
+            beat = loops[0].current if loops else None
+            return beat is not None and (beat.part, beat.index) == ("backward", 2)
+
+        wait_for(named)
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_importing_llmprof_is_light(tmp_path: Path) -> None:
+    code = "import sys, llmprof; print(len([m for m in sys.modules if m.startswith('llmprof.')]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= 1
+    code = (
+        "import sys, llmprof; llmprof.track; "
+        "print(*[m for m in ('torch', 'textual', 'rich', 'pynvml') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

@@ -1,0 +1,1 @@
+"""Someone's own training loop, watched: a view, its charts and its ranks."""

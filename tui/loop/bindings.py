@@ -1,0 +1,15 @@
+"""Keys of the Loop view."""
+
+from __future__ import annotations
+
+from textual.binding import Binding, BindingType
+
+LOOP_BINDINGS: list[BindingType] = [
+    Binding("z", "zoom", "Zoom", id="loop.zoom",
+            tooltip="time shown: 5 minutes, 30 minutes, all, 1 minute"),
+    Binding("space", "pause", "Pause", id="loop.pause",
+            tooltip="hold the picture; the training goes on"),
+    Binding("v", "value", "Value", id="loop.value", tooltip="another of the logged values"),
+    Binding("e", "export", "Export", id="loop.export",
+            tooltip="write the tables as Markdown, CSV or JSON"),
+]  # fmt: skip

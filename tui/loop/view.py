@@ -1,0 +1,112 @@
+"""The Loop view: someone's own training, live or as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+
+from llmprof.core.figures.loops import straggler
+from llmprof.core.state.loops import LoopState
+from llmprof.core.state.view import RunView
+from llmprof.tui.host import HostedView
+from llmprof.tui.kit.snapshot import Snapshot
+from llmprof.tui.kit.table import RowTable
+from llmprof.tui.loop.bindings import LOOP_BINDINGS
+from llmprof.tui.loop.curves import LoopDevice, LoopValues
+from llmprof.tui.loop.parts_chart import LoopSight, PartsChart
+from llmprof.tui.loop.ranks import RANK_COLUMNS, rank_rows
+from llmprof.tui.loop.status import LoopStatus
+from llmprof.tui.loop.window import shown_ns
+
+LOOP_WINDOWS_S = (300.0, 1800.0, 0.0, 60.0)  # seconds; 0: all of it
+SECOND_NS = 10**9
+
+
+class LoopView(HostedView):
+    """Its own state: the rank in sight, the time that is shown, which value is drawn."""
+
+    VIEW = "loop"
+    DEFAULT_CSS = Path(__file__).with_name("view.tcss").read_text("utf-8")
+    BINDINGS: ClassVar[list[BindingType]] = LOOP_BINDINGS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.zoom = 0
+        self.rank: int | None = None  # in sight; None: the first
+        self._shown = RunView()
+
+    def compose_body(self) -> ComposeResult:
+        """Status, parts, curves, ranks."""
+        with Vertical(id="loop-body"):
+            yield LoopStatus()
+            yield PartsChart()
+            with Horizontal(id="loop-curves"):
+                yield LoopDevice()
+                yield LoopValues()
+            yield RowTable("Ranks", "no rank has begun", id="loop-ranks")
+
+    def on_mount(self) -> None:
+        """A second's clock: how long a part lasts is shown although nothing comes."""
+        super().on_mount()
+        self.set_interval(0.5, self._tick)
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Show a snapshot."""
+        self._shown = snapshot.view
+        self.show_loop()
+
+    def show_loop(self) -> None:
+        """Bring every panel up to date."""
+        view, loop = self._shown, self._loop
+        self.set_class(len(view.loops) > 1, "-many")
+        now = self.host.session.now_ns()
+        sight = None
+        if loop is not None:
+            end = max(loop.rows.end_ns or 0, loop.last_t, now or 0)
+            length = shown_ns(LOOP_WINDOWS_S[self.zoom], max(SECOND_NS, end - loop.first_t))
+            sight = LoopSight(loop, length, end, now)
+        slow = straggler(view.loops)
+        status = self.query_one(LoopStatus)
+        status.show(sight, view, slow, alive=self.host.session.alive)
+        self.query_one(PartsChart).show(sight)
+        self.query_one(LoopDevice).show(sight, view)
+        self.query_one(LoopValues).show(sight)
+        if len(view.loops) > 1:
+            table = self.query_one(RowTable)
+            table.show(RANK_COLUMNS, rank_rows(view.loops, slow, now))
+
+    def on_row_table_moved(self, message: RowTable.Moved) -> None:
+        """Look at the rank under the cursor."""
+        self.rank = int(message.key)
+        self.show_loop()
+
+    def action_zoom(self) -> None:
+        """Another stretch of time."""
+        self.zoom = (self.zoom + 1) % len(LOOP_WINDOWS_S)
+        self.show_loop()
+
+    def action_pause(self) -> None:
+        """Hold the picture, or go on with the newest."""
+        self.host.toggle_pause()
+
+    def action_value(self) -> None:
+        """Another logged value."""
+        self.query_one(LoopValues).chosen += 1
+        self.show_loop()
+
+    def action_export(self) -> None:
+        """Write the watched run's tables."""
+        self.host.export(self.host.session.run)
+
+    @property
+    def _loop(self) -> LoopState | None:
+        loops = self._shown.loops
+        return next((loop for loop in loops if loop.rank == self.rank), loops[0] if loops else None)
+
+    def _tick(self) -> None:
+        if self.is_current and self._shown.loops and not self.host.session.paused:
+            self.show_loop()
