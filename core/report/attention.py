@@ -192,8 +192,8 @@ def _own_notes(grid: AttentionGrid) -> list[str]:
         if found:
             worst, state, reference = max(found, key=lambda each: each[0])
             lines.append(
-                f"{way}: output and gradients are within {worst:.1e} of naive attention in "
-                f"{reference} (‖difference‖ / ‖reference‖, the largest of all) {ref(state)}."
+                f"{way}: output and gradients are within {significant(worst, 2)} of naive attention "
+                f"in {reference} (‖difference‖ / ‖reference‖, the largest of all) {ref(state)}."
             )
     return lines
 

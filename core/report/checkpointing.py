@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmprof.core.predict.checkpoints import (
     TIE,
@@ -91,7 +91,7 @@ def checkpoint_groups(view: RunView) -> list[list[Measured]]:
     """
     known = ("timing", "memory", "kernels")
     states = [
-        state
+        replace(state, environment=state.environment or view.environment)
         for state in view.cases
         if state.case.probe in known and state.case.shape and "backward" in state.case.phases
     ]

@@ -53,14 +53,21 @@ def pack_redacted(run: Run, target: Path) -> tuple[str, ...]:
         for path in files:
             data = _redacted_file(path, redactor)
             if data is not None:
-                archive.writestr(zipfile.ZipInfo(f"artifacts/{path.name}", _DAY), data)
+                archive.writestr(_member(f"artifacts/{path.name}"), data)
             elif not path.name.startswith("."):
                 left_out.append(f"{path.name} is left out: it cannot be redacted")
     return tuple(left_out)
 
 
+def _member(name: str) -> zipfile.ZipInfo:
+    """A compressed member of no particular day."""
+    info = zipfile.ZipInfo(name, _DAY)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    return info
+
+
 def _write_journal(archive: zipfile.ZipFile, journal: Path, redactor: Redactor) -> None:
-    with archive.open(zipfile.ZipInfo(journal.name, _DAY), "w", force_zip64=True) as out:
+    with archive.open(_member(journal.name), "w", force_zip64=True) as out:
         for line in _lines(journal):
             out.write(_redacted_line(line, redactor))
 

@@ -1,0 +1,62 @@
+"""What recordings of an H200 say: checkpoints, attention kernels, data types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmprof.core.report.attention_kernels import attention_kernels
+from llmprof.core.report.checkpointing import checkpointing
+from llmprof.core.report.data_types import data_types
+from llmprof.core.report.subject import Subject, subject_of
+from llmprof.core.report.table import Figure, Table
+from llmprof.core.store.journal import replay
+from llmprof.core.store.pack import unpack
+from llmprof.core.store.run import Run
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+def recorded(path: Path, folder: Path) -> Subject:
+    run = Run(folder)
+    unpack(path, run)
+    return subject_of(replay(run.journal))
+
+
+def column(table: Table, name: str) -> list[object]:
+    at = [each.header for each in table.columns].index(name)
+    cells = [row[at] for row in table.rows]
+    return [cell.value if isinstance(cell, Figure) else cell for cell in cells]
+
+
+def test_predicted_peaks_of_checkpoints_are_the_measured_ones(tmp_path: Path) -> None:
+    table = checkpointing(recorded(FIXTURES / "checkpointing-h200.llmprof", tmp_path))
+    assert table is not None
+    errors = [each for each in column(table, "Error") if isinstance(each, float)]
+    assert len(errors) == 4
+    assert errors == pytest.approx([0] * 4, abs=0.01)
+    assert not any("No card" in note for note in table.notes)
+
+
+def test_one_block_a_checkpoint_is_predicted_and_measured_best(tmp_path: Path) -> None:
+    table = checkpointing(recorded(FIXTURES / "checkpointing-h200.llmprof", tmp_path))
+    assert table is not None
+    text = " ".join(table.notes)
+    assert "large, context 512, predicted: 1 block a checkpoint is best" in text
+    assert "measured: 1 block a checkpoint has the lowest peak of the backward" in text
+
+
+def test_each_kernel_that_was_asked_for_ran(tmp_path: Path) -> None:
+    tables = attention_kernels(recorded(FIXTURES / "attention-kernels-h200.llmprof", tmp_path))
+    assert len(tables) == 2
+    for table in tables:
+        for asked, ran in zip(column(table, "Kernel"), column(table, "Ran"), strict=True):
+            assert asked in (ran, "SDPA")
+
+
+def test_norms_and_softmax_stay_wide_under_autocast(tmp_path: Path) -> None:
+    table, *_ = data_types(recorded(FIXTURES / "precision-h200.llmprof", tmp_path))
+    rows = {str(row[0]): row[1:4] for row in table.rows}
+    assert rows["linear output"] == ("float32", "bfloat16", "float16")
+    assert rows["softmax"] == rows["norm statistics"] == ("float32",) * 3
