@@ -1,0 +1,55 @@
+"""What was measured on what, with which command: the first lines of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from llmprof.core.document.quotes import Sentence
+from llmprof.core.document.sources import Source
+from llmprof.core.events import Environment
+from llmprof.core.system.units import GIB
+
+
+def machine_lines(sources: Sequence[Source]) -> tuple[Sentence, ...]:
+    """A line for each machine, then one for each run with its command."""
+    machines = dict.fromkeys(
+        _machine(source.environment) for source in sources if source.environment is not None
+    )
+    return tuple((line,) for line in (*machines, *map(_run, sources)))
+
+
+def _machine(environment: Environment) -> str:
+    memory = environment.memory_total_bytes
+    size = f" ({memory / GIB:.1f} GiB)" if memory else ""
+    return ", ".join(
+        filter(
+            None,
+            (
+                f"{environment.device_name}{size}",
+                f"driver {environment.driver}" if environment.driver else "",
+                f"CUDA {environment.cuda}" if environment.cuda else "",
+                f"PyTorch {environment.torch}",
+                f"Python {environment.python}",
+                f"host {environment.cpu_name}" if environment.device != "cpu" else "",
+            ),
+        )
+    )
+
+
+def _run(source: Source) -> str:
+    return ", ".join(filter(None, _facts(source)))
+
+
+def _facts(source: Source) -> Iterable[str]:
+    segments = source.subject.segments
+    command = source.command.replace("`", "'")
+    yield f"`{command}`" if command else source.name
+    if segments:
+        started = datetime.fromtimestamp(segments[0].wall_ns / 1e9, UTC)
+        yield f"{started:%Y-%m-%d %H:%M} UTC"
+        yield f"llmprof {segments[-1].version}"
+    if source.environment is not None and source.environment.worker_source:
+        yield f"measuring code {source.environment.worker_source}"
+    if source.subject.outcome not in ("complete", None):
+        yield f"{source.subject.outcome}, not every case was measured"

@@ -1,0 +1,140 @@
+"""Numbers in prose are cells of a table: a sentence quotes them, it never formats its own."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+
+from llmprof.core.report.table import Cell, Column, Table, format_cell
+
+MOST_ROWS = 12  # of a table before the appendix
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A cell as it stands in its table: the table's key, the row's key, the column's heading."""
+
+    text: str
+    table: str
+    row: Hashable
+    column: str
+
+
+Sentence = tuple[str | Quote, ...]
+
+
+def plain(sentence: Sentence) -> str:
+    """A sentence as text."""
+    return "".join(shown(each) for each in sentence)
+
+
+def shown(piece: str | Quote) -> str:
+    """A piece of a sentence as text; a cell with a sign that is a minus and no hyphen."""
+    return piece if isinstance(piece, str) else piece.text
+
+
+def cell_text(cell: Cell) -> str:
+    """A cell as documents show it, in a table and in prose alike."""
+    text = format_cell(cell)
+    if not isinstance(cell, str) and text.startswith("-"):
+        return f"−{text[1:]}"
+    return text
+
+
+@dataclass(frozen=True)
+class KeyedTable:
+    """A table whose rows have keys, by which sentences quote its cells."""
+
+    table: Table
+    keys: tuple[Hashable, ...]
+
+    def quote(self, key: Hashable, header: str) -> Quote:
+        """A cell. Raises KeyError for a row or a column that isn't there."""
+        if key not in self.keys:
+            raise KeyError(key)
+        at = next((i for i, each in enumerate(self.table.columns) if each.header == header), None)
+        if at is None:
+            raise KeyError(header)
+        cell = self.table.rows[self.keys.index(key)][at]
+        return Quote(cell_text(cell), self.table.key, key, header)
+
+    def known(self, key: Hashable, header: str) -> bool:
+        """Whether there is a row of this key with a figure in this column."""
+        try:
+            return self.quote(key, header).text not in ("", "n/a")
+        except KeyError:
+            return False
+
+    def shortened(self, wanted: Iterable[Hashable] = ()) -> KeyedTable:
+        """At most MOST_ROWS rows in their order: those that sentences quote, then the first."""
+        if len(self.keys) <= MOST_ROWS:
+            return self
+        first = [key for key in dict.fromkeys(wanted) if key in self.keys]
+        kept = set([*first, *(key for key in self.keys if key not in set(first))][:MOST_ROWS])
+        rows = tuple(
+            row for key, row in zip(self.keys, self.table.rows, strict=True) if key in kept
+        )
+        keys = tuple(key for key in self.keys if key in kept)
+        return KeyedTable(replace(self.table, rows=rows), keys)
+
+    @property
+    def lean(self) -> KeyedTable:
+        """Without columns that are empty in every row."""
+        rows = self.table.rows
+        kept = [
+            at
+            for at in range(len(self.table.columns))
+            if any(cell_text(row[at]) not in ("", "n/a") for row in rows)
+        ]
+        columns = tuple(self.table.columns[at] for at in kept)
+        return KeyedTable(
+            replace(
+                self.table,
+                columns=columns,
+                rows=tuple(tuple(row[at] for at in kept) for row in rows),
+            ),
+            self.keys,
+        )
+
+
+def keyed(
+    key: str,
+    title: str,
+    columns: Iterable[Column],
+    rows: Iterable[tuple[Hashable, tuple[Cell, ...]]],
+    notes: tuple[str, ...] = (),
+) -> KeyedTable | None:
+    """A table from rows with their keys; None without rows. Notes hold no figures."""
+    listed = list(rows)
+    if not listed:
+        return None
+    table = Table(key, title, tuple(columns), tuple(cells for _, cells in listed), notes)
+    return KeyedTable(table, tuple(each for each, _ in listed)).lean
+
+
+COMMON = "In every row: "  # begins the line that holds the cells which all rows share
+
+
+def page_table(
+    whole: KeyedTable, rows: Iterable[Hashable], columns: Iterable[str], less: frozenset[str]
+) -> KeyedTable:
+    """A table as a page has it: few rows and columns, what all rows share in one line.
+
+    rows and columns are quoted by sentences and stay; less are columns that may go.
+    """
+    short = whole.shortened(rows)
+    table, quoted = short.table, frozenset(columns)
+    kept, common = [], []
+    for at, column in enumerate(table.columns):
+        values = {cell_text(row[at]) for row in table.rows}
+        if column.header in less and column.header not in quoted:
+            continue
+        if len(values) == 1 and len(table.rows) > 1:
+            unit = f" {column.unit}" if column.unit else ""
+            common.append(f"{column.header} {values.pop()}{unit}")
+        else:
+            kept.append(at)
+    notes = (f"{COMMON}{'; '.join(common)}.",) if common else ()
+    lines = tuple(tuple(row[at] for at in kept) for row in table.rows)
+    columns_kept = tuple(table.columns[at] for at in kept)
+    return KeyedTable(replace(table, columns=columns_kept, rows=lines, notes=notes), short.keys)

@@ -1,0 +1,96 @@
+"""The tables of a document, whole: what its sentences quote, its figures draw, its pages show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llmprof.core.document.changes import Change, change_table, changes_of
+from llmprof.core.document.cost import Budget, Rate, cost_table, rates, training_cells
+from llmprof.core.document.growth import Growth, growth_table, growths
+from llmprof.core.document.levels import (
+    level_table,
+    memory_cells,
+    out_of_memory_cells,
+    predicted_table,
+)
+from llmprof.core.document.profiles import (
+    class_table,
+    lens_table,
+    profile_table,
+    profiled_cells,
+)
+from llmprof.core.document.quotes import KeyedTable
+from llmprof.core.document.sources import Source
+from llmprof.core.document.steps import Found, step_cells, step_table
+from llmprof.core.document.warmups import Group, warmup_cells, warmup_table
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Every table with the cells behind its rows; None where the runs hold nothing for it."""
+
+    sources: tuple[Source, ...]
+    step_cells: list[Found]
+    steps: KeyedTable | None
+    all_changes: list[Change]
+    changes: KeyedTable | None
+    warmup_cells: list[Group]
+    warmups: KeyedTable | None
+    profiled: list[Found]
+    profiles: KeyedTable | None
+    classes: list[KeyedTable]
+    lenses: list[tuple[Found, KeyedTable]]
+    memory: list[Found]
+    levels: KeyedTable | None
+    predicted: KeyedTable | None
+    out_of_memory: list[Found]
+    growths: list[Growth]
+    growth: KeyedTable | None
+    rates: list[Rate]
+    cost: KeyedTable | None
+    budget: Budget
+
+    @property
+    def whole(self) -> list[KeyedTable]:
+        """All that there are, in the order of the document."""
+        single = (self.steps, self.changes, self.warmups, self.profiles)
+        rest = (self.levels, self.growth, self.predicted, self.cost)
+        listed = [*single, *self.classes, *(lens for _, lens in self.lenses), *rest]
+        return [each for each in listed if each is not None]
+
+
+def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables:
+    """All tables of some runs."""
+    budget = budget or Budget()
+    steps, changes, warm = step_cells(sources), changes_of(sources), warmup_cells(sources)
+    profiled, memory, oom = (
+        profiled_cells(sources),
+        memory_cells(sources),
+        out_of_memory_cells(sources),
+    )
+    grown, paid = growths(sources), rates(training_cells(sources))
+    classes = [table for found in profiled if (table := class_table(found)) is not None]
+    lenses = [(found, lens) for found in profiled if (lens := lens_table(found)) is not None]
+    return Tables(
+        sources=tuple(sources),
+        step_cells=steps,
+        steps=step_table(steps, sources),
+        all_changes=changes,
+        changes=change_table(changes, sources),
+        warmup_cells=warm,
+        warmups=warmup_table(warm, sources),
+        profiled=profiled,
+        profiles=profile_table(profiled, sources),
+        classes=classes,
+        lenses=lenses,
+        memory=memory,
+        levels=level_table(memory, sources),
+        predicted=predicted_table([*memory, *oom], sources),
+        out_of_memory=oom,
+        growths=grown,
+        growth=growth_table(grown, sources),
+        rates=paid,
+        cost=cost_table(paid, sources, budget),
+        budget=budget,
+    )
