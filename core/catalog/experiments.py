@@ -17,6 +17,7 @@ from llmprof.core.system.text import clean
 
 DEFAULT = "end-to-end"
 SMOKE = "smoke"
+WRITEUP = "writeup"  # what belongs to a write-up, and the fields that differ there
 _FIELDS = frozenset(Experiment.__struct_fields__) | {"widths"}
 
 
@@ -32,10 +33,18 @@ def load_experiments() -> dict[str, dict[str, Any]]:
     return found
 
 
-def build_experiment(name: str, overrides: dict[str, Any], *, smoke: bool = False) -> Experiment:
+def writeup_names() -> list[str]:
+    """The experiments that belong to a write-up. Raises SpecError."""
+    return [name for name, fields in load_experiments().items() if WRITEUP in fields]
+
+
+def build_experiment(
+    name: str, overrides: dict[str, Any], *, smoke: bool = False, writeup: bool = False
+) -> Experiment:
     """An experiment with some of its fields replaced; models are given by name or as shapes.
 
-    smoke takes the small sizes that the experiment names, which overrides still replace.
+    smoke takes the small sizes that the experiment names, writeup what a write-up measures of
+    it; overrides still replace both.
     Raises SpecError for an unknown experiment or a field that doesn't fit.
     """
     known = load_experiments()
@@ -43,10 +52,10 @@ def build_experiment(name: str, overrides: dict[str, Any], *, smoke: bool = Fals
     if meant is None:
         raise SpecError(f"unknown experiment {unknown(name, known)}")
     name, preset = meant, dict(known[meant])
-    small = preset.pop(SMOKE, None)
+    small, wider = preset.pop(SMOKE, None), preset.pop(WRITEUP, {})
     if smoke and small is None:
         raise SpecError(f"experiment {name} has no smoke sizes: add a [{name}.{SMOKE}] table")
-    fields = _merged(preset, small if smoke else {}, overrides)
+    fields = _merged(preset, wider if writeup else {}, small if smoke else {}, overrides)
     fields["name"] = name
     fields["models"] = [msgspec.to_builtins(model) for model in _shapes(fields)]
     if "variants" in overrides:
@@ -114,9 +123,10 @@ def _parse(text: str, source: str) -> dict[str, dict[str, Any]]:
     for name, table in tables.items():
         if not isinstance(table, dict) or not {"models", "widths"} & table.keys():
             raise SpecError(f"experiments file {source}: {clean(name, 60)!r} names no models")
-        unknown = set(table) - _FIELDS - {SMOKE}
-        small = table.get(SMOKE, {})
-        unknown |= set(small) - _FIELDS if isinstance(small, dict) else {SMOKE}
+        unknown = set(table) - _FIELDS - {SMOKE, WRITEUP}
+        for part in (SMOKE, WRITEUP):
+            own = table.get(part, {})
+            unknown |= set(own) - _FIELDS if isinstance(own, dict) else {part}
         if unknown:
             raise SpecError(f"experiments file {source}: {name}: unknown field {min(unknown)!r}")
     return tables

@@ -6,8 +6,13 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from llmprof.core.catalog.cards import CardSpec, load_cards, match_device
-from llmprof.core.document.configurations import source_cells, source_columns, switches_text
-from llmprof.core.document.quotes import KeyedTable, keyed
+from llmprof.core.document.configurations import (
+    is_plain,
+    source_cells,
+    source_columns,
+    switches_text,
+)
+from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, keyed
 from llmprof.core.document.sources import Source
 from llmprof.core.document.steps import Found
 from llmprof.core.figures.throughput import throughput
@@ -20,8 +25,8 @@ from llmprof.core.state.view import CaseState
 TOKENS = 1_000_000_000
 MOST_CARDS = 6  # of a prediction, before the appendix
 NOTES = (
-    "By the wall clock of whole training steps. Predicted: forward and backward scale by the cards' "
-    "dense peaks or by their memory bandwidth, whichever is more or less, the optimizer by "
+    "By the wall clock of whole training steps. Predicted: forward and backward scale by the "
+    "cards' dense peaks or by their memory bandwidth, whichever is more or less, the optimizer by "
     "bandwidth; only where the card sets the pace, and only cards that it fits for certain. "
     "Evaluation, checkpoints and idle hours are not in it.",
 )
@@ -202,9 +207,11 @@ def before_the_appendix(found: Iterable[Rate]) -> list[Hashable]:
     """The rows that matter: what was measured, then other cards for the fastest of it."""
     listed = list(found)
     measured = [rate for rate in listed if rate.measured]
-    keys = [rate.key for rate in measured]
     predicted = [rate for rate in listed if not rate.measured]
-    if predicted:
-        last = predicted[-1].found
-        keys += [rate.key for rate in predicted if rate.found is last][:MOST_CARDS]
-    return keys
+    plain = [rate for rate in measured if switches_text(rate.found[1].case) in ("fp32", "bf16")]
+    last = [rate.found for rate in predicted if is_plain(rate.found[1].case)][-1:]
+    largest = [rate.key for rate in predicted if rate.found in last][:MOST_CARDS]
+    room = MOST_ROWS - len(largest)
+    return [*(rate.key for rate in (*plain, *measured)), *largest] if room >= len(measured) else [
+        *[rate.key for rate in plain][:room], *largest
+    ]  # fmt: skip

@@ -8,7 +8,7 @@ which a check says no support nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,6 +35,7 @@ MOST_OF_KIND: dict[Kind, int] = {"change": 4, "memory": 2}  # of other kinds one
 MEMORY_BOUND = 60.0  # percent of the bandwidth from which on it, and nothing else, sets the time
 LEAST_LEVEL_CHANGE = 0.02  # of a peak
 SURE_EXPONENT = 0.1
+JUDGED = 0.5  # what is decided between processes comes before what is only read
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Finding:
 def findings(tables: Tables) -> list[Finding]:
     """At most seven, the weightiest first."""
     found = [
-        *_changes(tables),
+        *change_findings(tables.changes, tables.all_changes),
         *_pace(tables),
         *_memory_bound(tables),
         *_levels(tables),
@@ -89,12 +90,12 @@ def why_no_change(tables: Tables) -> str:
     return "No difference between cells is judged; the table of switches says why, row by row."
 
 
-def _changes(tables: Tables) -> Iterator[Finding]:
+def change_findings(table: KeyedTable | None, changes: Iterable[Change]) -> Iterator[Finding]:
     """One finding a switch: what it does to the step of each size, or to its own phase alone."""
-    if tables.changes is None:
+    if table is None:
         return
     families: dict[tuple[str, bool], list[Change]] = {}
-    for change in tables.all_changes:
+    for change in changes:
         attention = change.found.other.case.probe == "attention"
         families.setdefault((change.name, attention), []).append(change)
     for (name, attention), family in families.items():
@@ -102,9 +103,9 @@ def _changes(tables: Tables) -> Iterator[Finding]:
         for decision, verb in (("faster", "shortens"), ("slower", "lengthens")):
             decided = [each for each in family if _decided(each.found.total, decision, each)]
             if decided:
-                yield _step_finding(tables.changes, subject, verb, decided)
+                yield _step_finding(table, subject, verb, decided)
         for part in dict.fromkeys(part for each in family for part in _phase_only(each)):
-            yield _phase_finding(tables.changes, subject, part, family)
+            yield _phase_finding(table, subject, part, family)
 
 
 def _decided(part: PartChange, decision: str, change: Change) -> bool:
@@ -122,9 +123,7 @@ def _phase_only(change: Change) -> list[str]:
     ]
 
 
-def _step_finding(
-    table: KeyedTable, subject: str, verb: str, decided: Sequence[Change]
-) -> Finding:
+def _step_finding(table: KeyedTable, subject: str, verb: str, decided: Sequence[Change]) -> Finding:
     pieces: list[str | Quote] = [f"{subject} {verb} the step: "]
     best = max(decided, key=lambda each: abs(math.log(each.found.total.time.value)))
     shown = sorted(decided, key=lambda each: each is not best)[:3]
@@ -136,7 +135,7 @@ def _step_finding(
             table.quote(best.key(mover), "Of the step's change"),
             " % of it",
         ]
-    weight = abs(math.log(best.found.total.time.value))
+    weight = JUDGED + abs(math.log(best.found.total.time.value))
     return Finding("change", (*pieces, "."), weight)
 
 
@@ -144,16 +143,12 @@ def _mover(change: Change) -> PartChange | None:
     """The phase that makes most of the step's change, where that is known."""
     whole = change.found.total
     decided = [
-        part
-        for part in change.found.parts
-        if part.touched and part.decision == whole.decision
+        part for part in change.found.parts if part.touched and part.decision == whole.decision
     ]
     return max(decided, key=lambda part: abs(part.base.mean - part.other.mean), default=None)
 
 
-def _phase_finding(
-    table: KeyedTable, subject: str, part: str, family: Sequence[Change]
-) -> Finding:
+def _phase_finding(table: KeyedTable, subject: str, part: str, family: Sequence[Change]) -> Finding:
     mine = [
         (each, next(own for own in each.found.parts if own.part == part))
         for each in family
@@ -171,12 +166,11 @@ def _phase_finding(
             " % is excluded)",
         ]
     share = own.base.mean / total.base.mean if total.base.mean else 0.0
-    return Finding("change", (*pieces, "."), abs(math.log(own.time.value)) * share)
+    weight = JUDGED + abs(math.log(own.time.value)) * share
+    return Finding("change", (*pieces, "."), weight)
 
 
-def _listed(
-    table: KeyedTable, parts: Sequence[tuple[Change, PartChange]]
-) -> Iterator[str | Quote]:
+def _listed(table: KeyedTable, parts: Sequence[tuple[Change, PartChange]]) -> Iterator[str | Quote]:
     """small (512 tokens) −38 % [−41 to −35, n = 3 processes], …."""
     for at, (change, part) in enumerate(parts):
         key = change.key(part)
@@ -284,7 +278,7 @@ def _levels(tables: Tables) -> Iterator[Finding]:
             "memory",
             (
                 f"{axis.named(axis.of(state.case))} {'raises' if change > 0 else 'lowers'} the "
-                f"peak of requested bytes of {base.case.model.name}, {base.case.mode} (",
+                f"peak of requested bytes of {_of(base)} (",
                 tables.levels.quote(rows[1], "Context"),
                 " tokens), from ",
                 tables.levels.quote(rows[0], "Requested"),
@@ -318,6 +312,14 @@ def _pairs(cells: Sequence[Found]) -> Iterator[tuple[Found, Found]]:
                 axis = switched[0]
                 if axis.of(one[1].case) == axis.neutral and _counted_alike(one[1], other[1]):
                     yield one, other
+
+
+def _of(state: CaseState) -> str:
+    """attention d=64; medium, train."""
+    case = state.case
+    if case.probe == "attention":
+        return f"attention {case.model.name}"
+    return f"{case.model.name}, {case.mode}"
 
 
 def _card(found: Found) -> str:
@@ -405,9 +407,9 @@ def _rate(tables: Tables) -> Iterator[Finding]:
         (
             f"Of the sizes, {state.case.model.name} (",
             table.quote(step_key(source, state), "Context"),
-            f" tokens, {switches_text(state.case)}) comes nearest to the card: its operations make ",
+            f" tokens, {switches_text(state.case)}) comes nearest to the card, at ",
             table.quote(step_key(source, state), "Of dense peak"),
-            " % of the dense peak of that precision.",
+            " % of its dense peak in that precision.",
         ),
         0.12,
     )
@@ -516,12 +518,10 @@ def _number(quote: Quote) -> float:
     return 0.0 if quote.text == UNDER else float(quote.text.replace("−", "-").replace(",", ""))
 
 
-def evidence_rows(found: Iterable[Finding]) -> dict[str, list[object]]:
+def evidence_rows(found: Iterable[Finding]) -> dict[str, list[Hashable]]:
     """Rows that findings rest on, by table: these are shown first."""
-    rows: dict[str, list[object]] = {}
+    rows: dict[str, list[Hashable]] = {}
     for finding in found:
         for quote in finding.evidence:
             rows.setdefault(quote.table, []).append(quote.row)
     return rows
-
-

@@ -134,7 +134,7 @@ def _steps(sources: Sequence[Source]) -> list[Growth]:
             ]
             if len(ran) > 1:
                 case = group[0].case
-                what = f"{case.mode} step, {case.model.name}, batch {case.batch_size}"
+                what = f"{case.mode}, {case.model.name}, batch {case.batch_size}"
                 found += _grown(source, what, switches_text(case), ran, "ms")
     return found
 

@@ -12,6 +12,7 @@ from llmprof.core.document.sections import Document, Section
 from llmprof.core.report.table import Cell, Figure, Prose, Table
 from llmprof.core.system.text import clean
 
+SHORT = 26  # characters of a cell that stay on one line
 _CODE = re.compile(r"`([^`]+)`")
 CSS = """
 :root{color-scheme:light dark;--ink:#1f2730;--soft:#5b6572;--rule:#d5dae1;--page:#fbfcfd;
@@ -22,24 +23,26 @@ CSS = """
 body{margin:0 auto;padding:1.5rem;max-width:62rem;background:var(--page);color:var(--ink);
 font:15px/1.45 system-ui,sans-serif}
 h1{font-size:1.5rem;margin:0 0 .6rem}h2{font-size:1.1rem;margin:1.4rem 0 .4rem;color:var(--accent)}
-p,ul,ol{margin:.35rem 0}li{margin:.15rem 0}.quiet{color:var(--soft)}
+p,ul,ol{margin:.35rem 0}li{margin:.15rem 0}.quiet{color:var(--soft);font-size:.8rem}
 code{font:.88em ui-monospace,monospace;background:var(--shade);padding:.05em .3em;border-radius:3px;
 overflow-wrap:anywhere}
 .wide{overflow-x:auto;margin:.5rem 0}
 table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
 caption{text-align:left;font-weight:600;padding:.2rem 0}
-th,td{padding:.15rem .5rem;text-align:left;vertical-align:bottom;border-bottom:1px solid var(--rule)}
-td{vertical-align:top}th.n,td.n{text-align:right}td.n{white-space:nowrap}
+th,td{padding:.15rem .5rem;text-align:left;vertical-align:bottom;
+border-bottom:1px solid var(--rule)}
+td{vertical-align:top}th.n,td.n{text-align:right}td.n,td.s{white-space:nowrap}
 th{font-weight:600;color:var(--soft);max-width:7rem}th[data-sort]{cursor:pointer}
 figure{margin:.6rem 0}figcaption{color:var(--soft);font-size:.85rem}
 .findings li{margin:.3rem 0}
-@media print{@page{size:A4;margin:11mm}body{padding:0;max-width:none;font-size:8.4pt;line-height:1.25;
-background:#fff}
+@media print{@page{size:A4;margin:11mm}
+body{padding:0;max-width:none;font-size:8.4pt;line-height:1.25;background:#fff}
 h1{font-size:13pt;margin:0 0 3pt}h2{font-size:9.5pt;margin:5pt 0 1pt;break-after:avoid}
 p,ul,ol{margin:1.5pt 0}li,.findings li{margin:0 0 1pt}
-table{font-size:6.7pt}th,td{padding:.5pt 3pt}caption{padding:1pt 0}
-.wide{overflow:visible;margin:2pt 0}
-figure{margin:2pt 0;break-inside:avoid}figure svg{width:122mm;height:auto}
+table{font-size:6.5pt;line-height:1.15}th,td{padding:.5pt 3pt}caption{padding:1pt 0}
+.wide{overflow:visible;margin:2pt 0}.quiet{font-size:6.9pt}
+ul,ol{padding-left:12pt}
+figure{margin:2pt 0;break-inside:avoid}figure svg{width:104mm;height:auto}
 figcaption{font-size:7.4pt}
 tr{break-inside:avoid}.appendix{break-before:page}code{padding:0;background:none}}
 """
@@ -95,6 +98,7 @@ def _section(section: Section, tables: int, figures: int, *, appendix: bool) -> 
         kind = "ol" if section.name == "findings" else "ul"
         items = "".join(f"<li>{sentence(item)}</li>" for item in section.items)
         parts.append(f'<{kind} class="{section.name}">{items}</{kind}>')
+    parts += [f"<p>{sentence(each)}</p>" for each in section.after]
     for at, figure in enumerate(section.figures, figures + 1):
         caption = escape(figure.caption)
         parts.append(
@@ -128,8 +132,9 @@ def _cell(cell: Cell, numeric: bool) -> str:
     value = cell.value if isinstance(cell, Figure) else cell
     number = isinstance(value, int | float) and not isinstance(value, bool)
     sort = f' data-v="{value:.12g}"' if number else ""
-    side = ' class="n"' if numeric else ""
     text = sentence((cell,)) if isinstance(cell, Prose) else escape(clean(cell_text(cell)))
+    names = ["n"] if numeric else ["s"] if len(text) < SHORT else []
+    side = f' class="{names[0]}"' if names else ""
     return f"<td{side}{sort}>{text}</td>"
 
 

@@ -26,6 +26,11 @@ def write_markdown(document: Document, stem: str, beside: Sequence[str] = ()) ->
     return "\n\n".join(parts) + "\n"
 
 
+def write_section(section: Section) -> str:
+    """One section alone."""
+    return "\n\n".join(_section(section, "", _Count())) + "\n"
+
+
 class _Count:
     def __init__(self) -> None:
         self.tables = self.figures = 0
@@ -46,6 +51,7 @@ def _section(
     yield from map(sentence_text, section.text)
     if section.items:
         yield "\n".join(f"- {sentence_text(item)}" for item in section.items)
+    yield from map(sentence_text, section.after)
     for figure in section.figures:
         number = count.figure()
         caption = escape(f"Fig. {number}. {figure.caption}")

@@ -81,9 +81,7 @@ def _subject(tables: Tables) -> Found | None:
 def _profile(tables: Tables, found: Found) -> Found | None:
     """The kernel profile of a case."""
     wanted = found[1].case.configuration()
-    return next(
-        (each for each in tables.profiled if each[1].case.configuration() == wanted), None
-    )
+    return next((each for each in tables.profiled if each[1].case.configuration() == wanted), None)
 
 
 def _name(tables: Tables, found: Found) -> tuple[str | Quote, ...]:
@@ -93,7 +91,7 @@ def _name(tables: Tables, found: Found) -> tuple[str | Quote, ...]:
 
 
 def _verdict(tables: Tables, found: Found) -> Sentence:
-    source, state = found
+    state = found[1]
     table, key = tables.steps, step_key(*found)
     assert table is not None
     name = _name(tables, found)
@@ -102,8 +100,8 @@ def _verdict(tables: Tables, found: Found) -> Sentence:
         if profile is not None and (idle_share(*profile) or 0.0) >= IDLE and tables.profiles:
             idle = tables.profiles.quote(profile_key(*profile, WHOLE_STEP), "Idle of plain")
             return ("Launch-bound: of the step of ", *name, " the card idles ", idle, " %.")
-        return ("Consistent with a launch-bound step: in ", *name,
-                " the card has caught up with the host; how long it idles was not measured.")  # fmt: skip
+        idles = " the card has caught up with the host; how long it idles was not measured."
+        return ("Consistent with a launch-bound step: in ", *name, idles)
     if table.known(key, "Of dense peak"):
         return ("The card sets the pace of ", *name, ", at ", table.quote(key, "Of dense peak"),
                 " % of its dense peak.")  # fmt: skip
@@ -121,7 +119,7 @@ def _proposed(tables: Tables, found: Found) -> Iterator[NextStep]:
 
 
 def _fewer_launches(tables: Tables, found: Found) -> Iterator[NextStep]:
-    source, state = found
+    state = found[1]
     if not is_launch_bound(state) or state.case.compile is not None or tables.steps is None:
         return
     profile = _profile(tables, found)
@@ -198,7 +196,7 @@ def _fused_optimizer(tables: Tables, found: Found) -> Iterator[NextStep]:
 
 def _fused_attention(tables: Tables, found: Found) -> Iterator[NextStep]:
     """SDPA where its kernel profile shows what naive attention takes beside its products."""
-    source, state = found
+    state = found[1]
     profile = _profile(tables, found)
     case = state.case
     if case.attention != "naive" or profile is None or profile[1].lens is None:

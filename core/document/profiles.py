@@ -65,13 +65,9 @@ def class_table(found: Found) -> KeyedTable | None:
     table = state.kernels
     assert table is not None
     wholes = Wholes.of(state, table)
-    sums = {
-        (row.label, row.phase): row.total_ms / table.steps
-        for row in table.classes
-    }
+    sums = {(row.label, row.phase): row.total_ms / table.steps for row in table.classes}
     totals = {
-        label: sum(value for (name, _), value in sums.items() if name == label)
-        for label in CLASSES
+        label: sum(value for (name, _), value in sums.items() if name == label) for label in CLASSES
     }
     labels = sorted((name for name in CLASSES if totals[name] > 0), key=lambda n: -totals[n])
     phases = [phase for phase in PHASES if any(name == phase for _, name in sums)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
-from llmprof.core.report.table import Cell, Column, Table, format_cell
+from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 
+SIZE = "Size"  # the column by which a table is cut evenly
 MOST_ROWS = 12  # of a table before the appendix
 
 
@@ -33,9 +34,14 @@ def shown(piece: str | Quote) -> str:
     return piece if isinstance(piece, str) else piece.text
 
 
+def unknown(cell: Cell) -> bool:
+    """Whether a cell holds no value, which documents leave blank."""
+    return cell is None or (isinstance(cell, Figure) and cell.value is None)
+
+
 def cell_text(cell: Cell) -> str:
     """A cell as documents show it, in a table and in prose alike."""
-    text = format_cell(cell)
+    text = "" if unknown(cell) else format_cell(cell)
     if not isinstance(cell, str) and text.startswith("-"):
         return f"−{text[1:]}"
     return text
@@ -61,30 +67,43 @@ class KeyedTable:
     def known(self, key: Hashable, header: str) -> bool:
         """Whether there is a row of this key with a figure in this column."""
         try:
-            return self.quote(key, header).text not in ("", "n/a")
+            return self.quote(key, header).text != ""
         except KeyError:
             return False
 
     def shortened(self, wanted: Iterable[Hashable] = ()) -> KeyedTable:
-        """At most MOST_ROWS rows in their order: those that sentences quote, then the first."""
+        """At most MOST_ROWS rows in their order: the wanted first, then of each size in turn."""
         if len(self.keys) <= MOST_ROWS:
             return self
         first = [key for key in dict.fromkeys(wanted) if key in self.keys]
-        kept = set([*first, *(key for key in self.keys if key not in set(first))][:MOST_ROWS])
+        left = [key for key in self.keys if key not in set(first)]
+        kept = set([*first, *self._in_turns(left)][:MOST_ROWS])
         rows = tuple(
             row for key, row in zip(self.keys, self.table.rows, strict=True) if key in kept
         )
         keys = tuple(key for key in self.keys if key in kept)
         return KeyedTable(replace(self.table, rows=rows), keys)
 
+    def _in_turns(self, keys: list[Hashable]) -> list[Hashable]:
+        """Keys so that each size comes before the second row of any."""
+        at = next((i for i, each in enumerate(self.table.columns) if each.header == SIZE), None)
+        if at is None:
+            return keys
+        seen: dict[str, int] = {}
+        turns = []
+        rows = dict(zip(self.keys, self.table.rows, strict=True))
+        for position, key in enumerate(keys):
+            size = cell_text(rows[key][at])
+            seen[size] = seen.get(size, 0) + 1
+            turns.append((seen[size], position, key))
+        return [key for _, _, key in sorted(turns, key=lambda turn: turn[:2])]
+
     @property
     def lean(self) -> KeyedTable:
         """Without columns that are empty in every row."""
         rows = self.table.rows
         kept = [
-            at
-            for at in range(len(self.table.columns))
-            if any(cell_text(row[at]) not in ("", "n/a") for row in rows)
+            at for at in range(len(self.table.columns)) if any(cell_text(row[at]) for row in rows)
         ]
         columns = tuple(self.table.columns[at] for at in kept)
         return KeyedTable(
@@ -128,6 +147,8 @@ def page_table(
     for at, column in enumerate(table.columns):
         values = {cell_text(row[at]) for row in table.rows}
         if column.header in less and column.header not in quoted:
+            continue
+        if values == {""}:
             continue
         if len(values) == 1 and len(table.rows) > 1:
             unit = f" {column.unit}" if column.unit else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from llmprof.core.document import changes as change_rows
@@ -17,6 +17,7 @@ from llmprof.core.document.findings import Finding, evidence_rows, findings, why
 from llmprof.core.document.machine import machine_lines
 from llmprof.core.document.next_steps import Outlook, outlook
 from llmprof.core.document.pictures import class_bars, growth_picture, peak_picture, step_bars
+from llmprof.core.document.questions import GROUPS, answered
 from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, page_table
 from llmprof.core.document.sources import differences
 from llmprof.core.document.tables import Tables
@@ -25,6 +26,7 @@ from llmprof.core.report.table import Column, Prose, Table
 
 # Tables of the field that a hand-out asks for, whole, at the end.
 GRIDS = ("phases", "warmup", "precision", "attention", "exponents", "scaling", "failures")
+DECIDED = ("faster", "slower")
 LESS = frozenset(
     {
         "Std Dev of steps",
@@ -38,9 +40,9 @@ LESS = frozenset(
     }
 )
 METHOD = (
-    "Every case ran in a fresh process, its warm-up doing exactly what is measured. Phase times are "
-    "of device events at the phases' edges, without a synchronisation inside the step; on a CPU of "
-    "the host's clock. Inputs are random tokens, weights random.",
+    "Every case ran in a fresh process, its warm-up doing exactly what is measured. Phase times "
+    "are of device events at the phases' edges, without a synchronisation inside the step; on a "
+    "CPU of the host's clock. Inputs are random tokens, weights random.",
     "A difference is judged between processes only. Findings rest on decisions: the phases that a "
     "switch acts on are tested first, by Holm's procedure, then each part and the step by its own "
     "interval. Cells to which a check says no support nothing.",
@@ -56,6 +58,7 @@ class Section:
     title: str
     text: tuple[Sentence, ...] = ()
     items: tuple[Sentence, ...] = ()
+    after: tuple[Sentence, ...] = ()  # below the list
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
 
@@ -98,8 +101,8 @@ MISSING: dict[str, str] = {
 }
 
 
-def document(tables: Tables, wanted: Iterable[str] = ()) -> Document:
-    """The document of some runs, whole or some of its sections."""
+def document(tables: Tables, wanted: Iterable[str] = (), *, questions: bool = False) -> Document:
+    """The document of some runs: whole, some of its sections, or by a hand-out's questions."""
     found, look = findings(tables), outlook(tables)
     rows = evidence_rows(found)
     quoted: dict[str, list[str]] = {}
@@ -107,6 +110,8 @@ def document(tables: Tables, wanted: Iterable[str] = ()) -> Document:
         rows.setdefault(quote.table, []).append(quote.row)
         quoted.setdefault(quote.table, []).append(quote.column)
     page = _Page(tables, rows, quoted)
+    if questions:
+        return _by_questions(tables, page, look)
     every = {
         "machine": Section("machine", SECTIONS["machine"], items=machine_lines(tables.sources)),
         "findings": _findings(tables, found, look),
@@ -118,6 +123,34 @@ def document(tables: Tables, wanted: Iterable[str] = ()) -> Document:
     return Document(
         _title(tables), chosen, (*page.whole(look), _method(tables)) if not wanted else (), tables
     )
+
+
+def _by_questions(tables: Tables, page: _Page, look: Outlook) -> Document:
+    """Sections by the hand-out's groups, each answer quoting cells; the tables whole below."""
+    sections = [Section("machine", SECTIONS["machine"], items=machine_lines(tables.sources))]
+    pictures: dict[str, Figure | None] = {
+        "Timing": step_bars(tables.step_cells),
+        "Kernel profile": class_bars(tables),
+        "Memory": peak_picture(tables),
+        "Attention": growth_picture(tables.growths),
+    }
+    for group in GROUPS:
+        items = [
+            sentence
+            for question in group.questions
+            for sentence in _answer(question.text, answered(question, tables))
+        ]
+        picture = pictures.get(group.title)
+        figures = () if picture is None else (picture,)
+        name = group.title.lower().replace(" ", "-")
+        sections.append(Section(name, group.title, items=tuple(items), figures=figures))
+    page.cut += [each.table for each in tables.whole]
+    return Document(_title(tables), tuple(sections), (*page.whole(look), _method(tables)), tables)
+
+
+def _answer(question: str, lines: Sequence[Sentence]) -> list[Sentence]:
+    first, *rest = lines
+    return [(f"{question} ", *first), *rest]
 
 
 def _quotes(found: Sequence[Finding]) -> list[Quote]:
@@ -144,12 +177,13 @@ def _title(tables: Tables) -> str:
 
 def _findings(tables: Tables, found: Sequence[Finding], look: Outlook) -> Section:
     nothing = why_no_change(tables)
-    text: list[Sentence] = [("Verdict. ", *look.verdict)]
+    text: list[Sentence] = []
     if not found:
         text.append(("Nothing holds that could be called a finding.",))
     if nothing:
         text.append((nothing,))
-    text += [
+    after: list[Sentence] = [("Verdict. ", *look.verdict)]
+    after += [
         ("To try: ", *step.evidence, f": `{step.command}` would bring ", step.promise, ".")
         for step in look.steps
     ]
@@ -158,6 +192,7 @@ def _findings(tables: Tables, found: Sequence[Finding], look: Outlook) -> Sectio
         SECTIONS["findings"],
         text=tuple(text),
         items=tuple(finding.text for finding in found),
+        after=tuple(after),
     )
 
 
@@ -165,7 +200,7 @@ class _Page:
     """The sections of what was measured, and the whole tables of which pages show a part."""
 
     def __init__(
-        self, tables: Tables, rows: dict[str, list[object]], quoted: dict[str, list[str]]
+        self, tables: Tables, rows: dict[str, list[Hashable]], quoted: dict[str, list[str]]
     ) -> None:
         self.tables, self.rows, self.quoted = tables, rows, quoted
         self.cut: list[Table] = []
@@ -176,8 +211,7 @@ class _Page:
         classes = t.classes[:1]
         self.cut += [each.table for each in t.classes[1:]]
         self.cut += [lens.table for _, lens in t.lenses]
-        if t.warmups is not None:
-            self.cut.append(t.warmups.table)
+        self.cut += [each.table for each in (t.warmups, *t.beside) if each is not None]
         return {
             "steps": self._section("steps", [t.steps], step_bars(t.step_cells)),
             "switches": self._section("switches", [t.changes]),
@@ -200,13 +234,12 @@ class _Page:
     def _shown(self, whole: KeyedTable) -> Table:
         key = whole.table.key
         rows = self.rows.get(key, [])
-        if key == "cost":
-            rows = [*rows, *cost_rows.before_the_appendix(self.tables.rates)]
-        page = page_table(whole, rows, self.quoted.get(key, ()), LESS)  # type: ignore[arg-type]
+        rows = [*rows, *_first(whole, self.tables)]
+        page = page_table(whole, rows, self.quoted.get(key, ()), LESS)
         lost = len(page.keys) < len(whole.keys)
         shared = "".join(page.table.notes)
         lost = lost or any(
-            column not in page.table.columns and column.header not in shared
+            column not in page.table.columns and f"{column.header} " not in shared
             for column in whole.table.columns
         )
         if lost:
@@ -224,6 +257,28 @@ class _Page:
         tried = _tried(look)
         whole = [replace(each, notes=()) for each in (*self.cut, *tried, *grids)]
         return (Section("whole", "Whole tables", tables=tuple(whole)),) if whole else ()
+
+
+def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:
+    """The rows that a page shows before others, where it can't show all."""
+    match whole.table.key:
+        case "cost":
+            return cost_rows.before_the_appendix(tables.rates)
+        case "changes":
+            steps = [key for key in whole.keys if _reads(whole, key, "Part", "step")]
+            judged = [key for key in whole.keys if _reads(whole, key, "Verdict", *DECIDED)]
+            return [*(key for key in steps if key in judged), *steps, *judged]
+        case "levels":
+            peaks = [key for key in whole.keys if _reads(whole, key, "Kind", level_rows.PEAK)]
+            trained = [key for key in peaks if _reads(whole, key, "Mode", "train")]
+            return [key for key in trained if _reads(whole, key, "As", "fp32", "bf16")][:8]
+        case "growth":
+            return [each.key for each in tables.growths if each.fit is not None]
+    return []
+
+
+def _reads(table: KeyedTable, key: Hashable, header: str, *words: str) -> bool:
+    return table.known(key, header) and table.quote(key, header).text in words
 
 
 def _tried(look: Outlook) -> list[Table]:

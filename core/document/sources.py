@@ -95,9 +95,7 @@ def sources_of(
         subject = subject_of(view)
         name = "run" if subject.experiment is None else subject.experiment.name
         count[name] = count.get(name, 0) + 1
-        found.append(
-            Source(name if count[name] == 1 else f"{name} {count[name]}", subject, path)
-        )
+        found.append(Source(name if count[name] == 1 else f"{name} {count[name]}", subject, path))
     wrong = differences(found)
     if wrong and not mixed:
         raise SourcesDiffer(

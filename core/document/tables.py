@@ -23,6 +23,7 @@ from llmprof.core.document.profiles import (
 from llmprof.core.document.quotes import KeyedTable
 from llmprof.core.document.sources import Source
 from llmprof.core.document.steps import Found, step_cells, step_table
+from llmprof.core.document.tensors import largest_table, out_of_memory_table, tensor_table
 from llmprof.core.document.warmups import Group, warmup_cells, warmup_table
 
 
@@ -49,13 +50,21 @@ class Tables:
     growth: KeyedTable | None
     rates: list[Rate]
     cost: KeyedTable | None
+    tensors: KeyedTable | None
+    largest: KeyedTable | None
+    out_of_memory_table: KeyedTable | None
     budget: Budget
+
+    @property
+    def beside(self) -> tuple[KeyedTable | None, ...]:
+        """Those that only questions read."""
+        return self.tensors, self.largest, self.out_of_memory_table
 
     @property
     def whole(self) -> list[KeyedTable]:
         """All that there are, in the order of the document."""
         single = (self.steps, self.changes, self.warmups, self.profiles)
-        rest = (self.levels, self.growth, self.predicted, self.cost)
+        rest = (self.levels, self.growth, self.predicted, self.cost, *self.beside)
         listed = [*single, *self.classes, *(lens for _, lens in self.lenses), *rest]
         return [each for each in listed if each is not None]
 
@@ -92,5 +101,8 @@ def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables
         growth=growth_table(grown, sources),
         rates=paid,
         cost=cost_table(paid, sources, budget),
+        tensors=tensor_table(steps),
+        largest=largest_table(memory),
+        out_of_memory_table=out_of_memory_table(oom),
         budget=budget,
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from llmprof.core.report import exports, markdown
 from llmprof.core.report.long_csv import to_cells
@@ -44,18 +45,19 @@ def beside(view: RunView, path: Path, fmt: Format) -> dict[Path, str]:
     return {path.with_name(f"{path.stem}-kernels.csv"): to_cells(found)}
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: Path, formats: Sequence[str] = FORMATS) -> str:
     """The format that a path's extension names. Raises ExportError."""
     extension = path.suffix.lower().lstrip(".")
-    for fmt in FORMATS:
+    for fmt in formats:
         if extension == fmt:
             return fmt
-    raise ExportError(f"{path}: the extension must be .md, .csv or .json")
+    *first, last = (f".{fmt}" for fmt in formats)
+    raise ExportError(f"{path}: the extension must be {', '.join(first)} or {last}")
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, formats: Sequence[str] = FORMATS) -> None:
     """Raises ExportError when the path's format is unknown or it could not be written now."""
-    format_of(path)
+    format_of(path, formats)
     folder = _folder(path)
     if path.is_dir():
         raise ExportError(f"{path} is a folder")
@@ -77,7 +79,7 @@ def export(view: RunView, path: Path, more: str = "") -> tuple[Path, ...]:
 
     Returns the paths written, the given one first. Raises ExportError.
     """
-    fmt = format_of(path)
+    fmt = cast(Format, format_of(path))
     files = {path: render(view, fmt) + more, **beside(view, path, fmt)}
     for each, text in files.items():
         write(each, text)

@@ -18,7 +18,7 @@ from llmprof.core.document.figures.svg import (
 from llmprof.core.report.table import Column, Table, format_number
 from llmprof.core.report.table import Figure as Number
 
-LEFT, RIGHT, TOP, ROW = 190, 90, 14, 26
+LEFT, RIGHT, TOP, ROW = 220, 90, 14, 26
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,8 @@ def stacked(
     bars: Sequence[Bar],
     colours: dict[str, str],
     axis: str,
-    unit: str,
 ) -> Figure | None:
-    """Bars one under another; None without bars."""
+    """Bars of milliseconds one under another; None without bars."""
     shown = [bar for bar in bars if bar.whole > 0]
     if not shown:
         return None
@@ -51,42 +50,40 @@ def stacked(
     scale = (WIDTH - LEFT - RIGHT) / ticks[-1]
     names = [each for each in colours if any(bar.parts.get(each) for bar in shown)]
     bottom = TOP + ROW * len(shown)
-    parts = [line(LEFT + t * scale, TOP, LEFT + t * scale, bottom, "rule") for t in ticks]
+    parts = [line((LEFT + t * scale, TOP), (LEFT + t * scale, bottom), "rule") for t in ticks]
     parts += [text(LEFT + t * scale, bottom + 16, f"{t:,g}", "middle") for t in ticks]
     parts.append(text((LEFT + WIDTH - RIGHT) / 2, bottom + 36, axis, "middle"))
     for at, bar in enumerate(shown):
-        parts += _bar(bar, TOP + ROW * at, scale, names, colours, unit)
+        parts += _bar(bar, TOP + ROW * at, scale, {each: colours[each] for each in names})
     parts += legend([(each, colours[each]) for each in names], LEFT, bottom + 60)
     height = bottom + 60 + 18 * ((len(names) + 3) // 4)
-    return Figure(name, caption, drawing(caption, height, parts), _data(name, caption, shown, unit))
+    return Figure(name, caption, drawing(caption, height, parts), _data(name, caption, shown))
 
 
-def _bar(
-    bar: Bar, y: float, scale: float, names: Sequence[str], colours: dict[str, str], unit: str
-) -> list[str]:
+def _bar(bar: Bar, y: float, scale: float, colours: dict[str, str]) -> list[str]:
     parts = [text(LEFT - 8, y + ROW / 2 + 4, bar.label, "end")]
     x = float(LEFT)
-    for name in names:
+    for name, hue in colours.items():
         value = bar.parts.get(name, 0.0)
         if value > 0:
-            label = f"{bar.label}, {name}: {format_number(value)} {unit}"
-            parts.append(box(x, y + 4, value * scale, ROW - 8, colours[name], label))
+            label = f"{bar.label}, {name}: {format_number(value)} ms"
+            parts.append(box((x, y + 4), (value * scale, ROW - 8), hue, label))
             x += value * scale
     end = x
     if bar.half:
         low, high = x - bar.half * scale, x + bar.half * scale
         middle = y + ROW / 2
         parts += [
-            line(low, middle, high, middle, "bar"),
-            line(low, middle - 4, low, middle + 4, "bar"),
-            line(high, middle - 4, high, middle + 4, "bar"),
+            line((low, middle), (high, middle), "bar"),
+            line((low, middle - 4), (low, middle + 4), "bar"),
+            line((high, middle - 4), (high, middle + 4), "bar"),
         ]
         end = high
     parts.append(text(end + 6, y + ROW / 2 + 4, format_number(bar.whole, bar.half)))
     return parts
 
 
-def _data(name: str, caption: str, bars: Sequence[Bar], unit: str) -> Table:
+def _data(name: str, caption: str, bars: Sequence[Bar]) -> Table:
     rows = tuple(
         (bar.label, part, Number(value), None if bar.half is None else Number(bar.half))
         for bar in bars
@@ -95,7 +92,7 @@ def _data(name: str, caption: str, bars: Sequence[Bar], unit: str) -> Table:
     columns = (
         Column("Bar", numeric=False),
         Column("Part", numeric=False),
-        Column("Value", unit),
-        Column("95 % interval of the whole", f"± {unit}"),
+        Column("Value", "ms"),
+        Column("95 % interval of the whole", "± ms"),
     )
     return Table(name, caption, columns, rows)

@@ -10,6 +10,7 @@ from llmprof.core.document.figures.svg import (
     SERIES,
     WIDTH,
     Figure,
+    colour,
     decades,
     drawing,
     legend,
@@ -34,12 +35,12 @@ class Series:
     fit: Power | None
 
 
-def loglog(name: str, caption: str, series: Sequence[Series], across: str, up: str) -> Figure | None:
+def loglog(
+    name: str, caption: str, series: Sequence[Series], across: str, up: str
+) -> Figure | None:
     """Series on logarithmic axes, at most MOST_SERIES; None without two points."""
     shown = [
-        each
-        for each in series
-        if sum(point.x > 0 and point.y > 0 for point in each.points) > 1
+        each for each in series if sum(point.x > 0 and point.y > 0 for point in each.points) > 1
     ][:MOST_SERIES]
     points = [p for each in shown for p in each.points if p.x > 0 and p.y > 0]
     if not points:
@@ -55,14 +56,17 @@ def loglog(name: str, caption: str, series: Sequence[Series], across: str, up: s
     def y(value: float) -> float:
         return bottom - HEIGHT * math.log(value / ys[0]) / math.log(ys[-1] / ys[0])
 
-    parts = [line(LEFT, y(t), WIDTH - RIGHT, y(t), "rule") for t in ys]
+    parts = [line((LEFT, y(t)), (WIDTH - RIGHT, y(t)), "rule") for t in ys]
     parts += [text(LEFT - 6, y(t) + 4, f"{t:,g}", "end") for t in ys]
-    parts += [line(LEFT, TOP, LEFT, bottom, "axis"), line(LEFT, bottom, WIDTH - RIGHT, bottom, "axis")]
+    parts += [
+        line((LEFT, TOP), (LEFT, bottom), "axis"),
+        line((LEFT, bottom), (WIDTH - RIGHT, bottom), "axis"),
+    ]
     parts += [text(x(t), bottom + 16, f"{t:,g}", "middle") for t in xs]
     parts += [text(LEFT, 14, up), text((LEFT + WIDTH - RIGHT) / 2, bottom + 36, across, "middle")]
-    for each, colour in zip(shown, SERIES, strict=False):
-        parts += _series(each, colour, x, y)
-    names = [(_label(each), colour) for each, colour in zip(shown, SERIES, strict=False)]
+    for each, hue in zip(shown, SERIES, strict=False):
+        parts += _series(each, hue, x, y)
+    names = [(_label(each), hue) for each, hue in zip(shown, SERIES, strict=False)]
     parts += legend(names, LEFT, bottom + 60, across=2)
     height = bottom + 60 + 18 * ((len(names) + 1) // 2)
     data = _data(name, caption, shown)
@@ -70,26 +74,28 @@ def loglog(name: str, caption: str, series: Sequence[Series], across: str, up: s
 
 
 def _label(each: Series) -> str:
-    return each.label if each.fit is None else f"{each.label}: power {each.fit.exponent:.2f}"
+    return each.label if each.fit is None else f"{each.label}: {each.fit.exponent:.2f}"
 
 
-def _series(each: Series, colour: str, x: Place, y: Place) -> list[str]:
+def _series(each: Series, name: str, x: Place, y: Place) -> list[str]:
     parts = []
     for point in each.points:
         if point.x <= 0 or point.y <= 0:
             continue
         at, level = x(point.x), y(point.y)
-        parts.append(f'<circle class="{colour}" cx="{at:.1f}" cy="{level:.1f}" r="3.5"/>')
+        parts.append(
+            f'<circle class="{name}" fill="{colour(name)}" cx="{at:.1f}" cy="{level:.1f}" r="3.5"/>'
+        )
         if point.half and point.half < point.y:
             low, high = y(point.y - point.half), y(point.y + point.half)
-            parts.append(line(at, low, at, high, "bar"))
+            parts.append(line((at, low), (at, high), "bar"))
     fit = each.fit
     ends = [] if fit is None else [p for p in each.points if fit.low <= p.x <= fit.high]
     if fit is not None and ends:
         middle = math.exp(sum(math.log(p.y) for p in ends) / len(ends))
         centre = math.exp(sum(math.log(p.x) for p in ends) / len(ends))
         low, high = (middle * (end / centre) ** fit.exponent for end in (fit.low, fit.high))
-        parts.append(line(x(fit.low), y(low), x(fit.high), y(high), f"line {colour}"))
+        parts.append(line((x(fit.low), y(low)), (x(fit.high), y(high)), f"line {name}"))
     return parts
 
 

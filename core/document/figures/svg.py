@@ -16,8 +16,12 @@ from llmprof.core.document.palette import DARK_MEMORY, DARK_PHASES, LIGHT_MEMORY
 from llmprof.core.report.table import Table
 
 WIDTH = 760
-INK = {"ink": ("#1f2730", "#d6dde6"), "soft": ("#5b6572", "#98a3b1"), "rule": ("#d5dae1", "#39424f")}
-MOST_BYTES = 100_000
+INK = {
+    "ink": ("#1f2730", "#d6dde6"),
+    "soft": ("#5b6572", "#98a3b1"),
+    "rule": ("#d5dae1", "#39424f"),
+}
+Point = tuple[float, float]
 # Kernel classes, the screen's hues in another order.
 CLASS_COLOURS = {
     "GEMM": "memory-parameters",
@@ -65,7 +69,7 @@ def style() -> str:
     day = _rules(light, {name: pair[0] for name, pair in INK.items()})
     night = _rules(dark, {name: pair[1] for name, pair in INK.items()})
     return (
-        "svg.fig{font:12px system-ui,sans-serif;max-width:100%;height:auto}"
+        "svg.fig{font:11.5px system-ui,sans-serif;max-width:100%;height:auto}"
         f"{day}@media screen and (prefers-color-scheme:dark){{{night}}}"
     )
 
@@ -93,20 +97,28 @@ def drawing(title: str, height: float, parts: Iterable[str]) -> str:
 
 def text(x: float, y: float, words: str, anchor: str = "start", more: str = "") -> str:
     """Words at a point."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{INK["ink"][0]}"{more}>'
+        f"{escape(words)}</text>"
+    )
 
 
-def line(x1: float, y1: float, x2: float, y2: float, name: str, more: str = "") -> str:
-    """A straight line."""
-    return f'<path class="{name}" d="M{x1:.1f},{y1:.1f}L{x2:.1f},{y2:.1f}"{more}/>'
+def line(start: Point, end: Point, name: str) -> str:
+    """A straight line of a class; the last of several gives the colour."""
+    stroke = colour(name.rsplit(maxsplit=1)[-1])
+    return (
+        f'<path class="{name}" fill="none" stroke="{stroke}" '
+        f'd="M{start[0]:.1f},{start[1]:.1f}L{end[0]:.1f},{end[1]:.1f}"/>'
+    )
 
 
-def box(x: float, y: float, width: float, height: float, name: str, title: str = "") -> str:
+def box(corner: Point, size: Point, name: str, title: str = "") -> str:
     """A filled rectangle; its title shows under the pointer."""
+    (x, y), (width, height) = corner, size
     inner = f"<title>{escape(title)}</title>" if title else ""
     return (
-        f'<rect class="box {name}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" '
-        f'height="{height:.1f}">{inner}</rect>'
+        f'<rect class="box {name}" fill="{colour(name)}" x="{x:.1f}" y="{y:.1f}" '
+        f'width="{max(width, 0):.1f}" height="{height:.1f}">{inner}</rect>'
     )
 
 
@@ -116,8 +128,14 @@ def legend(names: Sequence[tuple[str, str]], left: float, y: float, across: int 
     parts = []
     for at, (label, name) in enumerate(names):
         x, down = left + (at % across) * step, y + 18 * (at // across)
-        parts += [box(x, down - 9, 10, 10, name), text(x + 15, down, label)]
+        parts += [box((x, down - 9), (10, 10), name), text(x + 15, down, label)]
     return parts
+
+
+def colour(name: str) -> str:
+    """A class's colour on paper, for readers that know no styles."""
+    known = {**LIGHT_PHASES, **LIGHT_MEMORY, "rule": INK["rule"][0], "axis": INK["soft"][0]}
+    return known.get(name, INK["ink"][0])
 
 
 def nice_ticks(most: float, about: int = 5) -> list[float]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from llmprof.core.document.figures.svg import (
     WIDTH,
     Figure,
+    colour,
     drawing,
     legend,
     line,
@@ -41,7 +42,7 @@ def memory_timeline(points: Points, label: str) -> Figure | None:
     def y(level: float) -> float:
         return bottom - down * level
 
-    parts = [line(LEFT, y(t * size), WIDTH - RIGHT, y(t * size), "rule") for t in ticks]
+    parts = [line((LEFT, y(t * size)), (WIDTH - RIGHT, y(t * size)), "rule") for t in ticks]
     parts += [text(LEFT - 6, y(t * size) + 4, f"{t:g}", "end") for t in ticks]
     below = [0.0] * len(chosen)
     for name, levels in zip(CATEGORIES, points.levels, strict=True):
@@ -89,14 +90,17 @@ def _class(category: str) -> str:
 
 def _area(name: str, upper: list[tuple[float, float]], lower: list[tuple[float, float]]) -> str:
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (*upper, *lower[::-1]))
-    return f'<polygon class="area {_class(name)}" points="{path}"><title>{name}</title></polygon>'
+    return (
+        f'<polygon class="area {_class(name)}" fill="{colour(_class(name))}" points="{path}">'
+        f"<title>{name}</title></polygon>"
+    )
 
 
 def _phases(points: Points, x: Place, bottom: float) -> list[str]:
     parts = []
     for _, phase, start, end in points.phases:
         left, right = x(start), x(end)
-        parts.append(line(left, TOP, left, bottom, "rule"))
+        parts.append(line((left, TOP), (left, bottom), "rule"))
         if right - left > 7 * len(phase):
             parts.append(text((left + right) / 2, TOP - 6, phase, "middle", ' class="soft"'))
     return parts

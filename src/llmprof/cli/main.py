@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stop": ("stop", "stop a run, keeping what it has measured"),
     "runs": ("runs", "list the runs of this machine"),
     "show": ("show", "print or export a run, also one from another machine"),
+    "report": ("report", "write one document from one or several runs"),
     "pack": ("pack", "put a run into one file to carry home"),
     "demo": ("demo", "replay a recorded run as if it were live; needs no GPU"),
     "monitor": ("monitor", "watch the GPUs and the host of this machine"),
@@ -33,6 +34,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "calibrate": ("calibrate", "measure this device's matmul and copy ceilings, and keep them"),
     "presets": ("presets", "list the models with their counted parameters"),
 }
+
+
+WRITEUP = ("run writeup", ("writeup", "measure all that a write-up needs and write its document"))
 
 
 class Command(Protocol):
@@ -121,6 +125,9 @@ def dispatch(arguments: list[str]) -> int:
 
         raise UserError(f"unknown command {unknown(name, COMMANDS)}")
     module, summary = COMMANDS[name]
+    if [name, *rest[:1]] == WRITEUP[0].split():
+        name, (module, summary) = WRITEUP
+        del rest[0]
     command = cast(Command, importlib.import_module(f"llmprof.cli.{module}"))
     parser = Parser(prog=f"llmprof {name}", description=_sentence(summary))
     command.add_arguments(parser)
