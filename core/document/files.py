@@ -11,13 +11,15 @@ from typing import Any, Literal
 
 from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
-from llmprof.core.document.sections import Document
-from llmprof.core.document.sources import Source
+from llmprof.core.document.sections import Document, document
+from llmprof.core.document.sources import Source, sources_of
+from llmprof.core.document.tables import tables_of
 from llmprof.core.report.csv_cells import csv_cell
 from llmprof.core.report.exports import flat, rates_of, step_document
 from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Table
+from llmprof.core.state.view import RunView
 
 DocumentFormat = Literal["md", "html"]
 FORMATS: tuple[DocumentFormat, ...] = ("md", "html")
@@ -40,6 +42,11 @@ def document_files(document: Document, path: Path, fmt: DocumentFormat) -> dict[
         text = write_markdown(document, stem, names)
         beside |= {f"{stem}-{each.name}.svg": each.document() for each in document.figures}
     return {path: text, **{path.with_name(name): body for name, body in beside.items()}}
+
+
+def document_of_run(view: RunView, path: Path) -> Document:
+    """The whole document of one run that lies somewhere."""
+    return document(tables_of(sources_of([(view, path)])))
 
 
 def cases_csv(sources: Sequence[Source]) -> str:

@@ -189,4 +189,5 @@ def out_of_memory_cells(sources: Sequence[Source]) -> list[Found]:
 
 
 def _mib(size: int | None) -> Cell:
-    return None if size is None else Figure(size / MIB, 1.0)
+    """Bytes as MiB to the tenth, smaller ones to three digits."""
+    return None if size is None else Figure(size / MIB, min(1.0, max(0.01 * size / MIB, 1e-6)))

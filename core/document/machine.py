@@ -16,7 +16,10 @@ def machine_lines(sources: Sequence[Source]) -> tuple[Sentence, ...]:
     machines = dict.fromkeys(
         _machine(source.environment) for source in sources if source.environment is not None
     )
-    return tuple((line,) for line in (*machines, *map(_run, sources)))
+    commands: dict[str, list[Source]] = {}
+    for source in sources:
+        commands.setdefault(source.command, []).append(source)
+    return tuple((line,) for line in (*machines, *map(_runs, commands.values())))
 
 
 def _machine(environment: Environment) -> str:
@@ -37,19 +40,25 @@ def _machine(environment: Environment) -> str:
     )
 
 
-def _run(source: Source) -> str:
-    return ", ".join(filter(None, _facts(source)))
+def _runs(sources: Sequence[Source]) -> str:
+    """One command's runs: by name where there are several, with when the first began."""
+    return ", ".join(filter(None, _facts(sources)))
 
 
-def _facts(source: Source) -> Iterable[str]:
+def _facts(sources: Sequence[Source]) -> Iterable[str]:
+    source = sources[0]
     segments = source.subject.segments
     command = source.command.replace("`", "'")
-    yield f"`{command}`" if command else source.name
+    names = ", ".join(each.name for each in sources)
+    yield f"`{command}`" if command else names
+    if command and len(sources) > 1:
+        yield f"runs {names}"
     if segments:
         started = datetime.fromtimestamp(segments[0].wall_ns / 1e9, UTC)
         yield f"{started:%Y-%m-%d %H:%M} UTC"
         yield f"llmprof {segments[-1].version}"
     if source.environment is not None and source.environment.worker_source:
         yield f"measuring code {source.environment.worker_source}"
-    if source.subject.outcome not in ("complete", None):
-        yield f"{source.subject.outcome}, not every case was measured"
+    for each in sources:
+        if each.subject.outcome not in ("complete", None):
+            yield f"{each.name} {each.subject.outcome}, not every case was measured"

@@ -32,12 +32,12 @@ STEP_COLUMNS = (
     Column("Products of busy", "%"),
     Column("Longest kernel", numeric=False),
     Column("Calls"),
-    Column("Of GPU time", "%"),
+    Column("Of its time", "%"),
 )
 STEP_NOTES = (
     "Plain is the same step timed without the profiler, in a process of its own; busy is the time "
     "in which at least one kernel or copy ran. The longest kernel is the one with the most time in "
-    "the phase, with its calls in one step and its share of the phase's GPU time.",
+    "the part, with its calls in one step and its share of the part's time.",
 )
 
 
@@ -85,7 +85,7 @@ def class_table(found: Found) -> KeyedTable | None:
                 label,
                 (
                     label,
-                    *(Figure(sums.get((label, phase), 0.0), 0.01) for phase in phases),
+                    *(_ms(sums.get((label, phase))) for phase in phases),
                     Figure(totals[label], 0.01),
                     share_cell(totals[label] * table.steps, wholes.work),
                 ),
@@ -94,6 +94,10 @@ def class_table(found: Found) -> KeyedTable | None:
         ),
         ("Milliseconds of one profiled step, and the share of the sum over all kernels.",),
     )
+
+
+def _ms(value: float | None) -> Cell:
+    return Figure(value, 0.01) if value else 0
 
 
 def profile_table(cells: Sequence[Found], sources: Sequence[Source]) -> KeyedTable | None:
@@ -110,7 +114,7 @@ def profile_table(cells: Sequence[Found], sources: Sequence[Source]) -> KeyedTab
             rows.append((profile_key(source, state, part), (*labels, as_, part, *figures)))
     return keyed(
         "profiles",
-        "Where the card's time goes",
+        "Where the time goes",
         (*head, *OF_MODEL, *STEP_COLUMNS),
         rows,
         STEP_NOTES,

@@ -110,7 +110,7 @@ def _longest(tables: Tables) -> Iterable[Sentence]:
         yield from _of_profiles(
             tables, part,
             lambda t, k: (t.quote(k, "Longest kernel"), ", ", t.quote(k, "Calls"),
-                          " calls a step, ", t.quote(k, "Of GPU time"), " % of its GPU time."),
+                          " calls a step, ", t.quote(k, "Of its time"), " % of its time."),
             ("Longest kernel", "Calls"),
         )  # fmt: skip
 

@@ -34,8 +34,6 @@ LESS = frozenset(
         "Of bandwidth",
         "Reserved",
         "Profiled",
-        "At most",
-        "There",
         "Said",
     }
 )

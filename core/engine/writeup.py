@@ -6,6 +6,7 @@ before a run begins, so that a write-up killed at any moment goes on where it wa
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -69,9 +70,15 @@ class Writeup:
         write_file(self.folder / MANIFEST, text.decode())
 
     def begin(self, at: int) -> Run:
-        """A run for an entry, in the manifest before anything is measured. Raises OSError."""
+        """A run for an entry, in the manifest before anything is measured. Raises OSError.
+
+        A folder that it had, in which nothing began, goes.
+        """
         manifest = self.load()
         entries = list(manifest.entries)
+        if entries[at].run:
+            with contextlib.suppress(OSError, RuntimeError):
+                Run(self.folder / Path(entries[at].run).name).delete()
         run = self.store.create(entries[at].experiment.name)
         entries[at] = msgspec.structs.replace(entries[at], run=run.id)
         self.save(msgspec.structs.replace(manifest, entries=tuple(entries)))

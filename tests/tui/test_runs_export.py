@@ -127,3 +127,22 @@ async def test_an_export_from_a_folder_that_was_removed(
         await pilot.press("ctrl+s")
         await settle(pilot, lambda: app.screen is not dialog)
     assert (tmp_path / f"{run.id}.md").read_text().startswith("# ")
+
+
+async def test_the_document_of_a_run_is_written_with_what_lies_beside_it(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path))
+    app, _ = make_app(tmp_path, watch=run)
+    target = tmp_path / "out.md"
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("e")
+        dialog = cast(ExportDialog, app.screen)
+        await settle(pilot, lambda: bool(dialog.text))
+        dialog.query_one("#path", Input).value = str(target)
+        await pilot.press("shift+tab", "right", "right", "right", "space")
+        await settle(pilot, lambda: dialog.format == "html" and bool(dialog.text))
+        assert contains(app, "## Machine and command")
+        await pilot.press("ctrl+s")
+        await settle(pilot, lambda: app.screen is not dialog)
+    assert target.with_suffix(".html").read_text("utf-8").startswith("<!doctype html>")
+    assert (tmp_path / "out-samples.csv").is_file()

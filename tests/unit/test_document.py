@@ -41,7 +41,8 @@ RECORDINGS = sorted(FIXTURES.glob("*.llmprof")) + sorted((ROOT / "tui").glob("*.
 COURSE = ("end-to-end-h100", "precision-h100", "switches-h100", "attention-h100", "warmup-h100")
 # Names that hold digits, labels of tables and figures, and the interval's own name.
 LABELS = re.compile(
-    r"`[^`]*`|fp32|bf16|fp16|TF32|2\.7B|10B|(?:Table|Fig\.) \d+|(?<![\d.])95 %|d=\d+|H[12]00|B200|A100"
+    r"`[^`]*`|fp32|bf16|fp16|TF32|2\.7B|10B|(?:Table|Fig\.) \d+|(?<![\d.])95 %|d=\d+"
+    r"|H[12]00|B200|A100"
 )
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
@@ -248,7 +249,7 @@ def test_where_nothing_holds_it_is_said() -> None:
 
 
 def other_torch() -> tuple[RunView, RunView]:
-    times = {"forward": around(20.0)}
+    times: Times = {"forward": around(20.0)}
     of = case(mode="forward")
     other = msgspec.structs.replace(GPU, torch="2.12.0", worker_source="b")
     mine = msgspec.structs.replace(GPU, worker_source="a")

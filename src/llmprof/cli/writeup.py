@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +30,7 @@ from llmprof.core.system.homes import state_home
 from llmprof.core.system.text import duration
 
 DOCUMENT = "report.html"
+LETS_GO_S = 30.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -161,6 +163,8 @@ def _all(writeup: Writeup) -> None:
     for at in range(count):
         entry = writeup.load().entries[at]
         the_run = writeup.run_of(entry)
+        if the_run is not None:
+            _wait_for_its_end(the_run)
         missing = None if the_run is None else left_of(the_run)
         if missing == ():
             continue
@@ -172,6 +176,15 @@ def _all(writeup: Writeup) -> None:
             raise UserError(
                 f"not finished; go on with `llmprof run writeup --into {writeup.folder}`", code
             )
+
+
+def _wait_for_its_end(the_run: Run) -> None:
+    """Wait for an engine whose front end was killed to let go. Raises UserError where it won't."""
+    deadline = time.monotonic() + LETS_GO_S
+    while the_run.alive():
+        if time.monotonic() > deadline:
+            raise UserError(f"run {the_run.id} is still going on{the_run.place}")
+        time.sleep(0.1)
 
 
 def _plan(the_run: Run, experiment: Experiment, missing: tuple[int, ...] | None) -> Plan:
