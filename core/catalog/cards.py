@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 import re
 import tomllib
 from functools import cache
@@ -10,14 +12,16 @@ import msgspec
 
 from llmprof.core.catalog.files import preset_text
 from llmprof.core.catalog.models import builtin, user_folder
-from llmprof.core.catalog.names import unknown
 from llmprof.core.spec.axes import Precision
 from llmprof.core.spec.shape import SpecError
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, spoken
 from llmprof.core.system.units import GIB
 
 _SIZE = re.compile(r"(\d{1,4}(?:\.\d+)?)\s*(gib|gb)?", re.IGNORECASE)
 _UNNAMED_CAPABILITY = (8, 0)
+_LARGEST_BARE = 1000  # GiB: a larger number without a unit is a card's, as in 4090
+_ALIKE = 0.75  # difflib's ratio from which another name is suggested
+_MOST_NEAR = 3
 
 
 class CardSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,19 +64,38 @@ def load_cards() -> dict[str, CardSpec]:
 
 
 def find_card(name: str) -> CardSpec:
-    """A card by name, alias or memory ("24GiB"). Raises SpecError that says what else to give."""
-    cards = load_cards()
-    wanted = _plain(name)
-    for card in cards.values():
-        if wanted in map(_plain, (card.name, *card.aliases, *card.devices)):
+    """A card by name, alias or memory ("24GiB"), in upper or lower case, with or without blanks.
+
+    Raises SpecError that names cards written nearly so and says what else to give.
+    """
+    wanted = _plain(name).replace(" ", "")
+    for card in load_cards().values():
+        if any(wanted == _plain(spelled).replace(" ", "") for spelled in _spellings(card)):
             return card
     size = _SIZE.fullmatch(name.strip())
-    if size and float(size[1]) > 0:
+    if size and 0 < float(size[1]) < (_LARGEST_BARE if size[2] is None else math.inf):
         return _of_memory(float(size[1]), (size[2] or "GiB").lower() == "gb")
+    near = _near(_plain(name))
+    meant = f"did you mean {spoken(list(map(repr, near)), 'or')}? Otherwise " if near else ""
     raise SpecError(
-        f"unknown card {unknown(name, cards)}; or give its memory (24GiB), or add it to "
-        f"{user_folder() / 'cards.toml'}"
+        f"unknown card {clean(name, 40)!r}: {meant}give its memory (24GiB), add it to "
+        f"{user_folder() / 'cards.toml'}, or name one that `llmprof presets --cards` lists"
     )
+
+
+def _spellings(card: CardSpec) -> tuple[str, ...]:
+    return (card.name, *card.aliases, *card.devices)
+
+
+def _near(wanted: str) -> list[str]:
+    """Names of cards that have all the words of `wanted` in theirs, else that look like it."""
+    names = {_plain(each): card.name for card in load_cards().values() for each in _spellings(card)}
+    words = set(wanted.split())
+    having = [spelled for spelled in names if words and words <= set(spelled.split())]
+    found = [names[spelled] for spelled in sorted(having, key=len)]
+    if not found:
+        found = [names[each] for each in difflib.get_close_matches(wanted, names, cutoff=_ALIKE)]
+    return list(dict.fromkeys(found))[:_MOST_NEAR]
 
 
 def match_device(device_name: str) -> CardSpec | None:

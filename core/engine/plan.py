@@ -8,8 +8,8 @@ import msgspec
 
 from llmprof.core.catalog.experiments import DEFAULT
 from llmprof.core.events import Environment, Failure, Predicted
-from llmprof.core.predict.advice import command_of
 from llmprof.core.predict.as_event import predicted_here
+from llmprof.core.predict.command import command_of
 from llmprof.core.predict.flops import forward_flops, lower_bound_bytes
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment

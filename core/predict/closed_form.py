@@ -23,6 +23,7 @@ from llmprof.core.predict.byte_levels import (
 )
 from llmprof.core.predict.fused_attention import choose
 from llmprof.core.predict.taped_depth import PhaseLevel, step_levels
+from llmprof.core.spec.axes import HALVES
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.system.units import MIB
@@ -102,7 +103,7 @@ def resident(case: Case, capability: tuple[int, int] = HOPPER) -> ByteLevel:
     sizes = [0] * len(CATEGORIES)
     sizes[PARAMETERS] = FP32_BYTES * case.model.parameters
     if case.mode == "train":
-        sizes[OPTIMIZER] = _moments(case)
+        sizes[OPTIMIZER] = optimizer_state(case)
     sizes[INPUTS] = sum(inputs(case))
     sizes[WORKSPACE] = sum(workspaces(case, capability))
     tensors = tensor_sizes(case.model)
@@ -136,7 +137,8 @@ def workspaces(case: Case, capability: tuple[int, int]) -> tuple[int, ...]:
     return (*lt, each, each) if "backward" in case.phases else (*lt, each)
 
 
-def _moments(case: Case) -> int:
+def optimizer_state(case: Case) -> int:
+    """Bytes that AdamW keeps: two moments in fp32, and fused also a step count a tensor."""
     steps = FP32_BYTES * case.model.parameter_tensors if case.optimizer == "fused" else 0
     return 2 * FP32_BYTES * case.model.parameters + steps
 
@@ -152,11 +154,16 @@ def inputs(case: Case) -> tuple[int, ...]:
     return table, table, mask, scaler, case.tokens * INDEX, case.tokens * INDEX
 
 
+def optimizer_temporaries(case: Case) -> list[int]:
+    """Bytes of each tensor that AdamW holds only while it steps: foreach, one a parameter."""
+    sizes = tensor_sizes(case.model)
+    return {"foreach": sizes, "loop": [max(sizes)], "fused": []}[case.optimizer]
+
+
 def _optimizer(case: Case, before: ByteLevel) -> PhaseLevel:
     """The optimizer's own tensors on top of what backward left."""
     temporary = list(ZERO.live)
-    sizes = tensor_sizes(case.model)
-    used = {"foreach": sizes, "loop": [max(sizes)], "fused": []}[case.optimizer]
+    used = optimizer_temporaries(case)
     temporary[TEMPORARIES] = sum(used)
     step = ByteLevel(
         tuple(temporary),
@@ -169,5 +176,5 @@ def _optimizer(case: Case, before: ByteLevel) -> PhaseLevel:
 def _kernel(case: Case, capability: tuple[int, int]) -> str | None:
     if case.attention == "naive":
         return None
-    item = 2 if case.precision in ("bf16", "fp16") else FP32_BYTES
+    item = 2 if case.precision in HALVES else FP32_BYTES
     return choose(item, case.model.head_dim, capability)

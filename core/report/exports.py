@@ -18,7 +18,7 @@ from llmprof.core.report.registry import tables
 from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Figure, Table
 from llmprof.core.spec.axes import AXES
-from llmprof.core.spec.case import PHASES
+from llmprof.core.spec.case import PHASES, Case
 from llmprof.core.state.step_columns import StepRow
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
@@ -81,7 +81,7 @@ def case_document(
     """One case as JSON data."""
     return {
         "case": state.index + 1,  # as sentences and the coverage table name it
-        "config": config(state),
+        "config": config(state.case),
         "key": state.case.key,
         "parameters": _parameters(state),
         "status": export_status(state),
@@ -108,12 +108,12 @@ def _built(found: msgspec.Struct | None) -> Any:
     return None if found is None else msgspec.to_builtins(found)
 
 
-def config(state: CaseState) -> dict[str, Any]:
+def config(case: Case) -> dict[str, Any]:
     """The whole configuration of a case, the model's dimensions beside its name."""
-    data: dict[str, Any] = msgspec.to_builtins(state.case)
+    data: dict[str, Any] = msgspec.to_builtins(case)
     shape, probe = data.pop("model"), data.pop("probe")
     name = shape.pop("name")
-    shape["kv_heads"] = state.case.model.num_kv_heads
+    shape["kv_heads"] = case.model.num_kv_heads
     return {"model": name, "probe": probe, **data, "shape": shape}
 
 
@@ -202,7 +202,7 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
     row |= dict.fromkeys((*RATES, "compile_ms", "verdicts"))
     if state is None:
         return row
-    whole = config(state)
+    whole = config(state.case)
     row |= {name: whole[name] for name in CSV_CONFIG if name in whole}
     row |= {axis.field: axis.text(axis.of(state.case)) for axis in AXES if axis.values}
     row |= {name: whole["shape"][name] for name in CSV_CONFIG if name in whole["shape"]}

@@ -26,6 +26,7 @@ CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotun
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+HALVES: tuple[Precision, ...] = ("bf16", "fp16")  # under autocast
 ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
 OPTIMIZERS: tuple[OptimizerKind, ...] = get_args(OptimizerKind)
 COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)

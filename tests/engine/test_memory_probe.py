@@ -13,6 +13,7 @@ from llmprof.core import events as ev
 from llmprof.core.memory.kept_timeline import load
 from llmprof.core.memory.timeline import starred
 from llmprof.core.predict.closed_form import predict, workspaces
+from llmprof.core.predict.single_tensors import single_tensors
 from llmprof.core.predict.traced import trace_cases
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
@@ -21,7 +22,7 @@ from llmprof.core.worker.job import Job
 from llmprof.core.worker.request import WorkerRequest
 from llmprof.core.worker.saved_bytes import saved_bytes
 from llmprof.core.worker.trace import Untraceable, trace
-from llmprof.core.worker.trainer import Trainer
+from llmprof.core.worker.trainer import Trainer, autocast
 from tests.engine.runs import llmprof
 
 SHAPE = ModelShape(
@@ -108,6 +109,30 @@ def test_saved_bytes_of_a_block_are_autograds_saved_tensors(tmp_path: Path) -> N
     assert blocks["blocks.*.ffn.down"].bytes == 3 * 4 * tokens * SHAPE.d_ff
     assert blocks["blocks.*.ffn.down"].modules == 3
     assert starred("blocks.0.ffn") == "blocks.*.ffn"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("length", [16, 40, 48])  # 4 heads × 16 is d_model, × 40 is d_ff
+def test_what_a_block_is_said_to_save_is_what_torch_saves(precision: str, length: int) -> None:
+    case = case_of(mode="forward-grad", precision=precision, context_length=length)
+    trainer = Trainer(case, torch.device("cpu"))
+
+    def forward() -> Tensor:
+        with autocast(case.precision, trainer.device):
+            logits: Tensor = trainer.model(trainer.tokens)
+        return logits
+
+    found = saved_bytes(trainer.model, forward)
+    blocks = sum(each.bytes for each in found if each.module.startswith(("blocks.*", "rope")))
+    matrices = [
+        weight.numel()
+        for name, weight in trainer.model.named_parameters()
+        if name.startswith("blocks.") and weight.dim() == 2
+    ]
+    said = {each.name: each.size for each in single_tensors(case)}
+    if precision == "bf16":  # a CPU's autocast leaves softmax in bf16, a card's widens it
+        blocks += 3 * said["their softmax"] - 2 * sum(matrices)
+    assert blocks == 3 * said["saved for backward by one block"]
 
 
 def _saved_by(out: Tensor) -> list[Tensor]:
@@ -197,7 +222,12 @@ def test_a_run_exports_its_tables_and_pictures_and_so_does_a_packed_one(tmp_path
     done = llmprof(tmp_path / "home", "run", "memory", *options, "--export", str(report))
     assert done.returncode == 0, done.stderr
     text = report.read_text()
-    for title in ("Peak memory by context length", "Memory by phase", "Largest allocations"):
+    for title in (
+        "Peak memory by context length",
+        "Memory by phase",
+        "Largest allocations",
+        "Single tensors",
+    ):
         assert title in text
     assert "(report-memory-1.svg)" in text
     assert (tmp_path / "report-memory-1.svg").read_text().startswith("<svg")

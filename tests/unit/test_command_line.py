@@ -150,6 +150,16 @@ def test_presets_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert counted["2.7B"] == counted["xl-2026"] == 3_406_809_600
 
 
+def test_cards_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, "presets", "--cards")
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if line.startswith("| A10G ")]
+    assert line.count("n/a") == 4
+    assert "there is no MFU then" in out
+    code, out, _ = outcome(capsys, "presets", "--cards", "--json")
+    assert [card["bandwidth_gbs"] for card in json.loads(out) if card["name"] == "A10G"] == [600]
+
+
 def test_presets_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, "presets")
     assert code == 0
