@@ -16,7 +16,7 @@ from llmprof.core.document.changes import Change, part_word
 from llmprof.core.document.configurations import switches_text
 from llmprof.core.document.levels import PEAK, UNDER, level_key, peak_cells
 from llmprof.core.document.profiles import IDLE, idle_share, profile_key
-from llmprof.core.document.quotes import KeyedTable, Quote, Sentence
+from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, number
 from llmprof.core.document.sources import Source
 from llmprof.core.document.steps import Found, step_key
 from llmprof.core.document.tables import Tables
@@ -243,7 +243,7 @@ def _memory_bound(tables: Tables) -> Iterator[Finding]:
         key = step_key(source, state)
         if table is None or not table.known(key, "Of bandwidth") or not source.sound(state):
             continue
-        share = float(table.quote(key, "Of bandwidth").text.replace(",", ""))
+        share = number(table.quote(key, "Of bandwidth"))
         if MEMORY_BOUND <= share <= 100:
             yield Finding(
                 "pace",
@@ -396,7 +396,7 @@ def _rate(tables: Tables) -> Iterator[Finding]:
             continue
         if is_launch_bound(state) or not source.sound(state):
             continue
-        share = float(table.quote(key, "Of dense peak").text.replace(",", ""))
+        share = number(table.quote(key, "Of dense peak"))
         if best is None or share > best[0]:
             best = share, source, state
     if table is None or best is None:
@@ -484,7 +484,7 @@ def _prediction(tables: Tables) -> Iterator[Finding]:
     known = [key for key in table.keys if table.known(key, "Error")]
     if not known:
         return
-    worst = max(known, key=lambda key: abs(_number(table.quote(key, "Error"))))
+    worst = max(known, key=lambda key: _error(table.quote(key, "Error")))
     yield Finding(
         "prediction",
         (
@@ -498,7 +498,7 @@ def _prediction(tables: Tables) -> Iterator[Finding]:
             table.quote(worst, "Context"),
             " tokens).",
         )
-        if abs(_number(table.quote(worst, "Error"))) < 1
+        if _error(table.quote(worst, "Error")) < 1
         else (
             "Not every requested peak comes out as predicted: the largest error is ",
             table.quote(worst, "Error"),
@@ -514,8 +514,8 @@ def _prediction(tables: Tables) -> Iterator[Finding]:
     )
 
 
-def _number(quote: Quote) -> float:
-    return 0.0 if quote.text == UNDER else float(quote.text.replace("−", "-").replace(",", ""))
+def _error(quote: Quote) -> float:
+    return 0.0 if quote.text == UNDER else abs(number(quote))
 
 
 def evidence_rows(found: Iterable[Finding]) -> dict[str, list[Hashable]]:

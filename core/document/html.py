@@ -98,6 +98,9 @@ def _section(section: Section, tables: int, figures: int, *, appendix: bool) -> 
         kind = "ol" if section.name == "findings" else "ul"
         items = "".join(f"<li>{sentence(item)}</li>" for item in section.items)
         parts.append(f'<{kind} class="{section.name}">{items}</{kind}>')
+    for question, lines in section.answers:
+        told = "".join(f"<li>{sentence(line)}</li>" for line in lines)
+        parts.append(f"<p><strong>{escape(question)}</strong></p><ul>{told}</ul>")
     parts += [f"<p>{sentence(each)}</p>" for each in section.after]
     for at, figure in enumerate(section.figures, figures + 1):
         caption = escape(figure.caption)

@@ -51,6 +51,9 @@ def _section(
     yield from map(sentence_text, section.text)
     if section.items:
         yield "\n".join(f"- {sentence_text(item)}" for item in section.items)
+    for question, lines in section.answers:
+        yield f"**{escape(question)}**"
+        yield "\n".join(f"- {sentence_text(line)}" for line in lines)
     yield from map(sentence_text, section.after)
     for figure in section.figures:
         number = count.figure()

@@ -6,6 +6,7 @@ bring at most where that can be predicted. Where the evidence is thin there is n
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,9 +22,12 @@ from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.kernels.attention_stages import SCALE_MASK, SOFT
 from llmprof.core.lint.physics import OPTIMIZER_BYTES
-from llmprof.core.predict.advice import advise, command_of
+from llmprof.core.predict.advice import advise
+from llmprof.core.predict.as_event import room_here
 from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
+from llmprof.core.predict.command import command_of
 from llmprof.core.report.sentences import is_launch_bound
+from llmprof.core.spec.axes import BY_FIELD, NONE
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.state.view import CaseState, RunView
 
@@ -39,7 +43,8 @@ class NextStep:
     evidence: Sentence
     command: str
     expected: str  # rounded bounds, no measurements
-    worth: float  # share of the step that may go, at most
+    rank: float  # the more it may bring, the earlier
+    bound: float | None = None  # share of the step that may go at most, where that is known
 
     @property
     def promise(self) -> Quote:
@@ -65,7 +70,7 @@ def outlook(tables: Tables) -> Outlook:
     found = _subject(tables)
     if found is None or tables.steps is None:
         return Outlook(("No sound training step was measured that a verdict could rest on.",), ())
-    proposed = sorted(_proposed(tables, found), key=lambda step: -step.worth)
+    proposed = sorted(_proposed(tables, found), key=lambda step: -step.rank)
     return Outlook(_verdict(tables, found), tuple(proposed[:MOST]))
 
 
@@ -124,7 +129,7 @@ def _fewer_launches(tables: Tables, found: Found) -> Iterator[NextStep]:
         return
     profile = _profile(tables, found)
     if profile is None:
-        profiled = _command(state.case, "kernels")
+        profiled = command_of(msgspec.structs.replace(state.case, probe="kernels"))
         yield NextStep(
             ("The card has caught up with the host at the end of most phases of ",
              *_name(tables, found)),
@@ -137,11 +142,11 @@ def _fewer_launches(tables: Tables, found: Found) -> Iterator[NextStep]:
     if idle is None or idle < IDLE or tables.profiles is None:
         return
     quote = tables.profiles.quote(profile_key(*profile, WHOLE_STEP), "Idle of plain")
-    case = msgspec.structs.replace(state.case, compile="reduce-overhead")
     yield NextStep(
         ("The card idles ", quote, " % of the step of ", *_name(tables, found)),
-        _judged(case, "none,reduce-overhead"),
+        _judged(state.case, "compile", NONE, "reduce-overhead"),
         "at most that idle time, were every launch free",
+        idle,
         idle,
     )
 
@@ -165,8 +170,9 @@ def _lower_precision(tables: Tables, found: Found) -> Iterator[NextStep]:
             ("Forward and backward of ", *_name(tables, found), " take ",
              tables.steps.quote(step_key(*found), "Forward"), " and ",
              tables.steps.quote(step_key(*found), "Backward"), " ms in fp32"),
-            _judged(case, None, precision="fp32,bf16"),
+            _judged(case, "precision", "fp32", "bf16"),
             _at_most(saved, "by the card's dense peaks"),
+            saved,
             saved,
         )  # fmt: skip
 
@@ -188,8 +194,9 @@ def _fused_optimizer(tables: Tables, found: Found) -> Iterator[NextStep]:
             ("The optimizer of ", *_name(tables, found), " takes ",
              tables.steps.quote(step_key(*found), "Optimizer"), " ms and moves ",
              tables.steps.quote(step_key(*found), "Optimizer moves"), " GB/s"),
-            _judged(case, None, optimizer=f"{case.optimizer},fused"),
+            _judged(case, "optimizer", case.optimizer, "fused"),
             _at_most(saved, "by the bytes that it cannot do without"),
+            saved,
             saved,
         )  # fmt: skip
 
@@ -214,8 +221,9 @@ def _fused_attention(tables: Tables, found: Found) -> Iterator[NextStep]:
             ("In one layer's attention of ", *_name(tables, found), " the softmax takes ",
              table.quote(key, "Of its time"), " % of the time for ",
              table.quote(key, "Of its operations"), " % of the operations"),
-            _judged(case, None, attention="naive,sdpa"),
+            _judged(case, "attention", "naive", "sdpa"),
             _at_most(saved, "by its passes over the scores") + _less_memory(case, state),
+            saved,
             saved,
         )  # fmt: skip
 
@@ -239,21 +247,20 @@ def _less_memory(case: Case, state: CaseState) -> str:
 def _room(tables: Tables) -> Iterator[NextStep]:
     """A command that fits in place of the smallest case that did not."""
     for source, state in tables.out_of_memory:
-        environment = source.environment
+        environment = state.environment or source.environment
         key = (source.name, state.index)
-        if environment is None or environment.memory_free_bytes is None or not tables.predicted:
+        room = None if environment is None else room_here(environment)
+        if room is None or tables.predicted is None:
             continue
         if not tables.predicted.known(key, "Predicted"):
             continue
-        advised = advise(
-            state.case, environment.memory_free_bytes, environment.capability or HOPPER
-        )
+        advised = advise(state.case, room)
         if advised:
             yield NextStep(
                 (f"{state.case.model.name}, {state.case.mode}, was predicted to need ",
                  tables.predicted.quote(key, "Predicted"), " MiB and did not fit"),
                 advised[0].command,
-                f"it fits with {advised[0].change} changed",
+                f"it fits: {advised[0].text}",
                 0.3,
             )  # fmt: skip
             return
@@ -270,24 +277,15 @@ def _measured(tables: Tables, case: Case) -> bool:
     )
 
 
-def _command(case: Case, experiment: str) -> str:
-    """The command that measures a case with another experiment."""
-    return command_of(case).replace("llmprof run", f"llmprof run {experiment}", 1)
-
-
-def _judged(case: Case, compiles: str | None, **switched: str) -> str:
-    """The command that measures a case beside another, in processes that judge the difference."""
-    plain = msgspec.structs.replace(case, compile=None, precision="fp32")
-    command = command_of(plain).replace(" --precision fp32", "")
-    words = [f"--{name} {values}" for name, values in switched.items()]
-    if "precision" not in switched:
-        words.append(f"--precision {case.precision}")
-    if compiles is not None:
-        words.append(f"--compile {compiles}")
-    for name in ("optimizer", "attention"):
-        if name in switched:
-            command = command.replace(f" --{name} {getattr(case, name)}", "")
-    return " ".join([command, *words, "--processes 3"])
+def _judged(case: Case, axis: str, *values: str) -> str:
+    """The command that measures a case beside others, in processes that judge the difference."""
+    words = shlex.split(command_of(case))
+    option, listed = BY_FIELD[axis].option, ",".join(values)
+    if option in words:
+        words[words.index(option) + 1] = listed
+    else:
+        words += [option, listed]
+    return shlex.join([*words, "--processes", "3"])
 
 
 def _at_most(saved: float, why: str) -> str:

@@ -5,14 +5,15 @@ A question that the runs cannot answer is named with the command that would meas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 from llmprof.core.catalog.experiments import load_experiments
 from llmprof.core.document.changes import Change
+from llmprof.core.document.configurations import switches_text
 from llmprof.core.document.levels import PEAK, level_key
 from llmprof.core.document.profiles import profile_key
-from llmprof.core.document.quotes import KeyedTable, Quote, Sentence
+from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, number
 from llmprof.core.document.steps import step_key
 from llmprof.core.document.tables import Tables
 from llmprof.core.document.warmups import warmup_key
@@ -20,6 +21,8 @@ from llmprof.core.kernels.attention_stages import AV, QK, SOFT
 
 Answer = Callable[[Tables], Iterable[Sentence]]
 MOST_LINES = 8  # of one answer
+ATTENTION = "attention"
+AGREES = 0.1  # two times that lie no further apart
 
 
 @dataclass(frozen=True)
@@ -96,29 +99,39 @@ def _warm(tables: Tables) -> Iterable[Sentence]:
 
 
 def _agreement(tables: Tables) -> Iterable[Sentence]:
-    yield from _of_profiles(
-        tables, "forward",
-        lambda t, k: (t.quote(k, "Plain"), " ms plain, ", t.quote(k, "Profiled"),
-                      " ms under the profiler, of which kernels ran in ", t.quote(k, "GPU busy"),
-                      " ms."),
-        ("Plain", "Profiled", "GPU busy"),
-    )  # fmt: skip
+    def told(table: KeyedTable, key: Hashable) -> Sentence:
+        plain, profiled = (table.quote(key, name) for name in ("Plain", "Profiled"))
+        alike = abs(number(profiled) / number(plain) - 1) <= AGREES if number(plain) else False
+        verdict = "they agree." if alike else "the profiler makes it longer, its kernels do not."
+        return (plain, " ms plain, ", profiled, " ms under the profiler, of which kernels ran in ",
+                table.quote(key, "GPU busy"), " ms: ", verdict)  # fmt: skip
+
+    yield from _of_profiles(tables, "forward", told, ("Plain", "Profiled", "GPU busy"))
 
 
 def _longest(tables: Tables) -> Iterable[Sentence]:
-    for part in ("forward", "backward"):
-        yield from _of_profiles(
-            tables, part,
-            lambda t, k: (t.quote(k, "Longest kernel"), ", ", t.quote(k, "Calls"),
-                          " calls a step, ", t.quote(k, "Of its time"), " % of its time."),
-            ("Longest kernel", "Calls"),
-        )  # fmt: skip
+    table = tables.profiles
+    for source, state in tables.profiled if table else ():
+        assert table is not None
+        keys = {part: profile_key(source, state, part) for part in ("forward", "backward")}
+        known = [part for part, key in keys.items() if table.known(key, "Longest kernel")]
+        names = {table.quote(keys[part], "Longest kernel").text for part in known}
+        parts: list[tuple[str | Quote, ...]] = [
+            (f"{part} ", table.quote(keys[part], "Longest kernel"), " (",
+             table.quote(keys[part], "Calls"), " calls, ",
+             table.quote(keys[part], "Of its time"), " % of its time)")
+            for part in known
+        ]  # fmt: skip
+        same = "the same one." if len(names) == 1 else "not the same one."
+        end = f": {same}" if len(known) > 1 else "."
+        if known:
+            yield (f"{state.case.model.name}, {state.case.mode}: ", *_joined(parts), end)
 
 
 def _of_profiles(
     tables: Tables,
     part: str,
-    said: Callable[[KeyedTable, object], Sentence],
+    said: Callable[[KeyedTable, Hashable], Sentence],
     needed: tuple[str, ...],
 ) -> Iterable[Sentence]:
     table = tables.profiles
@@ -195,13 +208,13 @@ def _compiled_attention(tables: Tables) -> Iterable[Sentence]:
     )
 
 
-def _peaks(tables: Tables, precision: tuple[str, ...] = ("fp32",)) -> Iterable[Sentence]:
+def _peaks(tables: Tables, ways: tuple[str, ...] = ("fp32",)) -> Iterable[Sentence]:
     table = tables.levels
     for source, state in tables.memory if table else ():
         assert table is not None
         key = level_key(source, state, PEAK)
         case = state.case
-        if case.probe == "attention" or case.precision not in precision:
+        if case.probe == "attention" or switches_text(case) not in ways:
             continue
         if case.mode in ("forward", "train") and table.known(key, "Requested"):
             yield (f"{case.model.name}, {case.mode}, {case.precision} (",
@@ -231,12 +244,19 @@ def _largest(tables: Tables) -> Iterable[Sentence]:
 
 
 def _out_of_memory(tables: Tables) -> Iterable[Sentence]:
-    table = tables.out_of_memory_table
-    for key in table.keys if table else ():
+    """Of attention alone: what did not fit, or how far it went without that."""
+    table, grown = tables.out_of_memory_table, tables.growth
+    keys = (
+        [key for key in table.keys if table.quote(key, "Mode").text == ATTENTION] if table else []
+    )
+    for key in keys:
         assert table is not None
         yield (table.quote(key, "Size"), ", ", table.quote(key, "As"), " (",
                table.quote(key, "Context"), " tokens): out of memory in ",
                table.quote(key, "Failed in"), ".")  # fmt: skip
+    attention = [each for each in tables.growths if each.what.startswith(ATTENTION)]
+    if not keys and attention and grown is not None:
+        yield ("Nowhere, up to ", grown.quote(attention[-1].key, "At most"), " tokens.")
 
 
 def _kept(tables: Tables) -> Iterable[Sentence]:

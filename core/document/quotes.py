@@ -47,6 +47,11 @@ def cell_text(cell: Cell) -> str:
     return text
 
 
+def number(quote: Quote) -> float:
+    """The value of a cell that holds a number. Raises ValueError for another."""
+    return float(quote.text.replace("−", "-").replace(",", ""))
+
+
 @dataclass(frozen=True)
 class KeyedTable:
     """A table whose rows have keys, by which sentences quote its cells."""
@@ -142,20 +147,25 @@ def page_table(
     rows and columns are quoted by sentences and stay; less are columns that may go.
     """
     short = whole.shortened(rows)
-    table, quoted = short.table, frozenset(columns)
+    gone = less - frozenset(columns)
+    return KeyedTable(condensed(short.table, gone), short.keys)
+
+
+def condensed(table: Table, gone: frozenset[str] = frozenset()) -> Table:
+    """A table without some columns and blank ones; what all its rows share stands in one line."""
     kept, common = [], []
     for at, column in enumerate(table.columns):
         values = {cell_text(row[at]) for row in table.rows}
-        if column.header in less and column.header not in quoted:
-            continue
-        if values == {""}:
+        if column.header in gone or values == {""}:
             continue
         if len(values) == 1 and len(table.rows) > 1:
             unit = f" {column.unit}" if column.unit else ""
             common.append(f"{column.header} {values.pop()}{unit}")
         else:
             kept.append(at)
-    notes = (f"{COMMON}{'; '.join(common)}.",) if common else ()
-    lines = tuple(tuple(row[at] for at in kept) for row in table.rows)
-    columns_kept = tuple(table.columns[at] for at in kept)
-    return KeyedTable(replace(table, columns=columns_kept, rows=lines, notes=notes), short.keys)
+    return replace(
+        table,
+        columns=tuple(table.columns[at] for at in kept),
+        rows=tuple(tuple(row[at] for at in kept) for row in table.rows),
+        notes=(f"{COMMON}{'; '.join(common)}.",) if common else (),
+    )

@@ -18,7 +18,7 @@ from llmprof.core.document.machine import machine_lines
 from llmprof.core.document.next_steps import Outlook, outlook
 from llmprof.core.document.pictures import class_bars, growth_picture, peak_picture, step_bars
 from llmprof.core.document.questions import GROUPS, answered
-from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, page_table
+from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, condensed, page_table
 from llmprof.core.document.sources import differences
 from llmprof.core.document.tables import Tables
 from llmprof.core.report.registry import BUILDERS
@@ -57,6 +57,7 @@ class Section:
     text: tuple[Sentence, ...] = ()
     items: tuple[Sentence, ...] = ()
     after: tuple[Sentence, ...] = ()  # below the list
+    answers: tuple[tuple[str, tuple[Sentence, ...]], ...] = ()  # questions, each with its lines
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
 
@@ -133,22 +134,15 @@ def _by_questions(tables: Tables, page: _Page, look: Outlook) -> Document:
         "Attention": growth_picture(tables.growths),
     }
     for group in GROUPS:
-        items = [
-            sentence
-            for question in group.questions
-            for sentence in _answer(question.text, answered(question, tables))
-        ]
+        answers = tuple(
+            (question.text, tuple(answered(question, tables))) for question in group.questions
+        )
         picture = pictures.get(group.title)
         figures = () if picture is None else (picture,)
         name = group.title.lower().replace(" ", "-")
-        sections.append(Section(name, group.title, items=tuple(items), figures=figures))
+        sections.append(Section(name, group.title, answers=answers, figures=figures))
     page.cut += [each.table for each in tables.whole]
     return Document(_title(tables), tuple(sections), (*page.whole(look), _method(tables)), tables)
-
-
-def _answer(question: str, lines: Sequence[Sentence]) -> list[Sentence]:
-    first, *rest = lines
-    return [(f"{question} ", *first), *rest]
 
 
 def _quotes(found: Sequence[Finding]) -> list[Quote]:
@@ -182,7 +176,7 @@ def _findings(tables: Tables, found: Sequence[Finding], look: Outlook) -> Sectio
         text.append((nothing,))
     after: list[Sentence] = [("Verdict. ", *look.verdict)]
     after += [
-        ("To try: ", *step.evidence, f": `{step.command}` would bring ", step.promise, ".")
+        ("To try: ", *step.evidence, f": `{step.command}`. Expected: ", step.promise, ".")
         for step in look.steps
     ]
     return Section(
@@ -253,7 +247,9 @@ class _Page:
             for table in _built(name, source.subject.as_one)
         ]
         tried = _tried(look)
-        whole = [replace(each, notes=()) for each in (*self.cut, *tried, *grids)]
+        whole = [
+            condensed(replace(each, notes=())) for each in (*self.cut, *tried, *grids) if each.rows
+        ]
         return (Section("whole", "Whole tables", tables=tuple(whole)),) if whole else ()
 
 
@@ -289,7 +285,12 @@ def _tried(look: Outlook) -> list[Table]:
         Column("Expected", numeric=False),
     )
     rows = tuple(
-        (Prose(f"`{step.command}`"), round(100 * step.worth), step.expected) for step in look.steps
+        (
+            Prose(f"`{step.command}`"),
+            None if step.bound is None else round(100 * step.bound),
+            step.expected,
+        )
+        for step in look.steps
     )
     return [Table("next-steps", "What may be tried", columns, rows)]
 

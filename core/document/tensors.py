@@ -10,29 +10,19 @@ from llmprof.core.document.configurations import (
 )
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.steps import Found
+from llmprof.core.predict.single_tensors import single_tensors
 from llmprof.core.report.case_groups import status_word
 from llmprof.core.report.table import Column, Figure
 from llmprof.core.system.units import MIB
 
 MOST_LARGEST = 5
-FP32 = 4
 
 
 def tensor_table(cells: Sequence[Found]) -> KeyedTable | None:
-    """M38: one residual-stream activation, one layer's scores and the logits, in fp32."""
+    """M38: single tensors of the largest case, by their dimensions."""
     if not cells:
         return None
     case = cells[-1][1].case
-    model, tokens = case.model, case.tokens
-    sizes = (
-        ("residual stream", "batch × context × d_model × 4 bytes", tokens * model.d_model),
-        (
-            "scores of one layer",
-            "batch × heads × context² × 4 bytes",
-            tokens * case.context_length * model.num_heads,
-        ),
-        ("logits", "batch × context × vocabulary × 4 bytes", tokens * model.vocab_size),
-    )
     return keyed(
         "tensors",
         "Sizes of single tensors, by formula",
@@ -46,13 +36,20 @@ def tensor_table(cells: Sequence[Found]) -> KeyedTable | None:
         ),
         (
             (
-                name,
-                (name, model.name, case.context_length, case.batch_size, formula,
-                 Figure(FP32 * count / MIB, 0.1)),
+                each.name,
+                (
+                    each.name,
+                    case.model.name,
+                    case.context_length,
+                    case.batch_size,
+                    each.words,
+                    Figure(each.size / MIB, 0.1),
+                ),
             )
-            for name, formula, count in sizes
+            for each in single_tensors(case)
+            if each.size
         ),
-    )  # fmt: skip
+    )
 
 
 def largest_table(cells: Sequence[Found]) -> KeyedTable | None:

@@ -79,7 +79,12 @@ def prose(made: Document) -> list[Sentence]:
         sentence
         for section in made.sections
         if section.name != "machine"
-        for sentence in (*section.text, *section.items, *section.after)
+        for sentence in (
+            *section.text,
+            *section.items,
+            *section.after,
+            *(line for _, lines in section.answers for line in lines),
+        )
     ]
 
 
@@ -394,9 +399,11 @@ COURSE_RUNS = ("end-to-end", "precision", "switches", "attention", "warmup", "ke
 
 def test_questions_name_what_was_not_measured() -> None:
     made = whole(FIXTURES / "end-to-end-h100.llmprof", questions=True)
+    asked = [question for section in made.sections for question, _ in section.answers]
+    assert asked[0].startswith("How long are forward, backward")
     texts = [plain(sentence) for sentence in prose(made)]
     assert any("`llmprof run kernels` would" in text for text in texts)
-    assert any(text.startswith("How long are forward, backward") for text in texts)
+    assert all(lines for section in made.sections for _, lines in section.answers)
     full = [plain(sentence) for sentence in prose(course(questions=True))]
     assert not any("`llmprof run kernels` would" in text for text in full)
 
