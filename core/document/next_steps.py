@@ -289,4 +289,4 @@ def _judged(case: Case, axis: str, *values: str) -> str:
 
 
 def _at_most(saved: float, why: str) -> str:
-    return f"at most about {round(100 * saved):d} % of the step, {why}"
+    return f"at most about {round(100 * saved):d} % off the step, {why}"

@@ -69,7 +69,7 @@ def style() -> str:
     day = _rules(light, {name: pair[0] for name, pair in INK.items()})
     night = _rules(dark, {name: pair[1] for name, pair in INK.items()})
     return (
-        "svg.fig{font:11.5px system-ui,sans-serif;max-width:100%;height:auto}"
+        "svg.fig{font:11.5px system-ui,sans-serif}"
         f"{day}@media screen and (prefers-color-scheme:dark){{{night}}}"
     )
 
