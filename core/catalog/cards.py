@@ -5,12 +5,11 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import tomllib
 from functools import cache
 
 import msgspec
 
-from llmprof.core.catalog.files import preset_text
+from llmprof.core.catalog.files import preset, preset_tables, preset_text
 from llmprof.core.catalog.models import builtin, user_folder
 from llmprof.core.spec.axes import Precision
 from llmprof.core.spec.shape import SpecError
@@ -24,7 +23,7 @@ _ALIKE = 0.75  # difflib's ratio from which another name is suggested
 _MOST_NEAR = 3
 
 
-class CardSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CardSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A card: memory in GiB as the driver reports it, bandwidth in GB/s, peaks in TFLOP/s.
 
     Peaks are dense; one that is None is not published or not there.
@@ -56,10 +55,10 @@ class CardSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 @cache
 def load_cards() -> dict[str, CardSpec]:
     """Every card by name, the user's cards.toml over the package's. Raises SpecError."""
-    cards = _parse(builtin("cards.toml"), "cards.toml")
+    cards = _cards_from(builtin("cards.toml"), "cards.toml")
     own = user_folder() / "cards.toml"
     if own.is_file():
-        cards |= _parse(preset_text(own, "cards"), str(own))
+        cards |= _cards_from(preset_text(own, "cards"), f"cards file {own}")
     return cards
 
 
@@ -124,18 +123,9 @@ def _plain(name: str) -> str:
     return " ".join(word for word in lower.split() if word not in ("nvidia", "geforce", "tesla"))
 
 
-def _parse(text: str, source: str) -> dict[str, CardSpec]:
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"cards file {source}: {error}") from error
-    cards = {}
-    for key, table in tables.items():
-        name = clean(key, 40)
-        if not isinstance(table, dict):
-            raise SpecError(f"cards file {source}: {name!r} is not a table")
-        try:
-            cards[name] = msgspec.convert({**table, "name": name}, CardSpec)
-        except msgspec.ValidationError as error:
-            raise SpecError(f"cards file {source}: {name}: {error}") from error
-    return cards
+def _cards_from(text: str, source: str) -> dict[str, CardSpec]:
+    tables = {clean(key, 40): table for key, table in preset_tables(text, source).items()}
+    return {
+        name: preset({**table, "name": name}, CardSpec, f"{source}: {name}")
+        for name, table in tables.items()
+    }

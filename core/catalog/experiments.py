@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from llmprof.core.catalog.files import preset_text
+from llmprof.core.catalog.files import check_fields, preset_tables, preset_text
 from llmprof.core.catalog.models import builtin, select_models, user_folder
 from llmprof.core.catalog.names import named, unknown
 from llmprof.core.spec.experiment import Experiment
@@ -26,10 +25,10 @@ def load_experiments() -> dict[str, dict[str, Any]]:
 
     Raises SpecError, naming the file, for one that cannot be read.
     """
-    found = dict(_parse(builtin("experiments.toml"), "experiments.toml"))
+    found = dict(_experiments_from(builtin("experiments.toml"), "experiments.toml"))
     own = user_folder() / "experiments.toml"
     if own.is_file():
-        found |= _parse(preset_text(own, "experiments"), str(own))
+        found |= _experiments_from(preset_text(own, "experiments"), f"experiments file {own}")
     return found
 
 
@@ -115,18 +114,16 @@ def _variants(name: str, preset: dict[str, Any], labels: list[str]) -> list[dict
 
 
 @lru_cache(8)
-def _parse(text: str, source: str) -> dict[str, dict[str, Any]]:
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"experiments file {source}: {error}") from error
+def _experiments_from(text: str, source: str) -> dict[str, dict[str, Any]]:
+    tables = preset_tables(text, source)
     for name, table in tables.items():
-        if not isinstance(table, dict) or not {"models", "widths"} & table.keys():
-            raise SpecError(f"experiments file {source}: {clean(name, 60)!r} names no models")
-        unknown = set(table) - _FIELDS - {SMOKE, WRITEUP}
+        where = f"{source}: {clean(name, 60)}"
+        if not {"models", "widths"} & table.keys():
+            raise SpecError(f"{where} names no models")
+        check_fields(table, _FIELDS | {SMOKE, WRITEUP}, where)
         for part in (SMOKE, WRITEUP):
             own = table.get(part, {})
-            unknown |= set(own) - _FIELDS if isinstance(own, dict) else {part}
-        if unknown:
-            raise SpecError(f"experiments file {source}: {name}: unknown field {min(unknown)!r}")
+            if not isinstance(own, dict):
+                raise SpecError(f"{where}: {part!r} is not a table")
+            check_fields(own, _FIELDS, f"{where}.{part}")
     return tables

@@ -33,7 +33,8 @@ th,td{padding:.15rem .5rem;text-align:left;vertical-align:bottom;
 border-bottom:1px solid var(--rule)}
 td{vertical-align:top}th.n,td.n{text-align:right}td.n,td.s{white-space:nowrap}
 th{font-weight:600;color:var(--soft);max-width:7rem}th[data-sort]{cursor:pointer}
-figure{margin:.6rem 0}figure svg{max-width:100%;height:auto}figcaption{color:var(--soft);font-size:.85rem}
+figure{margin:.6rem 0}figure svg{max-width:100%;height:auto}
+figcaption{color:var(--soft);font-size:.85rem}
 .findings li{margin:.3rem 0}
 @media print{@page{size:A4;margin:11mm}
 body{padding:0;max-width:none;font-size:8.4pt;line-height:1.25;background:#fff}

@@ -94,11 +94,6 @@ def step_flops(case: Case, attention: AttentionConvention = "full") -> int:
     return sum(phase_flops(case, phase, attention) or 0 for phase in case.phases)
 
 
-def flops_per_token(case: Case) -> float:
-    """Operations of one step a token: 2N + 4·n·d·L forward, 6N + 12·n·d·L for training."""
-    return step_flops(case) / case.tokens
-
-
 def mfu(flops: int, seconds: float, peak_tflops: float) -> float | None:
     """Model FLOP utilisation: a fraction of the dense peak, or None where there is no time.
 
@@ -107,25 +102,6 @@ def mfu(flops: int, seconds: float, peak_tflops: float) -> float | None:
     if seconds <= 0 or peak_tflops <= 0:
         return None
     return flops / seconds / (peak_tflops * 1e12)
-
-
-def mfu_convention(precision: str, peak_tflops: float, card: str) -> str:
-    """One line to print beside an MFU: what was counted, and by what it was divided."""
-    return (
-        "MFU = (6N + 12·n·d·L) FLOP a training token, (2N + 4·n·d·L) forward, N without the input "
-        "embedding, attention counted in full, backward 2 x forward; divided by the dense "
-        f"{precision} peak of {card}, {peak_tflops:g} TFLOP/s"
-    )
-
-
-def gemm_calls(case: Case) -> tuple[int, int]:
-    """GEMM ops of one eager forward and one backward with naive attention: 9n+1 and 18n+2.
-
-    Counted by the op that launches them; one op may launch two kernels (split-K).
-    """
-    layers = case.model.num_layers
-    forward = (9 if case.attention == "naive" else 7) * layers + 1
-    return forward, BACKWARD_FACTOR * forward
 
 
 def lower_bound_bytes(case: Case) -> int:

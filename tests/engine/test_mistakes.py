@@ -35,8 +35,8 @@ from llmprof.core.worker.observe import TrainerObserver
 from llmprof.core.worker.request import WorkerRequest
 from llmprof.core.worker.stepping import StepWriter, run_steps
 from llmprof.core.worker.trainer import Trainer
+from tests.builders import planted
 from tests.engine.async_device import MS, AsyncDevice
-from tests.unit import planted
 
 CPU = torch.device("cpu")
 TINY = ModelShape(name="t", d_model=16, d_ff=32, num_layers=1, num_heads=2, vocab_size=32)

@@ -15,8 +15,9 @@ from llmprof.core.events import CaseStarted, Segment, decode
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run
-from tests.engine.runs import llmprof, started, wait_for
-from tests.unit.planted import GPU
+from tests.builders.planted import GPU
+from tests.engine.runs import llmprof, started
+from tests.waiting import wait_for
 
 SHORT = ["run", "writeup", "--smoke", "--device=cpu", "--experiments=end-to-end,scaling"]
 
@@ -38,7 +39,7 @@ def measured_anew(run: Run) -> set[int]:
 def test_a_killed_write_up_goes_on_and_writes_its_document(tmp_path: Path) -> None:
     folder = tmp_path / "w"
     with started(tmp_path, *SHORT, f"--into={folder}") as process:
-        wait_for(lambda: any(view.cases_done for view in views(folder)), 120)
+        wait_for(lambda: any(view.cases_done for view in views(folder)), seconds=120)
         os.kill(process.pid, signal.SIGKILL)
         wait_for(lambda: not any(run.alive() for run in Writeup(folder).runs()))
     (first,) = Writeup(folder).runs()

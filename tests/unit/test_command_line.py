@@ -30,6 +30,17 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return code, captured.out, captured.err
 
 
+@pytest.mark.parametrize("command", [["run"], ["run", "smal", "--dry-run"], []])
+def test_an_experiments_file_that_cannot_be_read_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    (tmp_path / "presets" / "experiments.toml").write_text("[mine")
+    code, out, err = outcome(capsys, *(command or ["--export", str(tmp_path / "r.md")]))
+    assert (code, out) == (2, "")
+    assert err.startswith("llmprof: experiments file")
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -33,7 +33,7 @@ from llmprof.core.report.subject import Subject
 from llmprof.core.report.table import Table
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.pack import open_view
-from tests.unit.planted import GPU, Times, around, case, run, view
+from tests.builders.planted import GPU, Times, around, case, run, view
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"

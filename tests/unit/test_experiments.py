@@ -121,7 +121,7 @@ def test_a_users_experiment_beside_the_packages(own: Path) -> None:
         ("[mine]\nmodes = ['train']", "names no models"),
         ("[mine]\nmodels = ['tiny']\nmodez = 1", "unknown field 'modez'"),
         ("[mine]\nmodels = ['tiny']\n[mine.smoke]\nmodez = 1", "unknown field 'modez'"),
-        ("[mine]\nmodels = ['tiny']\nsmoke = 1", "unknown field 'smoke'"),
+        ("[mine]\nmodels = ['tiny']\nsmoke = 1", "mine: 'smoke' is not a table"),
         ("[mine", "experiments file"),
     ],
 )

@@ -27,7 +27,7 @@ from llmprof.core.kernels.timeline_strip import (
     open_strip,
     save_strip,
 )
-from tests.unit.kernel_events import PHASES, TINY, Made, recorded, two_phases
+from tests.builders.kernel_events import PHASES, TINY, Made, recorded, two_phases
 
 ONE = ("forward",)
 TWO = ("forward", "backward")
@@ -84,7 +84,6 @@ def test_copies_by_direction() -> None:
     assert step.kernels_ms == 0
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 800), st.integers(1, 200), st.booleans()), max_size=20),
 )
@@ -252,7 +251,6 @@ def test_lanes_hold_what_lies_in_each_column() -> None:
     assert launches.shares == pytest.approx((0, 0.1, 0, 0, 0, 0, 0.1, 0, 0, 0))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 200), st.floats(0, 0.9), st.floats(0.01, 0.1))
 def test_lanes_cover_as_much_as_ran(columns: int, begin: float, span: float) -> None:
     activities = recorded()
@@ -341,7 +339,7 @@ def test_a_strip_of_another_length_than_the_journal_says_is_refused(tmp_path: Pa
 EXTREMES = (-(2**63), -(2**40), -2, -1, 0, 1, 2**31 - 1, 2**40, 2**61, 2**61 + 1, 2**63 - 1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

@@ -20,7 +20,7 @@ from llmprof.core.predict.traced import TracedCase
 from llmprof.core.report import render
 from llmprof.core.spec.case import Case
 from llmprof.core.store.journal import replay
-from tests.unit.handmade import whole_run
+from tests.builders.handmade import whole_run
 
 GIB = 1 << 30
 MIB = 1 << 20

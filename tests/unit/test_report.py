@@ -18,7 +18,7 @@ from llmprof.core.report.table import Column, Figure, Table, format_cell, format
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
-from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
+from tests.builders.handmade import experiment, measured, opening, step, whole_run, write
 
 
 @pytest.fixture

@@ -34,7 +34,18 @@ from llmprof.core.state.view import RunView
 from llmprof.core.stats.power_fit import Point, fit_power
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import JOURNAL
-from tests.unit.planted import CPU, SHAPE, Times, around, case, failed, memory, observed, run, view
+from tests.builders.planted import (
+    CPU,
+    SHAPE,
+    Times,
+    around,
+    case,
+    failed,
+    memory,
+    observed,
+    run,
+    view,
+)
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 RECORDINGS = (

@@ -12,7 +12,7 @@ from llmprof.core.figures.throughput import peak_of, throughput
 from llmprof.core.report.scaling import throughput_table
 from llmprof.core.report.table import format_cell
 from llmprof.core.store.calibrations import load_ceilings, save_ceilings
-from tests.unit.planted import CPU, GPU, Times, around, case, one, run, view
+from tests.builders.planted import CPU, GPU, Times, around, case, one, run, view
 
 
 def test_rates_by_hand() -> None:

@@ -83,9 +83,13 @@ def _values(axis: Axis, args: argparse.Namespace) -> list[Value] | None:
 
 def _is_item(name: str) -> bool:
     """Whether what stands for an experiment is an item of some list, as after a blank in one."""
-    if named(name, load_experiments()) is not None:
+    try:
+        experiments, models = load_experiments(), load_models()
+    except SpecError:
+        return False  # a file that cannot be read is what is wrong
+    if named(name, experiments) is not None:
         return False
-    items = (*load_models(), *(word for axis in AXES for word in axis.words))
+    items = (*models, *(word for axis in AXES for word in axis.words))
     return name.isdigit() or named(name, items) is not None
 
 
