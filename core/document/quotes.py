@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
+from llmprof.core.report.lean import lean
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 
 SIZE = "Size"  # the column by which a table is cut evenly
@@ -136,9 +137,6 @@ def keyed(
     return KeyedTable(table, tuple(each for each, _ in listed)).lean
 
 
-COMMON = "In every row: "  # begins the line that holds the cells which all rows share
-
-
 def page_table(
     whole: KeyedTable, rows: Iterable[Hashable], columns: Iterable[str], less: frozenset[str]
 ) -> KeyedTable:
@@ -147,25 +145,9 @@ def page_table(
     rows and columns are quoted by sentences and stay; less are columns that may go.
     """
     short = whole.shortened(rows)
-    gone = less - frozenset(columns)
-    return KeyedTable(condensed(short.table, gone), short.keys)
+    return KeyedTable(condensed(short.table, less - frozenset(columns)), short.keys)
 
 
 def condensed(table: Table, gone: frozenset[str] = frozenset()) -> Table:
-    """A table without some columns and blank ones; what all its rows share stands in one line."""
-    kept, common = [], []
-    for at, column in enumerate(table.columns):
-        values = {cell_text(row[at]) for row in table.rows}
-        if column.header in gone or values == {""}:
-            continue
-        if len(values) == 1 and len(table.rows) > 1:
-            unit = f" {column.unit}" if column.unit else ""
-            common.append(f"{column.header} {values.pop()}{unit}")
-        else:
-            kept.append(at)
-    return replace(
-        table,
-        columns=tuple(table.columns[at] for at in kept),
-        rows=tuple(tuple(row[at] for at in kept) for row in table.rows),
-        notes=(f"{COMMON}{'; '.join(common)}.",) if common else (),
-    )
+    """A table as documents show it, without its notes: they stand in the method."""
+    return lean(replace(table, notes=()), cell_text, gone)

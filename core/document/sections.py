@@ -247,9 +247,7 @@ class _Page:
             for table in _built(name, source.subject.as_one)
         ]
         tried = _tried(look)
-        whole = [
-            condensed(replace(each, notes=())) for each in (*self.cut, *tried, *grids) if each.rows
-        ]
+        whole = [condensed(each) for each in (*self.cut, *tried, *grids) if each.rows]
         return (Section("whole", "Whole tables", tables=tuple(whole)),) if whole else ()
 
 

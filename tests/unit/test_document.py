@@ -23,12 +23,13 @@ from llmprof.core.document.findings import findings, why_no_change
 from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.next_steps import next_steps
-from llmprof.core.document.quotes import COMMON, MOST_ROWS, Quote, Sentence, cell_text, plain
+from llmprof.core.document.quotes import MOST_ROWS, Quote, Sentence, cell_text, plain
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
 from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.replicates import Replicated
+from llmprof.core.report.lean import COMMON
 from llmprof.core.report.subject import Subject
 from llmprof.core.report.table import Table
 from llmprof.core.state.view import CaseState, RunView
