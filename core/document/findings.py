@@ -340,10 +340,13 @@ def _requested(state: CaseState) -> float | None:
 
 def _does_not_fit(tables: Tables) -> Iterator[Finding]:
     """The smallest case that did not fit, with what it was predicted to need."""
-    table = tables.predicted
+    table, met = tables.predicted, tables.out_of_memory_table
     for source, state in tables.out_of_memory:
         key = (source.name, state.index)
         if table is None or not table.known(key, "Predicted"):
+            if met is not None and met.known(key, "Asked"):
+                yield _ran_out(met, key, state)
+                return
             continue
         predicted = state.failure is not None and state.failure.predicted
         how = "was not tried, since it" if predicted else "ran out of memory; it"
@@ -359,6 +362,23 @@ def _does_not_fit(tables: Tables) -> Iterator[Finding]:
             0.5,
         )
         return
+
+
+def _ran_out(table: KeyedTable, key: Hashable, state: CaseState) -> Finding:
+    """A case that is not predicted, where it ran out of memory."""
+    return Finding(
+        "memory",
+        (
+            f"{_of(state)}, {switches_text(state.case)} (",
+            table.quote(key, "Context"),
+            " tokens) ran out of memory in ",
+            table.quote(key, "Failed in"),
+            ", where it asked for ",
+            table.quote(key, "Asked"),
+            " MiB more.",
+        ),
+        0.5,
+    )
 
 
 def _growth(tables: Tables) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from llmprof.core.document.changes import Change, change_table, changes_of
 from llmprof.core.document.cost import Budget, Rate, cost_table, rates, training_cells
@@ -48,12 +49,20 @@ class Tables:
     out_of_memory: list[Found]
     growths: list[Growth]
     growth: KeyedTable | None
-    rates: list[Rate]
-    cost: KeyedTable | None
     tensors: KeyedTable | None
     largest: KeyedTable | None
     out_of_memory_table: KeyedTable | None
     budget: Budget
+
+    @cached_property
+    def rates(self) -> list[Rate]:
+        """Tokens a second, here and elsewhere."""
+        return rates(training_cells(self.sources))
+
+    @cached_property
+    def cost(self) -> KeyedTable | None:
+        """What these rates cost."""
+        return cost_table(self.rates, self.sources, self.budget)
 
     @property
     def beside(self) -> tuple[KeyedTable | None, ...]:
@@ -78,7 +87,7 @@ def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables
         memory_cells(sources),
         out_of_memory_cells(sources),
     )
-    grown, paid = growths(sources), rates(training_cells(sources))
+    grown = growths(sources)
     classes = [table for found in profiled if (table := class_table(found)) is not None]
     lenses = [(found, lens) for found in profiled if (lens := lens_table(found)) is not None]
     return Tables(
@@ -99,8 +108,6 @@ def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables
         out_of_memory=oom,
         growths=grown,
         growth=growth_table(grown, sources),
-        rates=paid,
-        cost=cost_table(paid, sources, budget),
         tensors=tensor_table(steps),
         largest=largest_table(memory),
         out_of_memory_table=out_of_memory_table(oom),

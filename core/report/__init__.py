@@ -23,11 +23,11 @@ class ExportError(ValueError):
     """An export that cannot be written; its text is one line for the user."""
 
 
-def render(view: RunView, fmt: Format) -> str:
-    """The run in a format."""
+def render(view: RunView, fmt: Format, first: str = "") -> str:
+    """The run in a format; `first` is what stands before the tables of a Markdown file."""
     view = subject_of(view)
     if fmt == "md":
-        return markdown.render(view)
+        return markdown.render(view, first)
     return exports.to_csv(view) if fmt == "csv" else exports.to_json(view)
 
 
@@ -74,13 +74,14 @@ def check_writable(path: Path, formats: Sequence[str] = FORMATS) -> None:
         raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def export(view: RunView, path: Path, more: str = "") -> tuple[Path, ...]:
+def export(view: RunView, path: Path, more: str = "", first: str = "") -> tuple[Path, ...]:
     """Write the run and `more` to a path and what belongs beside it, each file whole or not at all.
 
-    Returns the paths written, the given one first. Raises ExportError.
+    `first` stands before the tables of a Markdown file. Returns the paths written, the given one
+    first. Raises ExportError.
     """
     fmt = cast(Format, format_of(path))
-    files = {path: render(view, fmt) + more, **beside(view, path, fmt)}
+    files = {path: render(view, fmt, first) + more, **beside(view, path, fmt)}
     for each, text in files.items():
         write(each, text)
     return tuple(files)

@@ -9,6 +9,7 @@ from llmprof.core.report.table import Cell, Table, format_cell
 
 COMMON = "In every row: "  # begins the line that holds the cells which all rows share
 LEAST_COLUMNS = 2
+NOTHING = frozenset({"", "n/a"})
 
 
 def lean(
@@ -27,7 +28,7 @@ def lean(
     shares: dict[tuple[str, ...], int] = {}
     for at, column in enumerate(table.columns):
         values = tuple(row[at] for row in texts)
-        if column.header in gone or (values and set(values) <= {""}):
+        if column.header in gone or (values and set(values) <= NOTHING):
             continue
         if column.unit == "%" and shares.setdefault(values, at) != at:
             continue

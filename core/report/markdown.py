@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from llmprof.core.events import Environment
 from llmprof.core.figures.outcomes import to_resume
+from llmprof.core.report.lean import lean
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Cell, Prose, Table, format_cell
 from llmprof.core.spec.case import Probe
@@ -22,6 +24,8 @@ from llmprof.version import __version__
 _SPECIAL = re.compile(r"([\\|*\[\]<>~#$]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_]))")
 _BEGINS_LIST = re.compile(r"([-+](?= |$)|\d{1,9}(?=[.)](?: |$)))")
 
+WIDEST = 160  # characters of a line outside folds
+
 STEPS_OF_PROBE: dict[Probe, tuple[str, str]] = {  # what a case is, and what is done with its steps
     "timing": ("plain timing", "measured"),
     "kernels": ("kernel profile", "profiled"),
@@ -29,16 +33,18 @@ STEPS_OF_PROBE: dict[Probe, tuple[str, str]] = {  # what a case is, and what is 
 }
 
 
-def render(view: RunView) -> str:
-    """The whole report."""
+def render(view: RunView, first: str = "") -> str:
+    """The whole report: `first`, the tables, then what is long behind folds."""
     parts = [f"# llmprof: {escape(_title(view))}", header(view)]
-    parts += map(section, tables(view))
+    parts += filter(None, (first,))
+    written = [section(lean(table)) for table in tables(view)]
+    parts += sorted(written, key=lambda text: text.startswith("<details>"))
     return "\n\n".join(parts) + "\n"
 
 
 def header(view: RunView) -> str:
     """What was measured on what: a bullet list."""
-    lines = [f"- **{name}:** {text}" for name, text in facts(view)]
+    lines = [wrapped(f"- **{name}:** {text}", "  ") for name, text in facts(view)]
     return "\n".join(lines)
 
 
@@ -118,22 +124,29 @@ def steps_of(cases: Sequence[CaseState]) -> str:
 
 
 def section(table: Table) -> str:
-    """A titled table, folded when it is long."""
-    body = "\n\n".join([grid(table), *map(_paragraph, table.notes)])
-    if not table.folded:
+    """A titled table, folded when it is long or wider than a line."""
+    lines = grid(table).split("\n")
+    folded = table.folded
+    if max(map(len, lines)) > WIDEST:
+        lines = grid(table, aligned=False).split("\n")
+        folded = folded or max(map(len, lines)) > WIDEST
+    body = "\n\n".join(["\n".join(lines), *map(_paragraph, table.notes)])
+    if not folded:
         return f"## {escape(table.title)}\n\n{body}"
     title = _html(table.title)
     return f"<details>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def grid(table: Table) -> str:
-    """The table itself: aligned so that it also reads well as plain text."""
+def grid(table: Table, *, aligned: bool = True) -> str:
+    """The table itself; aligned so that it also reads well as plain text."""
     heads = [escape(column.heading) for column in table.columns]
     rows = [[escape_cell(cell) for cell in row] for row in table.rows]
     widths = [
         max(3, len(head), *(len(row[i]) for row in rows)) if rows else max(3, len(head))
         for i, head in enumerate(heads)
     ]
+    if not aligned:
+        widths = [3] * len(heads)
     numeric = [column.numeric for column in table.columns]
     rule = [("-" * (w - 1) + ":") if n else "-" * w for w, n in zip(widths, numeric, strict=True)]
     lines = [_line(heads, widths, numeric), "| " + " | ".join(rule) + " |"]
@@ -165,9 +178,20 @@ def escape_cell(cell: Cell) -> str:
     return escape(text) if isinstance(cell, str) else text
 
 
+def wrapped(text: str, indent: str = "") -> str:
+    """Markdown text in lines of at most WIDEST characters, none of which begins a list."""
+    lines = textwrap.wrap(
+        text, WIDEST, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join([*lines[:1], *(indent + _no_list(line[len(indent) :]) for line in lines[1:])])
+
+
 def _paragraph(note: str) -> str:
     """A sentence that begins no list, whatever name it begins with."""
-    text = escape_cell(note)
+    return wrapped(_no_list(escape_cell(note)))
+
+
+def _no_list(text: str) -> str:
     found = _BEGINS_LIST.match(text)
     if found is None:
         return text

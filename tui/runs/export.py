@@ -194,7 +194,11 @@ class ExportDialog(Dialog[str]):
             return write_markdown(self._document, self._run.id)  # what a preview can show
         from llmprof.core import report  # not needed for the first frame
 
-        return report.render(self._view, self.format)
+        if self.format != "md":
+            return report.render(self._view, self.format)
+        from llmprof.core.document.results import findings_text
+
+        return report.render(self._view, "md", findings_text(self._view, self._run.path))
 
     def _files(self, path: Path) -> dict[Path, str]:
         """What is written: the file and what belongs beside it."""

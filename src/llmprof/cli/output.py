@@ -6,6 +6,7 @@ from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, UserError
 from llmprof.cli.streams import put, tell
+from llmprof.core.document.results import findings_text
 from llmprof.core.lint.completeness import missing
 from llmprof.core.memory.picture_files import links, write_pictures
 from llmprof.core.report import ExportError, check_writable, export, render
@@ -34,7 +35,7 @@ def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None
         _name_kept(view, run)
     _name_missing(view)
     if not exports:
-        put(render(view, "md"), end="")
+        put(render(view, "md", findings_text(view, run)), end="")
         return
     for path in exports:
         _export(view, path, run)
@@ -49,9 +50,10 @@ def _export(view: RunView, path: Path, run: Path | None) -> None:
             pictures = write_pictures(view, run, path)
         except OSError as error:
             failed = error
+    first = findings_text(view, run) if path.suffix.lower() == ".md" else ""
     more = f"\n## Memory timelines\n\n{links(pictures)}\n" if pictures else ""
     try:
-        written = export(view, path, more)
+        written = export(view, path, more, first)
     except ExportError as error:
         raise UserError(str(error), CRASHED) from error
     for each in (*written, *(picture for _, picture in pictures)):
