@@ -10,6 +10,7 @@ import msgspec
 from llmprof.core.catalog.files import check_fields, preset_tables, preset_text
 from llmprof.core.catalog.models import builtin, select_models, user_folder
 from llmprof.core.catalog.names import named, unknown
+from llmprof.core.spec.axes import AXES, NONE
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.text import clean
@@ -56,6 +57,7 @@ def build_experiment(
         raise SpecError(f"experiment {name} has no smoke sizes: add a [{name}.{SMOKE}] table")
     fields = _merged(preset, wider if writeup else {}, small if smoke else {}, overrides)
     fields["name"] = name
+    _read_words(fields)
     fields["models"] = [msgspec.to_builtins(model) for model in _shapes(fields)]
     if "variants" in overrides:
         fields["variants"] = _variants(name, preset, overrides["variants"])
@@ -79,6 +81,15 @@ def attention_shape(width: int) -> ModelShape:
     return ModelShape(
         name=f"d={width}", d_model=width, d_ff=1, num_layers=1, num_heads=1, vocab_size=1
     )
+
+
+def _read_words(fields: dict[str, Any]) -> None:
+    """Put None where a file writes "none" among the values of an axis, since TOML has no null."""
+    for axis in AXES:
+        if None in axis.values and axis.plural in fields:
+            values = fields[axis.plural]
+            if isinstance(values, list | tuple):
+                fields[axis.plural] = [None if value == NONE else value for value in values]
 
 
 def _merged(*layers: dict[str, Any] | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def command_of(case: Case) -> str:
     if case.probe == "attention":
         return shlex.join(_attention(case))
     experiment = [_EXPERIMENTS[case.probe]] if case.probe in _EXPERIMENTS else []
-    words = ["llmprof", "run", *experiment, *_model_options(case.model)]
+    words = ["llmprof", "run", *experiment, *_model_options(case)]
     for axis in GRID:
         value = axis.of(case)
         if axis.changes == "steps" or (axis.field == "optimizer" and case.mode != "train"):
@@ -31,14 +31,18 @@ def command_of(case: Case) -> str:
 
 def _attention(case: Case) -> list[str]:
     """Of one attention alone: its variants are those of the experiment, which measures them all."""
-    words = ["llmprof", "run", "attention", "--d-model", str(case.model.d_model)]
+    words = ["llmprof", "run", "attention", "--d-model", str(case.reference.d_model)]
     for axis in GRID:
         if axis.field in _ALWAYS:
             words += [axis.option, axis.text(axis.of(case))]
     return words
 
 
-def _model_options(model: ModelShape) -> list[str]:
+def _model_options(case: Case) -> list[str]:
+    model = case.model
+    if not isinstance(model, ModelShape):
+        given = [f"{name}={value}" for name, value in model.arguments]
+        return ["--model", model.source, *(w for each in given for w in ("--model-arg", each))]
     try:
         known = load_models()
     except SpecError:

@@ -91,7 +91,7 @@ def decide(case: Case, prediction: MemoryPrediction, room: Room) -> FitVerdict:
     Takes up to a second then. What stays too close depends on the size of the CUDA context.
     """
     first = fit_verdict(prediction, room.free_bytes, room.context_bytes)
-    if first != "too close to say" or prediction.upper_bound:
+    if first != "too close to say" or prediction.upper_bound or case.shape is None:
         return first
     least, most = context_span(room.context_bytes)
     if _replays(case, room, most):

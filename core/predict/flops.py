@@ -47,7 +47,7 @@ def forward_breakdown(case: Case, attention: AttentionConvention = "full") -> Fl
 
     The attention probe has one attention without heads or projections: 4·B·L²·d.
     """
-    model, tokens = case.model, case.tokens
+    model, tokens = case.reference, case.tokens
     scores = 4 * tokens * case.context_length * model.d_model
     if attention == "causal":
         scores = 4 * case.batch_size * model.d_model * _triangle(case.context_length)
@@ -108,9 +108,10 @@ def lower_bound_bytes(case: Case) -> int:
     """Bytes without which the case cannot even start: fp32 state of the parameters.
 
     4 bytes a parameter for the weights, 4 more for gradients, 8 more for AdamW's two moments;
-    the attention probe instead needs Q, K, V and, with a backward, their gradients.
+    the attention probe instead needs Q, K, V and, with a backward, their gradients. Of an own
+    model nothing is known: 0.
     """
     if case.probe == "attention":
         tensors = 3 if case.mode in ("forward", "forward-grad") else 6
-        return tensors * FP32_BYTES * case.tokens * case.model.d_model
-    return BYTES_PER_PARAMETER[case.mode] * case.model.parameters
+        return tensors * FP32_BYTES * case.tokens * case.reference.d_model
+    return 0 if case.shape is None else BYTES_PER_PARAMETER[case.mode] * case.shape.parameters

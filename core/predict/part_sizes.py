@@ -47,10 +47,19 @@ class PartSize:
 
 
 def part_sizes(case: Case, capability: tuple[int, int] = HOPPER) -> tuple[PartSize, ...]:
-    """The parts that a step of the case has, in the order of PARTS; not alive all at once."""
-    parts = [PartSize("parameters", FP32_BYTES * case.model.parameters, _of_parameters(case, 4))]
+    """The parts that a step of the case has, in the order of PARTS; not alive all at once.
+
+    None of an own model, of which a trace tells the peaks alone.
+    """
+    if case.shape is None:
+        return ()
+    parts = [
+        PartSize("parameters", FP32_BYTES * case.reference.parameters, _of_parameters(case, 4))
+    ]
     if "backward" in case.phases:
-        parts.append(PartSize("gradients", FP32_BYTES * case.model.parameters, parts[0].formula))
+        parts.append(
+            PartSize("gradients", FP32_BYTES * case.reference.parameters, parts[0].formula)
+        )
     if case.mode == "train":
         parts.append(_state(case))
     if case.mode != "forward":
@@ -67,13 +76,13 @@ def part_sizes(case: Case, capability: tuple[int, int] = HOPPER) -> tuple[PartSi
 
 
 def _of_parameters(case: Case, each: int) -> str:
-    return f"{each} bytes × {case.model.parameters:,} parameters"
+    return f"{each} bytes × {case.reference.parameters:,} parameters"
 
 
 def _state(case: Case) -> PartSize:
     formula = _of_parameters(case, 8)
     if case.optimizer == "fused":
-        formula += f" + 4 bytes × {case.model.parameter_tensors:,} tensors"
+        formula += f" + 4 bytes × {case.reference.parameter_tensors:,} tensors"
     return PartSize("optimizer state", optimizer_state(case), formula)
 
 
@@ -84,7 +93,7 @@ def _activations(case: Case, capability: tuple[int, int]) -> PartSize:
 
 
 def _copies(case: Case) -> PartSize:
-    model = case.model
+    model = case.reference
     biases = model.num_layers * (model.d_model + 2 * model.kv_dim) if model.qkv_bias else 0
     copied = matmul_parameters(model) + biases
     item = half_item(case)

@@ -78,8 +78,13 @@ def half_item(case: Case) -> int:
 
 
 def single_tensors(case: Case, capability: tuple[int, int] = HOPPER) -> tuple[SingleTensor, ...]:
-    """The tensors that people ask about first, as far as a step of the case has them."""
-    stream = Term((*_tokens(case), ("d_model", case.model.d_model)), FP32_BYTES)
+    """The tensors that people ask about first, as far as a step of the case has them.
+
+    None of an own model, whose dimensions are unknown.
+    """
+    if case.shape is None:
+        return ()
+    stream = Term((*_tokens(case), ("d_model", case.reference.d_model)), FP32_BYTES)
     found = [
         SingleTensor("residual stream, one activation", (stream,)),
         *_attention(case),
@@ -92,7 +97,7 @@ def single_tensors(case: Case, capability: tuple[int, int] = HOPPER) -> tuple[Si
 
 def logits(case: Case) -> SingleTensor:
     """The output of the model."""
-    vocabulary = ("vocabulary", case.model.vocab_size)
+    vocabulary = ("vocabulary", case.reference.vocab_size)
     return SingleTensor("logits", (Term((*_tokens(case), vocabulary), half_item(case)),))
 
 
@@ -102,7 +107,7 @@ def _tokens(case: Case) -> _Dimensions:
 
 def _scores(case: Case) -> _Dimensions:
     length = ("context", case.context_length)
-    return ("batch", case.batch_size), ("heads", case.model.num_heads), length, length
+    return ("batch", case.batch_size), ("heads", case.reference.num_heads), length, length
 
 
 def _attention(case: Case) -> tuple[SingleTensor, ...]:
@@ -128,7 +133,7 @@ def _told_apart(case: Case) -> Case:
 
     Of the usual models heads × context is d_model or d_ff at a context of 64 or 256.
     """
-    model = case.model
+    model = case.reference
     if case.attention == "sdpa" or case.context_length == 1:
         return case
     alike = {width // model.num_heads for width in (model.d_model, model.d_ff, model.kv_dim)}
@@ -148,7 +153,7 @@ def _as_term(case: Case, taped: Case, numel: int, item: int) -> Term:
 
 def _shapes(case: Case, item: int) -> tuple[_Dimensions, ...]:
     """The shapes that a block saves with so many bytes an element."""
-    model, tokens = case.model, _tokens(case)
+    model, tokens = case.reference, _tokens(case)
     wide = (
         (*tokens, ("d_model", model.d_model)),
         (*tokens, ("d_ff", model.d_ff)),

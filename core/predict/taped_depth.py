@@ -30,12 +30,12 @@ class PhaseLevel:
 def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ...]:
     """Peak and final level of forward, loss and backward, as far as the case's mode goes."""
     segments, dropped = tape_step(Tape(grad=case.mode != "forward"), case, capability)
-    return _merge(_deepen(segments, case.model.num_layers - taped_layers(case), dropped))
+    return _merge(_deepen(segments, case.reference.num_layers - taped_layers(case), dropped))
 
 
 def taped_layers(case: Case) -> int:
     """How many layers of a case's model are taped."""
-    return min(case.model.num_layers, TAPED_LAYERS)
+    return min(case.reference.num_layers, TAPED_LAYERS)
 
 
 def tape_step(

@@ -45,7 +45,7 @@ def recorded_tensors(view: RunView) -> Table | None:
     cases = [
         (state.case, _capability(state, view))
         for state in view.cases
-        if state.case.probe == "memory"
+        if state.case.probe == "memory" and state.case.shape is not None
     ]
     return tensor_table(cases) if cases else None
 

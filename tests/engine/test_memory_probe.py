@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from llmprof.core import events as ev
 from llmprof.core.memory.kept_timeline import load
@@ -21,7 +21,7 @@ from llmprof.core.worker import memory
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.request import WorkerRequest
 from llmprof.core.worker.saved_bytes import saved_bytes
-from llmprof.core.worker.trace import Untraceable, trace
+from llmprof.core.worker.trace import trace
 from llmprof.core.worker.trainer import Trainer, autocast
 from tests.engine.runs import llmprof
 
@@ -94,12 +94,12 @@ def test_autocast_copies_and_activations_have_their_categories(tmp_path: Path) -
 
 def test_saved_bytes_of_a_block_are_autograds_saved_tensors(tmp_path: Path) -> None:
     trainer = Trainer(case_of(mode="forward-grad"), torch.device("cpu"))
-    found = saved_bytes(trainer.model, lambda: trainer.model(trainer.tokens))
+    found = saved_bytes(trainer.model, lambda: trainer.forward(trainer.task.batch))
     own = {t.untyped_storage()._cdata for t in trainer.model.parameters()}
     own |= {t.untyped_storage()._cdata for t in trainer.model.buffers()}
     storages = {
         storage._cdata: storage.nbytes()
-        for tensor in _saved_by(trainer.model(trainer.tokens))
+        for tensor in _saved_by(trainer.forward(trainer.task.batch))
         if tensor.dim()  # the divisor of the scores is a number, not memory of the step
         and (storage := tensor.untyped_storage())._cdata not in own
     }
@@ -119,7 +119,7 @@ def test_what_a_block_is_said_to_save_is_what_torch_saves(precision: str, length
 
     def forward() -> Tensor:
         with autocast(case.precision, trainer.device):
-            logits: Tensor = trainer.model(trainer.tokens)
+            logits: Tensor = trainer.forward(trainer.task.batch)
         return logits
 
     found = saved_bytes(trainer.model, forward)
@@ -172,41 +172,6 @@ def test_traced_and_closed_form_agree(attention: str, precision: str) -> None:
 def test_traced_optimizers(kind: str) -> None:
     case = case_of(mode="train", optimizer=kind, batch_size=1)
     assert trace(case).requested_bytes == pytest.approx(predict(case).requested_bytes, abs=16)
-
-
-class Peeking(nn.Module):
-    """A model whose forward looks at a value."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(300, 300)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        out: Tensor = self.embedding(tokens)
-        return out if out.sum().item() > 0 else -out
-
-
-def test_a_model_that_reads_values_says_where_and_what_to_do() -> None:
-    with pytest.raises(Untraceable) as caught:
-        trace(case_of(mode="forward"), build=lambda shape: Peeking())
-    text = str(caught.value)
-    assert "test_memory_probe.py:" in text
-    assert "llmprof run" in text
-    assert "\n" not in text
-
-
-def test_any_model_can_be_traced() -> None:
-    def build(shape: ModelShape) -> nn.Module:
-        layers = [nn.Linear(64, 64) for _ in range(shape.num_layers)]
-        return nn.Sequential(nn.Embedding(300, 64), *layers, nn.Linear(64, 300))
-
-    shape = msgspec.structs.replace(SHAPE, num_layers=20)
-    case = case_of(model=msgspec.to_builtins(shape), mode="forward-grad")
-    found = trace(case, build=build)
-    tokens = 2 * 48
-    weights = 4 * (300 * 64 + 20 * (64 * 64 + 64) + 64 * 300 + 300)
-    kept = 4 * tokens * (64 * 21 + 300) + 2 * 8 * tokens
-    assert found.requested_bytes == pytest.approx(weights + kept + (32 << 20), abs=64)
 
 
 def test_tracing_runs_in_a_process_of_its_own() -> None:

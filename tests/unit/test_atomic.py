@@ -209,6 +209,7 @@ WRITE_IN_PLACE = {
     "worker/kernel_trace.py": "a draft",
     "worker/main.py": "/proc",
     "worker/memory_edges.py": "/proc",
+    "worker/trace.py": "a pipe",
 }
 
 

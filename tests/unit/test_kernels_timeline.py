@@ -186,7 +186,7 @@ def test_recorded_lens_has_every_stage_both_ways() -> None:
         assert (row.cpu_us is None) == (row.direction == "backward")
     ratio = attention_stages.softmax_ratio(rows, "forward")
     assert ratio is not None
-    assert ratio[1] == pytest.approx(5 / (4 * TINY.model.head_dim))
+    assert ratio[1] == pytest.approx(5 / (4 * TINY.reference.head_dim))
 
 
 def test_lens_time_is_that_of_the_marked_layer_only() -> None:
@@ -196,7 +196,7 @@ def test_lens_time_is_that_of_the_marked_layer_only() -> None:
     )
     whole_us = activities.busy[core].sum() / 2 * 1e-3
     lens_us = sum(row.device_us for row in attention_lens.lens_rows(activities, TINY))
-    assert lens_us == pytest.approx(whole_us / TINY.model.num_layers, rel=0.2)
+    assert lens_us == pytest.approx(whole_us / TINY.reference.num_layers, rel=0.2)
 
 
 def test_scaling_is_told_from_the_product_within_the_scores() -> None:
@@ -217,7 +217,7 @@ def test_scaling_is_told_from_the_product_within_the_scores() -> None:
 
 def test_work_of_a_stage_by_formula() -> None:
     case = msgspec.structs.replace(TINY, batch_size=2, context_length=8)
-    heads, size = case.model.num_heads, case.model.head_dim
+    heads, size = case.reference.num_heads, case.reference.head_dim
     flops, moved = attention_stages.stage_work(case, attention_stages.QK, "forward")
     assert flops == 2 * 2 * heads * 8 * 8 * size
     assert moved == 4 * (2 * heads * 8 * 8 + 2 * 2 * heads * 8 * size)

@@ -54,7 +54,7 @@ def parsed(command: str) -> Case:
 
 def same(one: Case, other: Case) -> bool:
     def plain(case: Case) -> Case:
-        model = msgspec.structs.replace(case.model, name="", edition="")
+        model = msgspec.structs.replace(case.reference, name="", edition="")
         return msgspec.structs.replace(case, model=model, warmup_steps=5)
 
     return plain(one) == plain(other)

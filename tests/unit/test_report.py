@@ -145,7 +145,7 @@ HOSTILE = [
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_survive_every_format(tmp_path: Path, name: str) -> None:
     plan = experiment(("forward",))
-    model = msgspec.structs.replace(plan.models[0], name=name)
+    model = msgspec.structs.replace(plan.cases()[0].reference, name=name)
     plan = msgspec.structs.replace(plan, models=(model,))
     view = replay(
         write(tmp_path / "j", [*opening(plan), *measured(0, plan.cases()[0], [1.0, 1.2])])

@@ -565,7 +565,7 @@ HOSTILE = [
 def hostile(name: str, state: RunView) -> RunView:
     """The same run of a model with this name."""
     cases = [
-        msgspec.structs.replace(s.case, model=msgspec.structs.replace(s.case.model, name=name))
+        msgspec.structs.replace(s.case, model=msgspec.structs.replace(s.case.reference, name=name))
         for s in state.cases
     ]
     assert state.experiment is not None

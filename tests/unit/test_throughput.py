@@ -31,6 +31,7 @@ def test_a_training_token_costs_three_forwards() -> None:
     train = throughput(one(case(mode="train"), both), GPU)
     assert forward is not None
     assert train is not None
+    assert forward.tflops is not None
     assert train.tflops == pytest.approx(3 * forward.tflops)
 
 

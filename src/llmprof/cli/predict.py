@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 
 from llmprof.cli.cards import rooms
-from llmprof.cli.exits import CRASHED, OK, UserError
+from llmprof.cli.exits import CRASHED, NOTHING, OK, UserError
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
 from llmprof.cli.output import check_exports
 from llmprof.cli.streams import put, tell
 from llmprof.cli.types import listed
 from llmprof.core.catalog.experiments import DEFAULT
-from llmprof.core.predict.closed_form import Unpredictable, predict
+from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
 from llmprof.core.predict.fits import Room, decide
-from llmprof.core.predict.traced import TracedCase, trace_cases
+from llmprof.core.predict.traced import TracedCase, trace_cases, traced_prediction
 from llmprof.core.report import ExportError, format_of, write
 from llmprof.core.report.advice import advice_table
 from llmprof.core.report.long_csv import to_cells
@@ -75,14 +75,21 @@ def run(args: argparse.Namespace) -> int:
     try:
         cases = _apart(experiment_from(args, args.experiment).cases())
         cards = rooms(args.card)
-        rows = [row for case in cases for row in _rows(case, cards)]
+        own = [case for case in cases if case.shape is None]
+        rows = [row for case in cases if case.shape is not None for row in _rows(case, cards)]
     except Unpredictable as error:
         raise UserError(str(error)) from error
     traced = _traced(rows) if args.trace else {}
+    found, failed = _own_rows(own, cards)
+    if not rows and not found:
+        raise UserError("; ".join(failed), NOTHING)
+    rows += found
     if args.json:
         put(_json(rows, traced))
     else:
         put(_markdown(rows, traced, _tables(rows, phases=args.phases, tensors=args.tensors)))
+    for line in failed:
+        tell(f"llmprof: {line}")
     _export(rows, traced, args.export)
     return OK
 
@@ -124,6 +131,24 @@ def _rows(case: Case, rooms: list[Room]) -> list[PredictedRow]:
         prediction = predict(case, room.capability)
         rows.append(PredictedRow(case, prediction, room, decide(case, prediction, room)))
     return rows
+
+
+def _own_rows(cases: list[Case], cards: list[Room]) -> tuple[list[PredictedRow], list[str]]:
+    """Rows of own models, which are traced; and of those that cannot be, a line that says why."""
+    rows, failed = [], {}
+    rooms: list[Room | None] = [*cards] or [None]
+    for room in rooms:
+        kind = HOPPER if room is None else room.capability
+        answers = trace_cases(cases, kind) if cases else {}
+        for case in cases:
+            answer = answers[case.key]
+            if answer.requested_bytes is None:
+                failed[case.model.name] = f"{case.model.name} {answer.error or 'was not traced'}"
+                continue
+            prediction = traced_prediction(case, answer)
+            verdict = None if room is None else decide(case, prediction, room)
+            rows.append(PredictedRow(case, prediction, room, verdict))
+    return rows, list(failed.values())
 
 
 def _traced(rows: list[PredictedRow]) -> Traced:
