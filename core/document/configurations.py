@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from llmprof.core.document.sources import Source
 from llmprof.core.report.table import Cell, Column
+from llmprof.core.report.timing import parameters_of
 from llmprof.core.spec.axes import SWITCHES
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState
@@ -23,6 +24,11 @@ def configuration_cells(state: CaseState) -> tuple[Cell, ...]:
     case = state.case
     mode = "attention" if case.probe == "attention" else case.mode
     return case.model.name, mode, case.context_length, case.batch_size
+
+
+def parameters(state: CaseState) -> int:
+    """Counted parameters, by which sizes are ordered; 0 where they are not known."""
+    return parameters_of(state) or 0
 
 
 def source_columns(sources: Sequence[Source]) -> tuple[Column, ...]:

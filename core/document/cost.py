@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from llmprof.core.catalog.cards import CardSpec, load_cards, match_device
 from llmprof.core.document.configurations import (
     is_plain,
+    parameters,
     source_cells,
     source_columns,
     switches_text,
@@ -71,7 +72,7 @@ def training_cells(sources: Sequence[Source]) -> list[Found]:
             best = found.get(key)
             if best is None or best[1].case.context_length < case.context_length:
                 found[key] = (source, state)
-    return sorted(found.values(), key=lambda each: each[1].case.model.parameters)
+    return sorted(found.values(), key=lambda each: parameters(each[1]))
 
 
 def rates(cells: Sequence[Found]) -> list[Rate]:
@@ -157,7 +158,7 @@ def _measured(found: Found) -> Rate | None:
     source, state = found
     environment = state.environment or source.environment
     rate = throughput(state, environment)
-    if rate is None or environment is None:
+    if rate is None or rate.tokens_per_s is None or environment is None:
         return None
     spread = min(rate.relative or 0.0, 0.5)
     card = match_device(environment.device_name)

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from llmprof.core.document.configurations import (
     OF_MODEL,
     configuration_cells,
+    parameters,
     source_cells,
     source_columns,
     switches_text,
@@ -185,7 +186,7 @@ def _error(percent: float | None) -> Cell:
 def out_of_memory_cells(sources: Sequence[Source]) -> list[Found]:
     """Cases that did not fit, the smallest first."""
     found = [(s, state) for s in sources for state in s.cases if state.status == "oom"]
-    return sorted(found, key=lambda each: each[1].case.model.parameters)
+    return sorted(found, key=lambda each: parameters(each[1]))
 
 
 def _mib(size: int | None) -> Cell:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from llmprof.core.catalog.cards import match_device
+from llmprof.core.document.configurations import parameters
 from llmprof.core.document.levels import requested_peak_of
 from llmprof.core.document.profiles import IDLE, idle_share, profile_key
 from llmprof.core.document.quotes import Quote, Sentence
@@ -184,10 +185,12 @@ def _fused_optimizer(tables: Tables, found: Found) -> Iterator[NextStep]:
     card = None if environment is None else match_device(environment.device_name)
     if case.optimizer == "fused" or optimizer is None or card is None or not card.bandwidth_gbs:
         return
+    if not parameters(state):
+        return
     if _measured(tables, msgspec.structs.replace(case, optimizer="fused")) or not tables.steps:
         return
     assert state.total is not None
-    least = OPTIMIZER_BYTES * case.model.parameters / card.bandwidth_gbs / 1e6
+    least = OPTIMIZER_BYTES * parameters(state) / card.bandwidth_gbs / 1e6
     saved = (optimizer.mean - least) / state.total.mean
     if saved >= WORTH:
         yield NextStep(
@@ -206,14 +209,16 @@ def _fused_attention(tables: Tables, found: Found) -> Iterator[NextStep]:
     state = found[1]
     profile = _profile(tables, found)
     case = state.case
-    if case.attention != "naive" or profile is None or profile[1].lens is None:
+    if case.attention != "naive" or case.shape is None or profile is None:
+        return
+    if profile[1].lens is None:
         return
     if _measured(tables, msgspec.structs.replace(case, attention="sdpa")):
         return
     lens = profile[1].lens
     spare = sum(row.device_us for row in lens.rows if row.stage in (SCALE_MASK, SOFT))
     assert state.total is not None
-    saved = spare * case.model.num_layers / 1e3 / state.total.mean
+    saved = spare * case.reference.num_layers / 1e3 / state.total.mean
     key = ("forward", SOFT)
     table = next((each for owner, each in tables.lenses if owner == profile), None)
     if saved >= WORTH and table is not None and table.known(key, "Of its time"):

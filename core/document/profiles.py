@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from llmprof.core.document.configurations import (
     OF_MODEL,
     configuration_cells,
+    parameters,
     source_cells,
     source_columns,
     switches_text,
@@ -53,7 +54,7 @@ def profiled_cells(sources: Sequence[Source]) -> list[Found]:
         found,
         key=lambda each: (
             MODES.index(each[1].case.mode),
-            -each[1].case.model.parameters,
+            -parameters(each[1]),
             -each[1].case.context_length,
         ),
     )

@@ -223,6 +223,25 @@ def _peaks(tables: Tables, ways: tuple[str, ...] = ("fp32",)) -> Iterable[Senten
                    table.quote(key, "Reached in"), ".")  # fmt: skip
 
 
+def _checkpoints(tables: Tables) -> Iterable[Sentence]:
+    """Peaks of checkpointed steps, the lowest first."""
+    table = tables.levels
+    if table is None:
+        return
+    found = [
+        (number(table.quote(level_key(source, state, PEAK), "Requested")), source, state)
+        for source, state in tables.memory
+        if state.case.checkpoint is not None
+        and table.known(level_key(source, state, PEAK), "Requested")
+    ]
+    for at, (_, source, state) in enumerate(sorted(found, key=lambda each: each[0])):
+        key = level_key(source, state, PEAK)
+        yield (f"{state.case.model.name}, ", table.quote(key, "As"), " (",
+               table.quote(key, "Context"), " tokens): peak of ",
+               table.quote(key, "Requested"), " MiB requested",
+               ", the lowest." if not at else ".")  # fmt: skip
+
+
 def _mixed_peaks(tables: Tables) -> Iterable[Sentence]:
     return _peaks(tables, ("bf16", "fp16"))
 
@@ -318,7 +337,8 @@ GROUPS: tuple[Group, ...] = (
                      "end-to-end"),
             Question("Which allocations are the largest, and where are they from?", _largest,
                      "memory"),
-            Question("Which checkpointing block is best, and how do its neighbours do?", _none,
+            Question("Which checkpointing block is best, and how do its neighbours do?",
+                     _checkpoints,
                      "checkpointing"),
         ),
         ("levels",),

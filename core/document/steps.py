@@ -9,6 +9,7 @@ from llmprof.core.document.configurations import (
     OF_MODEL,
     configuration_cells,
     is_plain,
+    parameters,
     source_cells,
     source_columns,
     switches_text,
@@ -20,6 +21,7 @@ from llmprof.core.figures.throughput import throughput
 from llmprof.core.lint.physics import OPTIMIZER_BYTES
 from llmprof.core.report.case_groups import status_word
 from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.report.timing import parameters_of
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.summary import Summary
@@ -67,7 +69,7 @@ def step_cells(sources: Sequence[Source]) -> list[Found]:
     return sorted(
         chosen,
         key=lambda each: (
-            each[1].case.model.parameters,
+            parameters(each[1]),
             each[1].case.context_length,
             each[1].case.batch_size,
         ),
@@ -98,7 +100,7 @@ def step_table(cells: Sequence[Found], sources: Sequence[Source]) -> KeyedTable 
                 (
                     *source_cells(source, head),
                     *configuration_cells(state),
-                    state.case.model.parameters,
+                    parameters_of(state),
                     switches_text(state.case),
                     *_figures(source, state),
                 ),
@@ -140,7 +142,9 @@ def _moved(source: Source, state: CaseState) -> tuple[Cell, Cell]:
     card = None if environment is None else match_device(environment.device_name)
     if optimizer is None or optimizer.mean <= 0 or card is None or not card.bandwidth_gbs:
         return None, None
-    rate = OPTIMIZER_BYTES * state.case.model.parameters / optimizer.mean / 1e6
+    if not parameters(state):
+        return None, None
+    rate = OPTIMIZER_BYTES * parameters(state) / optimizer.mean / 1e6
     return Figure(rate, 0.01 * rate), Figure(100 * rate / card.bandwidth_gbs, 1.0)
 
 

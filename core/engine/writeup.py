@@ -16,6 +16,7 @@ from llmprof.core.engine.plan import estimate_s, refusal
 from llmprof.core.events import Environment
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.own_model import Model
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run, RunStore
@@ -112,14 +113,14 @@ def planned(
     listed = list(experiments)
     kept = _sizes(listed, environment, budget_s)
     entries: list[Entry] = []
-    dropped: dict[str, ModelShape] = {}
+    dropped: dict[str, Model] = {}
     for experiment in listed:
         models = tuple(model for model in experiment.models if model.name in kept)
         dropped |= {m.name: m for m in experiment.models if m.name not in kept}
         if models:
             reduced = msgspec.structs.replace(experiment, models=models)
             entries.append(Entry(experiment=reduced, estimate_s=seconds(reduced, environment)))
-    names = sorted(dropped, key=lambda name: dropped[name].parameters)
+    names = sorted(dropped, key=lambda name: _size(dropped[name]))
     return Manifest(entries=tuple(entries), left_out=tuple(names))
 
 
@@ -133,6 +134,11 @@ def seconds(experiment: Experiment, environment: Environment) -> float:
     )
 
 
+def _size(model: Model) -> int:
+    """Parameters, by which sizes are ordered; an own model's are not known and come first."""
+    return model.parameters if isinstance(model, ModelShape) else 0
+
+
 def _sizes(
     experiments: Sequence[Experiment], environment: Environment, budget_s: float | None
 ) -> set[str]:
@@ -143,7 +149,7 @@ def _sizes(
         for model in experiment.models:
             alone = msgspec.structs.replace(experiment, models=(model,))
             cost[model.name] = cost.get(model.name, 0.0) + seconds(alone, environment)
-            parameters[model.name] = model.parameters
+            parameters[model.name] = _size(model)
             if experiment.probe == "attention":
                 fixed.add(model.name)
     spent = sum(cost[name] for name in fixed)

@@ -130,7 +130,7 @@ def section(table: Table) -> str:
     if max(map(len, lines)) > WIDEST:
         lines = grid(table, aligned=False).split("\n")
         folded = folded or max(map(len, lines)) > WIDEST
-    body = "\n\n".join(["\n".join(lines), *map(_paragraph, table.notes)])
+    body = "\n\n".join(["\n".join(lines), *_notes(table.notes)])
     if not folded:
         return f"## {escape(table.title)}\n\n{body}"
     title = _html(table.title)
@@ -186,9 +186,12 @@ def wrapped(text: str, indent: str = "") -> str:
     return "\n".join([*lines[:1], *(indent + _no_list(line[len(indent) :]) for line in lines[1:])])
 
 
-def _paragraph(note: str) -> str:
-    """A sentence that begins no list, whatever name it begins with."""
-    return wrapped(_no_list(escape_cell(note)))
+def _notes(notes: Sequence[str]) -> list[str]:
+    """One note as a paragraph, several as a list; a name that begins one begins no other list."""
+    texts = [_no_list(escape_cell(note)) for note in notes]
+    if len(texts) > 1:
+        return ["\n".join(wrapped(f"- {text}", "  ") for text in texts)]
+    return [wrapped(text) for text in texts]
 
 
 def _no_list(text: str) -> str:
