@@ -6,6 +6,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from llmprof.core.events import Environment
@@ -25,6 +26,7 @@ _SPECIAL = re.compile(r"([\\|*\[\]<>~#$]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_]))")
 _BEGINS_LIST = re.compile(r"([-+](?= |$)|\d{1,9}(?=[.)](?: |$)))")
 
 WIDEST = 160  # characters of a line outside folds
+MOST_SPLIT = 15  # rows of a table that is written in parts beside each other
 
 STEPS_OF_PROBE: dict[Probe, tuple[str, str]] = {  # what a case is, and what is done with its steps
     "timing": ("plain timing", "measured"),
@@ -124,17 +126,49 @@ def steps_of(cases: Sequence[CaseState]) -> str:
 
 
 def section(table: Table) -> str:
-    """A titled table, folded when it is long or wider than a line."""
-    lines = grid(table).split("\n")
-    folded = table.folded
-    if max(map(len, lines)) > WIDEST:
-        lines = grid(table, aligned=False).split("\n")
-        folded = folded or max(map(len, lines)) > WIDEST
-    body = "\n\n".join(["\n".join(lines), *_notes(table.notes)])
-    if not folded:
+    """A titled table, folded when it is long; one wider than a line is written in parts."""
+    grids = [grid(table, aligned=False)] if table.folded else _within_a_line(table)
+    body = "\n\n".join([*(grids or [grid(table, aligned=False)]), *_notes(table.notes)])
+    if grids and not table.folded:
         return f"## {escape(table.title)}\n\n{body}"
     title = _html(table.title)
     return f"<details>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
+def _within_a_line(table: Table) -> list[str]:
+    """The table as one grid, or a short one as several, none wider than a line; else nothing."""
+    whole = _narrowest(table)
+    if _width(whole) <= WIDEST:
+        return [whole]
+    if len(table.rows) > MOST_SPLIT:
+        return []
+    labels = next((at for at, each in enumerate(table.columns) if each.numeric), 0) or 1
+    parts: list[list[int]] = []
+    for at in range(labels, len(table.columns)):
+        if parts and _width(_narrowest(_part(table, [*parts[-1], at]))) <= WIDEST:
+            parts[-1].append(at)
+        else:
+            parts.append([*range(labels), at])
+    grids = [_narrowest(_part(table, part)) for part in parts]
+    return grids if all(_width(text) <= WIDEST for text in grids) else []
+
+
+def _narrowest(table: Table) -> str:
+    """Aligned where that fits into a line."""
+    text = grid(table)
+    return text if _width(text) <= WIDEST else grid(table, aligned=False)
+
+
+def _width(text: str) -> int:
+    return max(map(len, text.split("\n")))
+
+
+def _part(table: Table, columns: Sequence[int]) -> Table:
+    return replace(
+        table,
+        columns=tuple(table.columns[at] for at in columns),
+        rows=tuple(tuple(row[at] for at in columns) for row in table.rows),
+    )
 
 
 def grid(table: Table, *, aligned: bool = True) -> str:

@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 from textual.widgets import Input
 
+from llmprof.core.document.results import findings_text
 from llmprof.core.report import render
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import RunStore
@@ -59,7 +60,9 @@ async def test_export_previews_and_writes(tmp_path: Path, size: tuple[int, int])
         assert target.read_text("utf-8") == "mine"  # asked first
         await pilot.press("enter")
         await settle(pilot, lambda: app.screen is not again)
-        assert target.read_text("utf-8") == render(replay(run.journal), "md")
+        text = target.read_text("utf-8")
+        assert text == render(replay(run.journal), "md", findings_text(replay(run.journal)))
+        assert "## Findings" in text
 
 
 async def test_export_to_nowhere_says_so_and_escape_leaves(tmp_path: Path) -> None:
