@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from llmprof.core.system.numbers import format_number
 from llmprof.core.system.text import clean
 
 T = TypeVar("T")
@@ -158,7 +159,7 @@ def checked(value: Any, highest: float = math.inf) -> float:
     if value in _SENTINELS or not math.isfinite(value):
         raise Unavailable("the driver has no value")
     if not 0 <= value <= highest:
-        raise Unavailable(f"the driver gave {value:.6g}, which cannot be")
+        raise Unavailable(f"the driver gave {format_number(value)}, which cannot be")
     return value
 
 

@@ -10,9 +10,10 @@ from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
 from llmprof.core.figures.comparison import Comparison, PartChange, compare
 from llmprof.core.report.comparisons import grouped_alike, switch_name
-from llmprof.core.report.table import Cell, Column, Figure, interval
+from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.spec.axes import SWITCHES, neutral
 from llmprof.core.state.view import CaseState
+from llmprof.core.system.numbers import interval
 
 COLUMNS = (
     Column("Switch", numeric=False),

@@ -34,7 +34,7 @@ MOST = 7
 MOST_OF_KIND: dict[Kind, int] = {"change": 4, "memory": 2}  # of other kinds one
 MEMORY_BOUND = 60.0  # percent of the bandwidth from which on it, and nothing else, sets the time
 LEAST_LEVEL_CHANGE = 0.02  # of a peak
-SURE_EXPONENT = 0.1
+SURE_EXPONENT = 0.25  # between the exponents of neighbouring points
 JUDGED = 0.5  # what is decided between processes comes before what is only read
 
 
@@ -386,7 +386,7 @@ def _growth(tables: Tables) -> Iterator[Finding]:
         return
     for growth in tables.growths:
         fit = growth.fit
-        if fit is None or fit.half is None or fit.half > SURE_EXPONENT:
+        if fit is None or growth.unit != "ms" or fit.between[1] - fit.between[0] > SURE_EXPONENT:
             continue
         one = growth.processes < 2
         yield Finding(
@@ -394,9 +394,11 @@ def _growth(tables: Tables) -> Iterator[Finding]:
             (
                 f"Time of {growth.what} ({growth.way}) grows with the context to the power ",
                 tables.growth.quote(growth.key, "Exponent"),
-                " ± ",
-                tables.growth.quote(growth.key, "95 % interval"),
-                " from ",
+                " (between neighbouring points ",
+                tables.growth.quote(growth.key, "Between points, from"),
+                " to ",
+                tables.growth.quote(growth.key, "to"),
+                ") from ",
                 tables.growth.quote(growth.key, "From"),
                 " to ",
                 tables.growth.quote(growth.key, "To"),

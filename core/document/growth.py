@@ -6,26 +6,27 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from llmprof.core.document.configurations import source_cells, source_columns, switches_text
+from llmprof.core.document.figures.loglog import Reading
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
 from llmprof.core.figures.replicates import processes_of
-from llmprof.core.report.attention import bytes_saved, grids
+from llmprof.core.report.attention import bytes_kept, grids
 from llmprof.core.report.comparisons import grouped_alike
 from llmprof.core.report.sentences import is_launch_bound
 from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState
-from llmprof.core.stats.power_fit import Point, Power, fit_power
+from llmprof.core.stats.power_fit import Power, fit_power
 from llmprof.core.system.units import MIB
 
-LEAST_POINTS = 3  # of a fit: through two points every power goes
-LEAST_RANGE = 3.9  # largest over smallest context
-WIDEST = 0.25  # half-width of an exponent that still says something
+EXACT = 0.1  # of an exponent: two digits
+APART = 0.5  # exponents between neighbouring points: no one power describes them further apart
 COLUMNS = (
     Column("What", numeric=False),
     Column("As", numeric=False),
     Column("Exponent"),
-    Column("95 % interval", "±"),
+    Column("Between points, from"),
+    Column("to"),
     Column("From", "tokens"),
     Column("To", "tokens"),
     Column("Points"),
@@ -35,9 +36,9 @@ COLUMNS = (
 )
 NOTES = (
     "Least squares of y = c·L^k in logarithms over the three largest contexts L at which the card "
-    "and not the host set the pace. The interval follows from the points' own, of processes where "
-    "there are several, else of the steps of one. Memory kept is what a forward leaves for its "
-    "backward, allocated bytes.",
+    "and not the host set the pace. Beside the exponent stand the least and the greatest from one "
+    "of these points to the next: far apart, no one power describes them. Memory kept is what a "
+    "forward leaves for its backward, allocated bytes.",
 )
 
 
@@ -48,8 +49,8 @@ class Growth:
     source: Source
     what: str
     way: str
-    points: tuple[Point, ...]
-    busy: tuple[Point, ...]
+    points: tuple[Reading, ...]
+    busy: tuple[Reading, ...]
     fit: Power | None
     processes: int
     unit: str  # of y
@@ -83,13 +84,12 @@ def _cells(found: Growth) -> tuple[Cell, ...]:
     label = (found.what, found.way)
     fit = found.fit
     if fit is None:
-        return (*label, "too few busy cells", None, None, None, None, found.processes,
+        return (*label, "no one power", None, None, None, None, None, found.processes,
                 round(last.x), there)  # fmt: skip
-    half = fit.half if fit.half is not None else 0.01
     return (
         *label,
-        Figure(fit.exponent, max(half, 0.01)),
-        None if fit.half is None else Figure(max(half, 0.01), max(half, 0.01)),
+        Figure(fit.exponent, EXACT),
+        *(Figure(each, EXACT) for each in fit.between),
         round(fit.low),
         round(fit.high),
         fit.points,
@@ -108,15 +108,15 @@ def _attention(sources: Sequence[Source]) -> list[Growth]:
                 width = column[0].case.model.name
                 for phase in column[0].case.phases:
                     times = [
-                        (state, Point(float(state.case.context_length), mean.mean, mean.ci95))
+                        (state, Reading(float(state.case.context_length), mean.mean, mean.ci95))
                         for state in column
                         if (mean := state.summaries.get(phase)) is not None
                     ]
                     found += _grown(source, f"attention {phase}, {width}", way, times, "ms")
                 kept = [
-                    (state, Point(float(state.case.context_length), size / MIB))
+                    (state, Reading(float(state.case.context_length), size / MIB))
                     for state in column
-                    if (size := bytes_saved(state)) is not None
+                    if (size := bytes_kept(state)) is not None
                 ]
                 found += _grown(source, f"attention memory kept, {width}", way, kept, "MiB")
     return found
@@ -128,7 +128,10 @@ def _steps(sources: Sequence[Source]) -> list[Growth]:
         timing = [state for state in source.cases if state.case.probe == "timing"]
         for group in grouped_alike(timing, BY_FIELD["context_length"]):
             ran = [
-                (state, Point(float(state.case.context_length), state.total.mean, state.total.ci95))
+                (
+                    state,
+                    Reading(float(state.case.context_length), state.total.mean, state.total.ci95),
+                )
                 for state in group
                 if state.total is not None
             ]
@@ -140,7 +143,7 @@ def _steps(sources: Sequence[Source]) -> list[Growth]:
 
 
 def _grown(
-    source: Source, what: str, way: str, ran: list[tuple[CaseState, Point]], unit: str
+    source: Source, what: str, way: str, ran: list[tuple[CaseState, Reading]], unit: str
 ) -> list[Growth]:
     if len(ran) < 2:
         return []
@@ -155,9 +158,9 @@ def _grown(
     return [Growth(source, what, way, points, busy, _fit(busy), processes, unit)]
 
 
-def _fit(points: Sequence[Point]) -> Power | None:
-    """A fit of enough points over enough of a range whose interval says something; else None."""
-    fit = fit_power(points, LEAST_POINTS)
-    if fit is None or fit.points < LEAST_POINTS or fit.high / fit.low < LEAST_RANGE:
+def _fit(points: Sequence[Reading]) -> Power | None:
+    """A fit of points that one power describes; else None."""
+    fit = fit_power(points)
+    if fit is None or fit.between[1] - fit.between[0] > APART:
         return None
-    return None if fit.half is not None and fit.half > WIDEST else fit
+    return fit

@@ -50,7 +50,7 @@ class PartChange:
 
     @property
     def excluded_percent(self) -> float | None:
-        """Changes of more than ± this many percent lie outside the interval."""
+        """Changes of more than this many percent either way lie outside the interval."""
         if self.time.low is None or self.time.high is None:
             return None
         return 100 * max(abs(self.time.low - 1), abs(self.time.high - 1))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from llmprof.core.figures.case_device import CaseDevice
+from llmprof.core.report.sentences import mean_interval
 from llmprof.core.report.subject import subject_of
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.timing import INTERVAL
 from llmprof.core.spec.case import PHASES
 from llmprof.core.state.step_columns import StepRow
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
+from llmprof.core.system.numbers import format_number
 
 COLUMNS = (
     Column("Case"),
@@ -20,12 +23,14 @@ COLUMNS = (
     Column("Measured steps", "ms", numeric=False),
     Column("Mean", "ms"),
     Column("Std Dev", "ms"),
+    INTERVAL,
     Column("CV", "%"),
     Column("Marks", numeric=False),
 )
 NOTES = (
-    "Every step in the order in which it ran, warm-up apart. Mean, Std Dev (ddof 1) and CV are of "
-    "the measured steps. The JSON export has the same as numbers, a value a step.",
+    "Every step in the order in which it ran, warm-up apart. Mean, Std Dev (ddof 1), the mean's "
+    "interval (Student's t) and CV are of the measured steps. The JSON export has the same as "
+    "numbers, a value a step.",
 )
 
 
@@ -61,10 +66,10 @@ def _steps(state: CaseState) -> tuple[list[StepRow], list[StepRow]]:
 def _listed(
     warmup: Sequence[float | None], measured: Sequence[float | None], summary: Summary | None
 ) -> tuple[Cell, ...]:
-    figures: tuple[Cell, ...] = (None, None, None)
+    figures: tuple[Cell, ...] = (None, None, None, None)
     if summary is not None:
         mean, std = (Figure(value, summary.ci95) for value in (summary.mean, summary.std))
-        figures = mean, std, Figure(summary.cv_percent, 1.0)
+        figures = mean, std, mean_interval(summary), Figure(summary.cv_percent, 1.0)
     return (*(" ".join(map(format_number, each)) for each in (warmup, measured)), *figures)
 
 

@@ -15,8 +15,9 @@ from llmprof.core.document.figures.svg import (
     nice_ticks,
     text,
 )
-from llmprof.core.report.table import Column, Table, format_number
+from llmprof.core.report.table import Column, Table
 from llmprof.core.report.table import Figure as Number
+from llmprof.core.system.numbers import format_number
 
 LEFT, RIGHT, TOP, ROW = 220, 90, 14, 26
 

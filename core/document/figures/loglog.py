@@ -27,11 +27,18 @@ Place = Callable[[float], float]
 
 
 @dataclass(frozen=True)
+class Reading(Point):
+    """A measured point; half is the half-width of its mean's interval, None if unknown."""
+
+    half: float | None = None
+
+
+@dataclass(frozen=True)
 class Series:
     """One quantity's points and its fit, if it has one."""
 
     label: str
-    points: tuple[Point, ...]
+    points: tuple[Reading, ...]
     fit: Power | None
 
 
@@ -107,8 +114,8 @@ def _data(name: str, caption: str, series: Sequence[Series]) -> Table:
     ]
     columns = (
         Column("Series", numeric=False),
-        Column("x"),
-        Column("y"),
+        Column("Context", "tokens"),
+        Column("Time", "ms"),
         Column("95 % interval", "±"),
     )
     return Table(name, caption, columns, tuple(rows))

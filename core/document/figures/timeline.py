@@ -16,8 +16,9 @@ from llmprof.core.document.figures.svg import (
 )
 from llmprof.core.memory.kept_timeline import Points
 from llmprof.core.predict.byte_levels import CATEGORIES
-from llmprof.core.report.table import Cell, Column, Table, format_number
+from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.report.table import Figure as Number
+from llmprof.core.system.numbers import format_number
 from llmprof.core.system.units import GIB, MIB
 
 LEFT, RIGHT, TOP, HEIGHT = 70, 16, 34, 230

@@ -18,6 +18,7 @@ from llmprof.core.store.journal import replay
 from llmprof.core.store.pack import adopt
 from llmprof.core.store.run import Run, RunNotFound, RunStore
 from llmprof.core.system.archive import PackError
+from llmprof.core.system.text import counted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         tell(f"{the_run.id}: nothing is missing")
         deliver(view, args.export, the_run.path)
         return OK
-    tell(f"{the_run.id}: {len(wanted)} of {len(view.cases)} cells to measure")
+    tell(f"{the_run.id}: {len(wanted)} of {counted(len(view.cases), 'cell')} to measure")
     require_device(view.experiment.device)
     plan = Plan(
         run_dir=str(the_run.path),

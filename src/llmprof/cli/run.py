@@ -24,7 +24,7 @@ from llmprof.core.figures.profile_wholes import twin
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.state.view import RunView
 from llmprof.core.store.run import Run, RunStore, wait_started
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, counted
 
 LAST_BYTES = 4096  # of an engine's output: its last line is in them
 
@@ -151,7 +151,7 @@ def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run)
     if signal is not None:
         return 128 + signal
     if view.outcome not in ("complete", "stopped"):
-        done = f"{view.cases_done} of {len(view.cases)} cases are done"
+        done = f"{view.cases_done} of {counted(len(view.cases), 'case')} done"
         reason = errors[-1] if errors else "it was killed"
         raise UserError(f"the engine ended early, {done}: {reason}", CRASHED)
     code = exit_code_of(view)

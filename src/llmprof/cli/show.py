@@ -63,7 +63,10 @@ def _section(path: Path, name: str) -> str:
     found = tables(view, [meant])
     if not found:
         raise UserError(f"this run has no table {meant}")
-    return "\n\n".join(markdown.section(replace(each, folded=False)) for each in found) + "\n"
+    return (
+        "\n\n".join(markdown.section(replace(each, folded=False), any_width=True) for each in found)
+        + "\n"
+    )
 
 
 def find_source(name: str | None) -> Path:
