@@ -17,9 +17,8 @@ from llmprof.core.document.configurations import parameters
 from llmprof.core.document.levels import requested_peak_of
 from llmprof.core.document.profiles import IDLE, idle_share, profile_key
 from llmprof.core.document.quotes import Quote, Sentence
-from llmprof.core.document.sources import sources_of
 from llmprof.core.document.steps import Found, step_key
-from llmprof.core.document.tables import Tables, tables_of
+from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.kernels.attention_stages import SCALE_MASK, SOFT
 from llmprof.core.lint.physics import OPTIMIZER_BYTES
@@ -30,7 +29,7 @@ from llmprof.core.predict.command import command_of
 from llmprof.core.report.sentences import is_launch_bound
 from llmprof.core.spec.axes import BY_FIELD, NONE
 from llmprof.core.spec.case import Case, Phase
-from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.state.view import CaseState
 
 MOST = 3
 MULTIPLIED: tuple[Phase, ...] = ("forward", "backward")
@@ -59,11 +58,6 @@ class Outlook:
 
     verdict: Sentence
     steps: tuple[NextStep, ...]
-
-
-def next_steps(view: RunView) -> Outlook:
-    """The outlook of one run, for a screen."""
-    return outlook(tables_of(sources_of([(view, None)])))
 
 
 def outlook(tables: Tables) -> Outlook:

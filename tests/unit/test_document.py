@@ -22,7 +22,7 @@ from llmprof.core.document.files import document_files
 from llmprof.core.document.findings import findings, why_no_change
 from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
-from llmprof.core.document.next_steps import next_steps
+from llmprof.core.document.next_steps import outlook
 from llmprof.core.document.quotes import MOST_ROWS, Quote, Sentence, cell_text, plain
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
@@ -307,7 +307,7 @@ def test_next_steps_are_few_and_their_commands_can_be_given(path: Path) -> None:
     from llmprof.cli.main import Parser
     from llmprof.cli.options import experiment_from
 
-    look = next_steps(open_view(path))
+    look = outlook(tables(path))
     assert len(look.steps) <= 3
     assert plain(look.verdict).endswith(".")
     for step in look.steps:
@@ -319,7 +319,7 @@ def test_next_steps_are_few_and_their_commands_can_be_given(path: Path) -> None:
 
 
 def test_a_launch_bound_run_with_a_profile_is_told_to_launch_less() -> None:
-    look = next_steps(open_view(ROOT / "tui" / "demo-kernels.llmprof"))
+    look = outlook(tables(ROOT / "tui" / "demo-kernels.llmprof"))
     assert "idles" in plain(look.verdict) or "pace" in plain(look.verdict)
 
 
