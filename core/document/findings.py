@@ -35,6 +35,12 @@ MOST_OF_KIND: dict[Kind, int] = {"change": 4, "memory": 2}  # of other kinds one
 MEMORY_BOUND = 60.0  # percent of the bandwidth from which on it, and nothing else, sets the time
 LEAST_LEVEL_CHANGE = 0.02  # of a peak
 SURE_EXPONENT = 0.25  # between the exponents of neighbouring points
+NOT_JUDGED = (
+    ("process", "cells were measured in one process, whose steps say nothing of what another would "
+     "measure (`--processes 3` judges them)"),
+    ("failed check", "a check says no to cells that it would rest on"),
+    ("the host was", "the host's pace differed between cells"),
+)  # fmt: skip
 JUDGED = 0.5  # what is decided between processes comes before what is only read
 
 
@@ -82,12 +88,12 @@ def why_no_change(tables: Tables) -> str:
     reasons = {change.why_not for change in tables.all_changes}
     if "" in reasons:
         return "No switch is told from its baseline."
-    if all("process" in reason for reason in reasons):
-        return (
-            "No difference between cells is judged: each was measured in one process, whose steps "
-            "say nothing of what another would measure (`--processes 3` judges them)."
-        )
-    return "No difference between cells is judged; the table of switches says why, row by row."
+    why = list(filter(None, (_why(reasons, *each) for each in NOT_JUDGED)))
+    return f"No difference between cells is judged: {'; '.join(why)}."
+
+
+def _why(reasons: Iterable[str], word: str, said: str) -> str:
+    return said if any(word in reason for reason in reasons) else ""
 
 
 def change_findings(table: KeyedTable | None, changes: Iterable[Change]) -> Iterator[Finding]:

@@ -23,7 +23,8 @@ def findings_text(view: RunView, path: Path | None = None) -> str:
     lines: list[Sentence] = [finding.text for finding in found]
     if nothing:
         lines.append((nothing,))
-    lines.append(("Verdict. ", *look.verdict))
+    if any(state.case.mode == "train" for state in view.cases):
+        lines.append(("Verdict. ", *look.verdict))
     lines += [
         ("To try: ", *step.evidence, f": `{step.command}`. Expected: ", step.promise, ".")
         for step in look.steps
