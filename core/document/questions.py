@@ -27,11 +27,15 @@ AGREES = 0.1  # two times that lie no further apart
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, what answers it, and the experiment that measures it ("" for none)."""
+    """What is asked, what answers it, and the experiment that measures it.
+
+    grid: the table of the runs' own that answers it as it is, where `answer` has nothing.
+    """
 
     text: str
     answer: Answer
     experiment: str
+    grid: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class Group:
 
 def answered(question: Question, tables: Tables) -> list[Sentence]:
     """The lines of an answer; one that names the command where nothing was measured."""
-    lines = list(question.answer(tables))[:MOST_LINES]
+    lines = [*question.answer(tables)] or [*_rows_of(tables, question.grid)]
+    lines = lines[:MOST_LINES]
     if lines:
         return lines
     if question.experiment in load_experiments():
@@ -289,6 +294,19 @@ def _kept(tables: Tables) -> Iterable[Sentence]:
                    table.quote(growth.key, "At most"), " tokens.")  # fmt: skip
 
 
+def _rows_of(tables: Tables, name: str) -> Iterable[Sentence]:
+    """The rows of a grid as they are, column by column."""
+    for grid in tables.grids:
+        if name and grid.table.key.split(" ")[0] == name:
+            for key in grid.keys:
+                cells: list[tuple[str | Quote, ...]] = [
+                    (f"{column.heading} ", grid.quote(key, column.header))
+                    for column in grid.table.columns
+                    if grid.known(key, column.header)
+                ]
+                yield (*_joined(cells), ".")
+
+
 def _none(tables: Tables) -> Iterable[Sentence]:
     return ()
 
@@ -323,7 +341,7 @@ GROUPS: tuple[Group, ...] = (
         "Mixed precision",
         (
             Question("Which data type does each component have under autocast?", _none,
-                     "data-types"),
+                     "precision", "data-types"),
             Question("What are the times with and without, and the trend?", _mixed, "precision"),
         ),
         ("changes",),
@@ -339,7 +357,7 @@ GROUPS: tuple[Group, ...] = (
                      "memory"),
             Question("Which checkpointing block is best, and how do its neighbours do?",
                      _checkpoints,
-                     "checkpointing"),
+                     "checkpointing", "checkpointing"),
         ),
         ("levels",),
     ),
@@ -349,13 +367,15 @@ GROUPS: tuple[Group, ...] = (
             Question("Where does the grid run out of memory?", _out_of_memory, "attention"),
             Question("How does what is kept for backward grow with context?", _kept, "attention"),
             Question("What does compiling attention bring?", _compiled_attention, "attention"),
-            Question("What does compiling the whole model bring?", _compiled_model, "switches"),
+            Question("What does compiling the whole model bring?", _compiled_model, "compile",
+                     "compile"),
         ),
         ("growth",),
     ),
     Group(
         "Attention kernels",
-        (Question("How does one's own kernel do beside PyTorch's?", _none, "attention-kernels"),),
+        (Question("How does one's own kernel do beside PyTorch's?", _none,
+                   "attention-kernels", "attention-kernels"),),
         (),
     ),
     Group(

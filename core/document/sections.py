@@ -21,11 +21,8 @@ from llmprof.core.document.questions import GROUPS, answered
 from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, condensed, page_table
 from llmprof.core.document.sources import differences
 from llmprof.core.document.tables import Tables
-from llmprof.core.report.registry import BUILDERS
 from llmprof.core.report.table import Column, Prose, Table
 
-# Tables of the field that a hand-out asks for, whole, at the end.
-GRIDS = ("phases", "warmup", "precision", "attention", "exponents", "scaling", "failures")
 DECIDED = ("faster", "slower")
 LESS = frozenset(
     {
@@ -240,14 +237,12 @@ class _Page:
 
     def whole(self, look: Outlook) -> tuple[Section, ...]:
         """Tables of which the pages show a part, then the grids of the field."""
-        grids = [
-            replace(table, notes=(), title=_owned(source.name, table, self.tables), folded=False)
-            for source in self.tables.sources
-            for name in GRIDS
-            for table in _built(name, source.subject.as_one)
-        ]
         tried = _tried(look)
-        whole = [condensed(each) for each in (*self.cut, *tried, *grids) if each.rows]
+        whole = [
+            condensed(each)
+            for each in (*self.cut, *tried, *(grid.table for grid in self.tables.grids))
+            if each.rows
+        ]
         return (Section("whole", "Whole tables", tables=tuple(whole)),) if whole else ()
 
 
@@ -291,17 +286,6 @@ def _tried(look: Outlook) -> list[Table]:
         for step in look.steps
     )
     return [Table("next-steps", "What may be tried", columns, rows)]
-
-
-def _built(name: str, subject: object) -> list[Table]:
-    built = BUILDERS[name](subject)  # type: ignore[arg-type]
-    if built is None:
-        return []
-    return [built] if isinstance(built, Table) else list(built)
-
-
-def _owned(name: str, table: Table, tables: Tables) -> str:
-    return f"{table.title} ({name})" if len(tables.sources) > 1 else table.title
 
 
 def _limits(tables: Tables) -> tuple[Sentence, ...]:

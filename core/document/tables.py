@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from llmprof.core.document.changes import Change, change_table, changes_of
@@ -26,6 +26,25 @@ from llmprof.core.document.sources import Source
 from llmprof.core.document.steps import Found, step_cells, step_table
 from llmprof.core.document.tensors import largest_table, out_of_memory_table, tensor_table
 from llmprof.core.document.warmups import Group, warmup_cells, warmup_table
+from llmprof.core.report.registry import BUILDERS
+from llmprof.core.report.subject import Subject
+from llmprof.core.report.table import Table
+
+# Tables that a hand-out asks for as they are in a run's own export; those that a version has.
+GRIDS = (
+    "phases",
+    "warmup",
+    "precision",
+    "data-types",
+    "compile",
+    "checkpointing",
+    "attention",
+    "exponents",
+    "attention-kernels",
+    "scaling",
+    "failures",
+    "oom-account",
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +74,16 @@ class Tables:
     budget: Budget
 
     @cached_property
+    def grids(self) -> tuple[KeyedTable, ...]:
+        """Tables of the field, as the runs' own exports have them, without their notes."""
+        return tuple(
+            _grid(source, name, number, table, several=len(self.sources) > 1)
+            for source in self.sources
+            for name in GRIDS
+            for number, table in enumerate(_built(name, source.subject.as_one))
+        )
+
+    @cached_property
     def rates(self) -> list[Rate]:
         """Tokens a second, here and elsewhere."""
         return rates(training_cells(self.sources))
@@ -76,6 +105,29 @@ class Tables:
         rest = (self.levels, self.growth, self.predicted, self.cost, *self.beside)
         listed = [*single, *self.classes, *(lens for _, lens in self.lenses), *rest]
         return [each for each in listed if each is not None]
+
+
+def grid_key(name: str, source: Source, number: int) -> str:
+    """What a grid's table is called in a document; the name up to the first blank is its own."""
+    return f"{name} {source.name} {number}"
+
+
+def _grid(source: Source, name: str, number: int, table: Table, *, several: bool) -> KeyedTable:
+    own = replace(
+        table,
+        key=grid_key(name, source, number),
+        title=f"{table.title} ({source.name})" if several else table.title,
+        notes=(),
+        folded=False,
+    )
+    return KeyedTable(own, tuple(range(len(own.rows))))
+
+
+def _built(name: str, subject: Subject) -> list[Table]:
+    built = BUILDERS[name](subject) if name in BUILDERS else None
+    if built is None:
+        return []
+    return [built] if isinstance(built, Table) else list(built)
 
 
 def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables:

@@ -23,6 +23,7 @@ from llmprof.core.document.findings import findings, why_no_change
 from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.next_steps import outlook
+from llmprof.core.document.questions import Question, answered
 from llmprof.core.document.quotes import MOST_ROWS, Quote, Sentence, cell_text, plain
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
@@ -117,7 +118,7 @@ def test_every_number_in_prose_is_a_cell(make) -> None:  # type: ignore[no-untyp
 @pytest.mark.parametrize("make", DOCUMENTS)
 def test_a_quote_is_the_cell_that_it_names(make) -> None:  # type: ignore[no-untyped-def]
     made = make()
-    keyed = {each.table.key: each for each in made.tables.whole}
+    keyed = {each.table.key: each for each in (*made.tables.whole, *made.tables.grids)}
     quotes = [each for sentence in prose(made) for each in sentence if isinstance(each, Quote)]
     for quote in quotes:
         if quote.table != "next-steps":
@@ -412,3 +413,16 @@ def test_questions_name_what_was_not_measured() -> None:
 def test_changes_are_against_the_plain_case() -> None:
     changes = changes_of(tables(FIXTURES / "attention-h100.llmprof").sources)
     assert {change.name for change in changes} == {"SDPA", "torch.compile"}
+
+
+def test_a_question_is_answered_from_a_table_of_the_run_itself() -> None:
+    made = tables(FIXTURES / "end-to-end-h100.llmprof")
+    question = Question("?", lambda given: (), "end-to-end", "phases")
+    lines = [plain(line) for line in answered(question, made)]
+    assert lines[0].startswith("Size tiny, d_model 512")
+    assert [plain(line) for line in answered(replace(question, grid=""), made)] == [
+        "Not measured: `llmprof run end-to-end` would."
+    ]
+    assert "no experiment" in plain(
+        answered(replace(question, grid="", experiment="none"), made)[0]
+    )
