@@ -84,7 +84,7 @@ def _cells(found: Growth) -> tuple[Cell, ...]:
     label = (found.what, found.way)
     fit = found.fit
     if fit is None:
-        return (*label, "no one power", None, None, None, None, None, found.processes,
+        return (*label, "no fit", None, None, None, None, None, found.processes,
                 round(last.x), there)  # fmt: skip
     return (
         *label,
