@@ -36,5 +36,6 @@ VIEWS = (
     ViewEntry("runs", "Runs", "2", "RunsView"),
     ViewEntry("kernels", "Kernels", "3", "KernelsView"),
     ViewEntry("memory", "Memory", "4", "MemoryView"),
+    ViewEntry("compare", "Compare", "5", "CompareView"),
     ViewEntry("monitor", "Monitor", "m", "MonitorView"),
 )

@@ -33,9 +33,10 @@ _PERMANENT = (*_OLDER_MAY_DO, NO_PERMISSION)
 # NVML's "not available" in 32 and 64 bits, signed and unsigned.
 _SENTINELS = (2**32 - 1, 2**64 - 1, -1)
 
+NEEDS_ROOT = "the driver wants root for it"
 _WORDS = {
     NOT_SUPPORTED: "this card does not report it",
-    NO_PERMISSION: "the driver wants root for it",
+    NO_PERMISSION: NEEDS_ROOT,
     FUNCTION_NOT_FOUND: "this driver is too old for it",
     GPU_IS_LOST: "the card fell off the bus",
     RESET_REQUIRED: "the card needs a reset",

@@ -45,19 +45,23 @@ def beside(view: RunView, path: Path, fmt: Format) -> dict[Path, str]:
     return {path.with_name(f"{path.stem}-kernels.csv"): to_cells(found)}
 
 
-def format_of(path: Path, formats: Sequence[str] = FORMATS) -> str:
+def format_of(path: Path) -> Format:
     """The format that a path's extension names. Raises ExportError."""
+    return cast(Format, extension_of(path, FORMATS))
+
+
+def extension_of(path: Path, known: Sequence[str]) -> str:
+    """A path's extension, one of those that are known. Raises ExportError."""
     extension = path.suffix.lower().lstrip(".")
-    for fmt in formats:
-        if extension == fmt:
-            return fmt
-    *first, last = (f".{fmt}" for fmt in formats)
+    if extension in known:
+        return extension
+    *first, last = (f".{each}" for each in known)
     raise ExportError(f"{path}: the extension must be {', '.join(first)} or {last}")
 
 
 def check_writable(path: Path, formats: Sequence[str] = FORMATS) -> None:
     """Raises ExportError when the path's format is unknown or it could not be written now."""
-    format_of(path, formats)
+    extension_of(path, formats)
     folder = _folder(path)
     if path.is_dir():
         raise ExportError(f"{path} is a folder")
@@ -80,7 +84,7 @@ def export(view: RunView, path: Path, more: str = "", first: str = "") -> tuple[
     `first` stands before the tables of a Markdown file. Returns the paths written, the given one
     first. Raises ExportError.
     """
-    fmt = cast(Format, format_of(path))
+    fmt = format_of(path)
     files = {path: render(view, fmt, first) + more, **beside(view, path, fmt)}
     for each, text in files.items():
         write(each, text)

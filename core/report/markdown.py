@@ -22,9 +22,10 @@ from llmprof.core.system.processors import quota_text
 from llmprof.core.system.text import clean, counted
 from llmprof.version import __version__
 
-# An underscore between letters or digits means nothing to Markdown and stays readable, and so does
-# an ampersand that begins no entity. Dollars are mathematics to many programs that show Markdown.
-_SPECIAL = re.compile(r"([\\|*\[\]<>~#$]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_]))")
+# An underscore between letters or digits means nothing to Markdown and stays readable, and so do
+# an ampersand that begins no entity and a tilde that stands alone. Dollars are mathematics to many
+# programs that show Markdown.
+_SPECIAL = re.compile(r"([\\|*\[\]<>#$]|~(?=\S)|(?<=\S)~|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_]))")
 _BEGINS_LIST = re.compile(r"([-+](?= |$)|\d{1,9}(?=[.)](?: |$)))")
 
 WIDEST = 160  # characters of a line outside folds

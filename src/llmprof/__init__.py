@@ -1,5 +1,21 @@
 """llmprof measures and profiles transformer language-model training on this machine."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from llmprof.version import __version__
 
-__all__ = ["__version__"]
+__all__ = ["__version__", "open"]
+
+if TYPE_CHECKING:
+    from llmprof.core.reading.reader import open_run as open
+else:  # a type checker that saw it would let every name pass
+
+    def __getattr__(name: str) -> Any:
+        """What scripts use; loaded with its first use, so that the import is light."""
+        if name == "open":
+            from llmprof.core.reading.reader import open_run
+
+            return open_run
+        raise AttributeError(f"module 'llmprof' has no attribute {name!r}")

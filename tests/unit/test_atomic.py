@@ -204,6 +204,7 @@ WRITE_IN_PLACE = {
     "kernels/column_files.py": "a draft",
     "store/lock.py": "the lock",
     "store/pack.py": "a member, into a new folder",
+    "store/redact.py": "a draft",
     "system/atomic.py": "",
     "worker/allocation_recorders.py": "a draft",
     "worker/kernel_trace.py": "a draft",

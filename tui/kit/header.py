@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from textual import events
 
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
 
-if TYPE_CHECKING:
-    from llmprof.tui.chart.cells import Row
+NAME: Row = [("llmprof", "accent"), ("  ", "")]
 
 
 class Header(Canvas):
@@ -26,8 +25,10 @@ class Header(Canvas):
         self._tabs: list[tuple[int, int, str]] = []
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        """One row; the status is cut before the tabs are."""
-        row: Row = [("llmprof", "accent"), ("  ", "")]
+        """One row; where not even the status's end has room, the name leaves it its own."""
+        tabs = sum(len(f"{tab.key} {tab.label}  ") for tab in self.host.tabs)
+        named = width - tabs - row_length(NAME) >= row_length(self.status[-1:])
+        row: Row = list(NAME) if named else []
         self._tabs = []
         for tab in self.host.tabs:
             start = row_length(row)

@@ -18,7 +18,7 @@ from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import SourcesDiffer, sources_of
 from llmprof.core.document.tables import tables_of
 from llmprof.core.engine.writeup import Writeup, WriteupError
-from llmprof.core.report import ExportError, check_writable, format_of, write
+from llmprof.core.report import ExportError, check_writable, extension_of, write
 from llmprof.core.state.view import RunView
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import RunNotFound
@@ -158,7 +158,7 @@ def _opened(path: Path) -> RunView:
 
 
 def _write(made: Document, path: Path) -> None:
-    fmt: DocumentFormat = "html" if format_of(path, FORMATS) == "html" else "md"
+    fmt: DocumentFormat = "html" if extension_of(path, FORMATS) == "html" else "md"
     try:
         for each, text in document_files(made, path, fmt).items():
             write(each, text)

@@ -18,6 +18,7 @@ from llmprof.core.document.tables import tables_of
 from llmprof.core.report import ExportError, check_writable, markdown
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.state.view import RunView
+from llmprof.core.store.baselines import find_baseline
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import RunNotFound, RunStore
 from llmprof.core.system.archive import PackError
@@ -70,13 +71,14 @@ def _section(path: Path, name: str) -> str:
 
 
 def find_source(name: str | None) -> Path:
-    """Where a run lies: a folder or file by path, or a run of this machine by name.
+    """Where a run lies: a folder or file by path, a baseline or a run of this machine by name.
 
     Raises RunNotFound.
     """
     if name is not None and ("/" in name or Path(name).exists()):
         return Path(name)
-    return RunStore().find(name).path
+    kept = None if name is None else find_baseline(name)
+    return RunStore().find(name).path if kept is None else kept
 
 
 def find_view(name: str | None) -> RunView:
