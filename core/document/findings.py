@@ -418,6 +418,8 @@ def _rate(tables: Tables) -> Iterator[Finding]:
     """The highest share of the dense peak, of cells where the card sets the pace."""
     table = tables.steps
     best: tuple[float, Source, CaseState] | None = None
+    if len({state.case.model for _, state in tables.step_cells}) < 2:
+        return  # the verdict says it of the only size
     for source, state in tables.step_cells:
         key = step_key(source, state)
         if table is None or not table.known(key, "Of dense peak"):
@@ -509,7 +511,7 @@ def _prediction(tables: Tables) -> Iterator[Finding]:
     table = tables.predicted
     if table is None:
         return
-    known = [key for key in table.keys if table.known(key, "Error")]
+    known = [key for key in table.keys if table.known(key, "Error") and _is_eager(table, key)]
     if not known:
         return
     worst = max(known, key=lambda key: _error(table.quote(key, "Error")))
@@ -540,6 +542,11 @@ def _prediction(tables: Tables) -> Iterator[Finding]:
         ),
         0.05,
     )
+
+
+def _is_eager(table: KeyedTable, key: Hashable) -> bool:
+    """Whether a prediction is of what ran: of a compiled model it is a bound."""
+    return "torch.compile" not in table.quote(key, "As").text
 
 
 def _error(quote: Quote) -> float:

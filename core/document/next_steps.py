@@ -129,7 +129,7 @@ def _fewer_launches(tables: Tables, found: Found) -> Iterator[NextStep]:
             ("The card has caught up with the host at the end of most phases of ",
              *_name(tables, found)),
             profiled,
-            "says how long the card idles, which is the most that fewer launches can bring",
+            "it says how long the card idles, the most that fewer launches can bring",
             0.5,
         )  # fmt: skip
         return
