@@ -107,11 +107,13 @@ def _agreement(tables: Tables) -> Iterable[Sentence]:
     def told(table: KeyedTable, key: Hashable) -> Sentence:
         plain, profiled = (table.quote(key, name) for name in ("Plain", "Profiled"))
         alike = abs(number(profiled) / number(plain) - 1) <= AGREES if number(plain) else False
-        verdict = "they agree." if alike else "the profiler makes it longer, its kernels do not."
-        return (plain, " ms plain, ", profiled, " ms under the profiler, of which kernels ran in ",
-                table.quote(key, "GPU busy"), " ms: ", verdict)  # fmt: skip
+        busy: Sentence = ()
+        if table.known(key, "GPU busy"):
+            busy = (", of which kernels ran in ", table.quote(key, "GPU busy"), " ms")
+        verdict = ": they agree." if alike else ": the profiler makes it longer."
+        return (plain, " ms plain, ", profiled, " ms under the profiler", *busy, verdict)
 
-    yield from _of_profiles(tables, "forward", told, ("Plain", "Profiled", "GPU busy"))
+    yield from _of_profiles(tables, "forward", told, ("Plain", "Profiled"))
 
 
 def _longest(tables: Tables) -> Iterable[Sentence]:
