@@ -17,6 +17,7 @@ from llmprof.core.document.sources import Source
 from llmprof.core.document.steps import Found
 from llmprof.core.report.prediction_check import error_percent, prediction_for
 from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.spec.axes import AXES
 from llmprof.core.state.view import CaseState
 from llmprof.core.system.units import MIB
 
@@ -66,10 +67,9 @@ def _alike(source: Source, state: CaseState) -> Hashable:
     card = "" if source.environment is None else source.environment.device_name
     case = state.case
     probe = "attention" if case.probe == "attention" else "step"
-    work = (case.model, case.context_length, case.batch_size)
-    switches = (case.precision, case.attention, case.compile)
-    optimizer = case.optimizer if case.mode == "train" else ""
-    return card, probe, case.mode, *work, *switches, optimizer
+    axes = (axis for axis in AXES if axis.changes != "steps")
+    told = (axis for axis in axes if axis.field != "optimizer" or case.mode == "train")
+    return card, probe, case.model, *(axis.of(case) for axis in told)
 
 
 def level_key(source: Source, state: CaseState, kind: str) -> Hashable:

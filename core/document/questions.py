@@ -302,9 +302,9 @@ def _rows_of(tables: Tables, name: str) -> Iterable[Sentence]:
         if name and grid.table.key.split(" ")[0] == name:
             for key in grid.keys:
                 cells: list[tuple[str | Quote, ...]] = [
-                    (f"{column.heading} ", grid.quote(key, column.header))
+                    (f"{column.heading} ", grid.quote(key, column.heading))
                     for column in grid.table.columns
-                    if grid.known(key, column.header)
+                    if grid.known(key, column.heading)
                 ]
                 yield (*_joined(cells), ".")
 

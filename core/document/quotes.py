@@ -61,14 +61,26 @@ class KeyedTable:
     keys: tuple[Hashable, ...]
 
     def quote(self, key: Hashable, header: str) -> Quote:
-        """A cell. Raises KeyError for a row or a column that isn't there."""
+        """A cell, of the column with this heading, else of the first with this header.
+
+        Raises KeyError for a row or a column that isn't there.
+        """
         if key not in self.keys:
             raise KeyError(key)
-        at = next((i for i, each in enumerate(self.table.columns) if each.header == header), None)
+        at = self._column(header)
         if at is None:
             raise KeyError(header)
         cell = self.table.rows[self.keys.index(key)][at]
         return Quote(cell_text(cell), self.table.key, key, header)
+
+    def _column(self, header: str) -> int | None:
+        for names in (
+            [each.heading for each in self.table.columns],
+            [each.header for each in self.table.columns],
+        ):
+            if header in names:
+                return names.index(header)
+        return None
 
     def known(self, key: Hashable, header: str) -> bool:
         """Whether there is a row of this key with a figure in this column."""

@@ -24,7 +24,7 @@ from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.next_steps import outlook
 from llmprof.core.document.questions import Question, answered
-from llmprof.core.document.quotes import MOST_ROWS, Quote, Sentence, cell_text, plain
+from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, Quote, Sentence, cell_text, plain
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
 from llmprof.core.document.tables import Tables, tables_of
@@ -32,7 +32,7 @@ from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.replicates import Replicated
 from llmprof.core.report.lean import COMMON
 from llmprof.core.report.subject import Subject
-from llmprof.core.report.table import Table
+from llmprof.core.report.table import Column, Table
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.pack import open_view
 from tests.builders.planted import GPU, Times, around, case, run, view
@@ -426,3 +426,12 @@ def test_a_question_is_answered_from_a_table_of_the_run_itself() -> None:
     assert "no experiment" in plain(
         answered(replace(question, grid="", experiment="none"), made)[0]
     )
+
+
+def test_columns_of_one_name_are_told_apart_by_their_units() -> None:
+    columns = (Column("Forward", "ms"), Column("Forward", "GB/s"))
+    table = KeyedTable(Table("t", "T", columns, ((1, 2),)), ("row",))
+    assert table.quote("row", "Forward (GB/s)").text == "2"
+    assert table.quote("row", "Forward").text == "1"
+    with pytest.raises(KeyError):
+        table.quote("row", "Backward")
