@@ -18,6 +18,7 @@ from llmprof.core.system.text import clean
 
 DEFAULT = "end-to-end"
 SMOKE = "smoke"
+WRITEUP = "writeup"  # what belongs to a write-up, and the fields that differ there
 _FIELDS = frozenset(Experiment.__struct_fields__) | {"widths"}
 
 
@@ -33,10 +34,18 @@ def load_experiments() -> dict[str, dict[str, Any]]:
     return found
 
 
-def build_experiment(name: str, overrides: dict[str, Any], *, smoke: bool = False) -> Experiment:
+def writeup_names() -> list[str]:
+    """The experiments that belong to a write-up. Raises SpecError."""
+    return [name for name, fields in load_experiments().items() if WRITEUP in fields]
+
+
+def build_experiment(
+    name: str, overrides: dict[str, Any], *, smoke: bool = False, writeup: bool = False
+) -> Experiment:
     """An experiment with some of its fields replaced; models are given by name or as shapes.
 
-    smoke takes the small sizes that the experiment names, which overrides still replace.
+    smoke takes the small sizes that the experiment names, writeup what a write-up measures of
+    it; overrides still replace both.
     Raises SpecError for an unknown experiment or a field that doesn't fit.
     """
     known = load_experiments()
@@ -44,10 +53,10 @@ def build_experiment(name: str, overrides: dict[str, Any], *, smoke: bool = Fals
     if meant is None:
         raise SpecError(f"unknown experiment {unknown(name, known)}")
     name, preset = meant, dict(known[meant])
-    small = preset.pop(SMOKE, None)
+    small, wider = preset.pop(SMOKE, None), preset.pop(WRITEUP, {})
     if smoke and small is None:
         raise SpecError(f"experiment {name} has no smoke sizes: add a [{name}.{SMOKE}] table")
-    fields = _merged(preset, small if smoke else {}, overrides)
+    fields = _merged(preset, wider if writeup else {}, small if smoke else {}, overrides)
     fields["name"] = name
     _read_words(fields)
     fields["models"] = [msgspec.to_builtins(model) for model in _shapes(fields)]
@@ -137,9 +146,10 @@ def _experiments_from(text: str, source: str) -> dict[str, dict[str, Any]]:
         where = f"{source}: {clean(name, 60)}"
         if not {"models", "widths"} & table.keys():
             raise SpecError(f"{where} names no models")
-        check_fields(table, _FIELDS | {SMOKE}, where)
-        small = table.get(SMOKE, {})
-        if not isinstance(small, dict):
-            raise SpecError(f"{where}: {SMOKE!r} is not a table")
-        check_fields(small, _FIELDS, f"{where}.{SMOKE}")
+        check_fields(table, _FIELDS | {SMOKE, WRITEUP}, where)
+        for part in (SMOKE, WRITEUP):
+            own = table.get(part, {})
+            if not isinstance(own, dict):
+                raise SpecError(f"{where}: {part!r} is not a table")
+            check_fields(own, _FIELDS, f"{where}.{part}")
     return tables

@@ -70,6 +70,7 @@ class Environment(Event, frozen=True, kw_only=True):
     context_ms: float | None = None  # creating the CUDA context
     context_bytes: int | None = None  # of the card, right after it was made
     import_ms: float | None = None
+    worker_source: str | None = None  # a hash of the code that measured; None before it was kept
     ceilings: Ceilings | None = None  # of an earlier calibration of this device
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from llmprof.core.report import exports, markdown
 from llmprof.core.report.long_csv import to_cells
@@ -22,11 +23,11 @@ class ExportError(ValueError):
     """An export that cannot be written; its text is one line for the user."""
 
 
-def render(view: RunView, fmt: Format) -> str:
-    """The run in a format."""
+def render(view: RunView, fmt: Format, first: str = "") -> str:
+    """The run in a format; `first` is what stands before the tables of a Markdown file."""
     view = subject_of(view)
     if fmt == "md":
-        return markdown.render(view)
+        return markdown.render(view, first)
     return exports.to_csv(view) if fmt == "csv" else exports.to_json(view)
 
 
@@ -46,16 +47,21 @@ def beside(view: RunView, path: Path, fmt: Format) -> dict[Path, str]:
 
 def format_of(path: Path) -> Format:
     """The format that a path's extension names. Raises ExportError."""
+    return cast(Format, extension_of(path, FORMATS))
+
+
+def extension_of(path: Path, known: Sequence[str]) -> str:
+    """A path's extension, one of those that are known. Raises ExportError."""
     extension = path.suffix.lower().lstrip(".")
-    for fmt in FORMATS:
-        if extension == fmt:
-            return fmt
-    raise ExportError(f"{path}: the extension must be .md, .csv or .json")
+    if extension in known:
+        return extension
+    *first, last = (f".{each}" for each in known)
+    raise ExportError(f"{path}: the extension must be {', '.join(first)} or {last}")
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, formats: Sequence[str] = FORMATS) -> None:
     """Raises ExportError when the path's format is unknown or it could not be written now."""
-    format_of(path)
+    extension_of(path, formats)
     folder = _folder(path)
     if path.is_dir():
         raise ExportError(f"{path} is a folder")
@@ -72,13 +78,14 @@ def check_writable(path: Path) -> None:
         raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def export(view: RunView, path: Path, more: str = "") -> tuple[Path, ...]:
+def export(view: RunView, path: Path, more: str = "", first: str = "") -> tuple[Path, ...]:
     """Write the run and `more` to a path and what belongs beside it, each file whole or not at all.
 
-    Returns the paths written, the given one first. Raises ExportError.
+    `first` stands before the tables of a Markdown file. Returns the paths written, the given one
+    first. Raises ExportError.
     """
     fmt = format_of(path)
-    files = {path: render(view, fmt) + more, **beside(view, path, fmt)}
+    files = {path: render(view, fmt, first) + more, **beside(view, path, fmt)}
     for each, text in files.items():
         write(each, text)
     return tuple(files)

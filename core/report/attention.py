@@ -192,8 +192,9 @@ def _own_notes(grid: AttentionGrid) -> list[str]:
         if found:
             worst, state, reference = max(found, key=lambda each: each[0])
             lines.append(
-                f"{way}: output and gradients are within {significant(worst, 2)} of naive attention "
-                f"in {reference} (‖difference‖ / ‖reference‖, the largest of all) {ref(state)}."
+                f"{way}: output and gradients are within {significant(worst, 2)} of naive "
+                f"attention in {reference} (‖difference‖ / ‖reference‖, the largest of all) "
+                f"{ref(state)}."
             )
     return lines
 

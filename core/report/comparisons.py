@@ -76,7 +76,7 @@ def decision_cell(found: Comparison | None) -> str:
     text = "; ".join([*words, f"step {found.total.decision}"])
     alone = any(part.time.resolved and part.time.large for part in found.judged)
     if alone and not found.changed("faster", "slower"):
-        text += " (tested together, no phase that the switch acts on is distinguished)"
+        text += " (tested together, none of them is)"
     return text
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from llmprof.core.events import Environment
 from llmprof.core.figures.outcomes import to_resume
+from llmprof.core.report.lean import lean
 from llmprof.core.report.registry import tables
 from llmprof.core.report.sentences import case_numbers
 from llmprof.core.report.table import Cell, Prose, Table, format_cell
@@ -25,6 +28,9 @@ from llmprof.version import __version__
 _SPECIAL = re.compile(r"([\\|*\[\]<>#$]|~(?=\S)|(?<=\S)~|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_]))")
 _BEGINS_LIST = re.compile(r"([-+](?= |$)|\d{1,9}(?=[.)](?: |$)))")
 
+WIDEST = 160  # characters of a line outside folds
+MOST_SPLIT = 15  # rows of a table that is written in parts beside each other
+
 STEPS_OF_PROBE: dict[Probe, tuple[str, str]] = {  # what a case is, and what is done with its steps
     "timing": ("plain timing", "measured"),
     "kernels": ("kernel profile", "profiled"),
@@ -32,16 +38,18 @@ STEPS_OF_PROBE: dict[Probe, tuple[str, str]] = {  # what a case is, and what is 
 }
 
 
-def render(view: RunView) -> str:
-    """The whole report."""
+def render(view: RunView, first: str = "") -> str:
+    """The whole report: `first`, the tables, then what is long behind folds."""
     parts = [f"# llmprof: {escape(_title(view))}", header(view)]
-    parts += map(section, tables(view))
+    parts += filter(None, (first,))
+    written = [section(lean(table)) for table in tables(view)]
+    parts += sorted(written, key=lambda text: text.startswith("<details>"))
     return "\n\n".join(parts) + "\n"
 
 
 def header(view: RunView) -> str:
     """What was measured on what: a bullet list."""
-    lines = [f"- **{name}:** {text}" for name, text in facts(view)]
+    lines = [wrapped(f"- **{name}:** {text}", "  ") for name, text in facts(view)]
     return "\n".join(lines)
 
 
@@ -123,23 +131,65 @@ def steps_of(cases: Sequence[CaseState]) -> str:
     )
 
 
-def section(table: Table) -> str:
-    """A titled table, folded when it is long."""
-    body = "\n\n".join([grid(table), *map(_paragraph, table.notes)])
-    if not table.folded:
+def section(table: Table, *, any_width: bool = False) -> str:
+    """A titled table, folded when it is long; one wider than a line is written in parts."""
+    if any_width:
+        grids = [grid(table)]
+    else:
+        grids = [grid(table, aligned=False)] if table.folded else _within_a_line(table)
+    body = "\n\n".join([*(grids or [grid(table, aligned=False)]), *_notes(table.notes)])
+    if grids and not table.folded:
         return f"## {escape(table.title)}\n\n{body}"
     title = _html(table.title)
     return f"<details>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def grid(table: Table) -> str:
-    """The table itself: aligned so that it also reads well as plain text."""
+def _within_a_line(table: Table) -> list[str]:
+    """The table as one grid, or a short one as several, none wider than a line; else nothing."""
+    whole = _narrowest(table)
+    if _width(whole) <= WIDEST:
+        return [whole]
+    if len(table.rows) > MOST_SPLIT:
+        return []
+    labels = next((at for at, each in enumerate(table.columns) if each.numeric), 0) or 1
+    parts: list[list[int]] = []
+    for at in range(labels, len(table.columns)):
+        if parts and _width(_narrowest(_part(table, [*parts[-1], at]))) <= WIDEST:
+            parts[-1].append(at)
+        else:
+            parts.append([*range(labels), at])
+    grids = [_narrowest(_part(table, part)) for part in parts]
+    return grids if all(_width(text) <= WIDEST for text in grids) else []
+
+
+def _narrowest(table: Table) -> str:
+    """Aligned where that fits into a line."""
+    text = grid(table)
+    return text if _width(text) <= WIDEST else grid(table, aligned=False)
+
+
+def _width(text: str) -> int:
+    return max(map(len, text.split("\n")))
+
+
+def _part(table: Table, columns: Sequence[int]) -> Table:
+    return replace(
+        table,
+        columns=tuple(table.columns[at] for at in columns),
+        rows=tuple(tuple(row[at] for at in columns) for row in table.rows),
+    )
+
+
+def grid(table: Table, *, aligned: bool = True) -> str:
+    """The table itself; aligned so that it also reads well as plain text."""
     heads = [escape(column.heading) for column in table.columns]
     rows = [[escape_cell(cell) for cell in row] for row in table.rows]
     widths = [
         max(3, len(head), *(len(row[i]) for row in rows)) if rows else max(3, len(head))
         for i, head in enumerate(heads)
     ]
+    if not aligned:
+        widths = [3] * len(heads)
     numeric = [column.numeric for column in table.columns]
     rule = [("-" * (w - 1) + ":") if n else "-" * w for w, n in zip(widths, numeric, strict=True)]
     lines = [_line(heads, widths, numeric), "| " + " | ".join(rule) + " |"]
@@ -171,9 +221,23 @@ def escape_cell(cell: Cell) -> str:
     return escape(text) if isinstance(cell, str) else text
 
 
-def _paragraph(note: str) -> str:
-    """A sentence that begins no list, whatever name it begins with."""
-    text = escape_cell(note)
+def wrapped(text: str, indent: str = "") -> str:
+    """Markdown text in lines of at most WIDEST characters, none of which begins a list."""
+    lines = textwrap.wrap(
+        text, WIDEST, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join([*lines[:1], *(indent + _no_list(line[len(indent) :]) for line in lines[1:])])
+
+
+def _notes(notes: Sequence[str]) -> list[str]:
+    """One note as a paragraph, several as a list; a name that begins one begins no other list."""
+    texts = [_no_list(escape_cell(note)) for note in notes]
+    if len(texts) > 1:
+        return ["\n".join(wrapped(f"- {text}", "  ") for text in texts)]
+    return [wrapped(text) for text in texts]
+
+
+def _no_list(text: str) -> str:
     found = _BEGINS_LIST.match(text)
     if found is None:
         return text

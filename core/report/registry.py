@@ -29,7 +29,7 @@ from llmprof.core.report.prediction_check import out_of_memory_advice, predictio
 from llmprof.core.report.scaling import scaling, throughput_table
 from llmprof.core.report.single_tensors import recorded_tensors
 from llmprof.core.report.stability import failures, steadiness
-from llmprof.core.report.step_log import step_logs
+from llmprof.core.report.step_log import step_log
 from llmprof.core.report.subject import subject_of
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table
@@ -79,7 +79,7 @@ BUILDERS: dict[str, Builder] = {
     "oom-account": oom_accounts,
     "memory-timeline": memory_tables,
     "single-tensors": recorded_tensors,
-    "step-log": step_logs,
+    "step-log": step_log,
 }
 
 # Tables that show every process; in the others the processes of a configuration are one row.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from llmprof.core.lint import Verdict
 from llmprof.core.report.case_groups import axis_cells, status_word, varying_axes
 from llmprof.core.report.sentences import mean_interval
@@ -72,8 +74,14 @@ def verdict_cell(said: tuple[Verdict, ...]) -> str:
     """Errors whole, then spread and pace in short; the other checks have a table of their own."""
     texts = [v.text for v in said if v.level == "error"]
     for rule in ("stability", "launch-bound"):
-        texts += [v.text.split(" (CV")[0].split(": the host")[0] for v in said if v.rule == rule]
+        texts += [_short(v.text) for v in said if v.rule == rule]
     return "; ".join(dict.fromkeys(texts)) or "none"
+
+
+def _short(text: str) -> str:
+    """A verdict without its figures, which have columns or the table of checks."""
+    shown = re.split(r" \(CV|: the host", text, maxsplit=1)[0]
+    return re.sub(r", \d+ % of the step$", "", shown)
 
 
 def failures(view: RunView) -> Table | None:

@@ -117,11 +117,7 @@ def wide(view: RunView) -> Table | None:
         Column("Size", numeric=False),
         *SHAPE,
         *(column for _, column in axes),
-        *(
-            Column(f"{phase.capitalize()} {what}", "ms")
-            for phase in phases
-            for what in ("mean", "std")
-        ),
+        *(Column(f"{phase.capitalize()}{what}", "ms") for phase in phases for what in ("", " std")),
     )
     if not any(len(group.modes) > 1 or "train" in group.modes for group in groups(view)):
         return None

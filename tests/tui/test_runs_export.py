@@ -163,3 +163,22 @@ async def test_what_was_wrong_with_a_path_goes_when_it_is_edited(tmp_path: Path)
         assert not (tmp_path / "r.xlsx").exists()
         await pilot.press("backspace")
         await settle(pilot, lambda: not contains(app, "end the path in"))
+
+
+async def test_the_document_of_a_run_is_written_with_what_lies_beside_it(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path))
+    app, _ = make_app(tmp_path, watch=run)
+    target = tmp_path / "out.md"
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("e")
+        dialog = cast(ExportDialog, app.screen)
+        await settle(pilot, lambda: bool(dialog.text))
+        dialog.query_one("#path", Input).value = str(target)
+        await pilot.press("shift+tab", "right", "right", "right", "space")
+        await settle(pilot, lambda: dialog.format == "html" and bool(dialog.text))
+        assert contains(app, "## Machine and command")
+        await pilot.press("ctrl+s")
+        await settle(pilot, lambda: app.screen is not dialog)
+    assert target.with_suffix(".html").read_text("utf-8").startswith("<!doctype html>")
+    assert (tmp_path / "out-samples.csv").is_file()

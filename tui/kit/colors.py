@@ -1,56 +1,18 @@
-"""Two calm themes, and the variables that every other theme gets besides its own.
-
-Phase colours are told apart by people with any of the common colour deficiencies: they follow
-Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), lighter on dark, darker on light.
-"""
+"""Two calm themes, and the variables that every other theme gets besides its own."""
 
 from __future__ import annotations
 
 from textual.theme import Theme
 
-_DARK_PHASES = {
-    "phase-forward": "#5ab4e8",
-    "phase-loss": "#d58fbf",
-    "phase-backward": "#eda534",
-    "phase-optimizer": "#35b892",
-    "phase-zero-grad": "#8c96a5",
-}
-_LIGHT_PHASES = {
-    "phase-forward": "#0068a8",
-    "phase-loss": "#a24f84",
-    "phase-backward": "#b85c00",
-    "phase-optimizer": "#00795a",
-    "phase-zero-grad": "#67717f",
-}
-# Areas of the memory timeline: neighbours differ in hue and in lightness.
-_DARK_MEMORY = {
-    "memory-parameters": "#3f7fc1",
-    "memory-gradients": "#e0973a",
-    "memory-optimizer-state": "#8f7ad1",
-    "memory-activations": "#35b892",
-    "memory-autocast-copies": "#79c8ee",
-    "memory-temporaries": "#e0697a",
-    "memory-workspace": "#a98467",
-    "memory-inputs-and-buffers": "#8c96a5",
-}
-_LIGHT_MEMORY = {
-    "memory-parameters": "#2f6db0",
-    "memory-gradients": "#cf7a14",
-    "memory-optimizer-state": "#7a62c4",
-    "memory-activations": "#1f9a76",
-    "memory-autocast-copies": "#52a9d6",
-    "memory-temporaries": "#cc4f63",
-    "memory-workspace": "#8a6a4f",
-    "memory-inputs-and-buffers": "#7a8594",
-}
+from llmprof.core.document.palette import DARK_MEMORY, DARK_PHASES, LIGHT_MEMORY, LIGHT_PHASES
 
 
 def theme_variables(dark: bool) -> dict[str, str]:
     """Our variables for a dark or a light theme."""
     if dark:
-        return {**_DARK_PHASES, **_DARK_MEMORY, "rule": "#2b3340", "shade": "#1c232d",
+        return {**DARK_PHASES, **DARK_MEMORY, "rule": "#2b3340", "shade": "#1c232d",
                 "cursor": "#26384a", "mark": "#ff7b72"}  # fmt: skip
-    return {**_LIGHT_PHASES, **_LIGHT_MEMORY, "rule": "#d5dae1", "shade": "#e9edf2",
+    return {**LIGHT_PHASES, **LIGHT_MEMORY, "rule": "#d5dae1", "shade": "#e9edf2",
             "cursor": "#d3e3f3", "mark": "#c02d1f"}  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -22,9 +22,12 @@ from llmprof.tui.kit.chips import Chips
 from llmprof.tui.kit.dialog import Dialog
 from llmprof.tui.kit.field import Field, FormInput
 
-ExportFormat = Literal["md", "csv", "json"]
+if TYPE_CHECKING:
+    from llmprof.core.document.sections import Document
+
+ExportFormat = Literal["md", "csv", "json", "html"]
 READING = "the run is still being read"
-EXPORT_FORMATS: tuple[ExportFormat, ...] = ("md", "csv", "json")
+EXPORT_FORMATS: tuple[ExportFormat, ...] = ("md", "csv", "json", "html")  # html: the document
 
 
 class Preview(Canvas, can_focus=True):
@@ -96,6 +99,7 @@ class ExportDialog(Dialog[str]):
         self._view: RunView | None = None
         self.format: ExportFormat = "md"
         self.text = ""
+        self._document: Document | None = None
         self._missing = READING  # why there is no text
 
     def compose(self) -> ComposeResult:
@@ -159,7 +163,7 @@ class ExportDialog(Dialog[str]):
             if path.suffix.lower() != f".{self.format}":
                 self._problem(f"end the path in {', '.join(f'.{f}' for f in EXPORT_FORMATS)}")
                 return
-            files = {path: self.text, **self._beside(path)}
+            files = self._files(path)
             there = tuple(each for each in files if each.exists())
             if there and not self._confirmed(there):
                 self._problem(_asking(there))
@@ -197,14 +201,30 @@ class ExportDialog(Dialog[str]):
     def _work(self) -> str:
         if self._view is None or self._view.outcome is None:
             self._view = replay(self._run.journal)
+        if self.format == "html":
+            from llmprof.core.document.files import document_of_run
+            from llmprof.core.document.markdown import write_markdown
+
+            self._document = document_of_run(self._view, self._run.path)
+            return write_markdown(self._document, self._run.id)  # what a preview can show
         from llmprof.core import report  # not needed for the first frame
 
-        return report.render(self._view, self.format)
+        if self.format != "md":
+            return report.render(self._view, self.format)
+        from llmprof.core.document.results import findings_text
 
-    def _beside(self, path: Path) -> dict[Path, str]:
+        return report.render(self._view, "md", findings_text(self._view, self._run.path))
+
+    def _files(self, path: Path) -> dict[Path, str]:
+        """What is written: the file and what belongs beside it."""
+        if self.format == "html":
+            from llmprof.core.document.files import document_files
+
+            return {} if self._document is None else document_files(self._document, path, "html")
         from llmprof.core import report
 
-        return {} if self._view is None else report.beside(self._view, path, self.format)
+        beside = {} if self._view is None else report.beside(self._view, path, self.format)
+        return {path: self.text, **beside}
 
     def _default_path(self) -> Path:
         try:

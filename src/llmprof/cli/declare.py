@@ -72,8 +72,15 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         help="only these of the experiment's variants, by label: baseline,SDPA",
     )
     add("--smoke", action="store_true", help="the experiment's small sizes, for a try on a CPU")
-    add("--device", type=device_type, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)")
+    add_device_option(group)
     add("--seed", type=whole_number(0, MOST_SEED), metavar="N", help="of weights and tokens (0)")
+
+
+def add_device_option(group: argparse._ActionsContainer) -> None:
+    """Declare --device."""
+    group.add_argument(
+        "--device", type=device_type, metavar="NAME", help="auto, cpu, cuda or cuda:N (auto)"
+    )
 
 
 def _add_axis(group: argparse._ArgumentGroup, axis: Axis) -> None:

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stop": ("stop", "stop a run, keeping what it has measured"),
     "runs": ("runs", "list the runs of this machine"),
     "show": ("show", "print or export a run, also one from another machine"),
+    "report": ("report", "write one document from one or several runs"),
     "compare": ("compare", "say what changed between two runs, by case and phase"),
     "baseline": ("baseline", "keep a run under a name that later ones are compared with"),
     "pack": ("pack", "put a run into one file to carry home"),
@@ -36,6 +37,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "say what is installed, what is missing and what that costs"),
     "presets": ("presets", "list the models with their counted parameters"),
 }
+
+
+WRITEUP = ("run writeup", ("writeup", "measure all that a write-up needs and write its document"))
 
 
 class Command(Protocol):
@@ -124,6 +128,9 @@ def dispatch(arguments: list[str]) -> int:
 
         raise UserError(f"unknown command {unknown(name, COMMANDS)}")
     module, summary = COMMANDS[name]
+    if [name, *rest[:1]] == WRITEUP[0].split():
+        name, (module, summary) = WRITEUP
+        del rest[0]
     command = cast(Command, importlib.import_module(f"llmprof.cli.{module}"))
     parser = Parser(prog=f"llmprof {name}", description=_sentence(summary))
     command.add_arguments(parser)

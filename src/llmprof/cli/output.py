@@ -8,6 +8,7 @@ from pathlib import Path
 from llmprof.cli.exits import CRASHED, UserError
 from llmprof.cli.streams import put, tell
 from llmprof.cli.terminal_tables import on_terminal, report_text, show_text
+from llmprof.core.document.results import findings_text
 from llmprof.core.lint.completeness import missing
 from llmprof.core.memory.picture_files import links, write_pictures
 from llmprof.core.report import ExportError, check_writable, export, render
@@ -41,7 +42,7 @@ def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None
         if on_terminal():
             show_text(partial(report_text, view))
         else:
-            put(render(view, "md"), end="")
+            put(render(view, "md", findings_text(view, run)), end="")
         return
     for path in exports:
         _export(view, path, run)
@@ -56,9 +57,10 @@ def _export(view: RunView, path: Path, run: Path | None) -> None:
             pictures = write_pictures(view, run, path)
         except OSError as error:
             failed = error
+    first = findings_text(view, run) if path.suffix.lower() == ".md" else ""
     more = f"\n## Memory timelines\n\n{links(pictures)}\n" if pictures else ""
     try:
-        written = export(view, path, more)
+        written = export(view, path, more, first)
     except ExportError as error:
         raise UserError(str(error), CRASHED) from error
     for each in (*written, *(picture for _, picture in pictures)):

@@ -188,7 +188,7 @@ def _advice(row: PredictedRow) -> Table | None:
 
 
 def _markdown(rows: list[PredictedRow], traced: Traced, tables: list[Table]) -> str:
-    parts = [section(table) for table in tables]
+    parts = [section(table, any_width=True) for table in tables]
     if not any(row.room for row in rows):
         parts.append(NO_CARD)
     parts += map(_what_fits, _misfits(rows))
@@ -201,7 +201,11 @@ def _markdown(rows: list[PredictedRow], traced: Traced, tables: list[Table]) -> 
 
 def _what_fits(row: PredictedRow) -> str:
     advice = _advice(row)
-    return f"{verdict_sentence(row)} {NOTHING_FITS}" if advice is None else section(advice)
+    return (
+        f"{verdict_sentence(row)} {NOTHING_FITS}"
+        if advice is None
+        else section(advice, any_width=True)
+    )
 
 
 def _said(row: PredictedRow, result: TracedCase) -> str:

@@ -37,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "experiment",
         nargs="?",
         default=DEFAULT,
-        help=f"which experiment ({DEFAULT}); `llmprof experiments` lists them",
+        help=f"which experiment ({DEFAULT}); `llmprof experiments` lists them; "
+        "writeup measures all that a document needs",
     )
     add_case_options(parser)
     add_export_option(parser)

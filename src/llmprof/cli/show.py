@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import deliver
-from llmprof.core.report import ExportError, check_writable
+from llmprof.cli.streams import put
+from llmprof.core.catalog.names import named, unknown
+from llmprof.core.document.markdown import write_section
+from llmprof.core.document.sections import SECTIONS, document
+from llmprof.core.document.sources import sources_of
+from llmprof.core.document.tables import tables_of
+from llmprof.core.report import ExportError, check_writable, markdown
+from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.state.view import RunView
 from llmprof.core.store.baselines import find_baseline
 from llmprof.core.store.pack import open_view
@@ -19,11 +27,21 @@ from llmprof.core.system.archive import PackError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `llmprof show`."""
     parser.add_argument("run", nargs="?", help="a run's name, or a file or folder (newest run)")
+    parser.add_argument(
+        "--section",
+        metavar="NAME",
+        help="print one section of the run's document, or one of its tables by name",
+    )
     add_export_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print or export the run. Raises UserError."""
+    if args.section is not None:
+        if args.export:
+            raise UserError("--section prints; `llmprof report --sections` writes files")
+        put(_section(find_source(args.run), args.section), end="")
+        return OK
     for path in args.export:
         try:
             check_writable(path)
@@ -31,6 +49,25 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(str(error)) from error
     deliver(find_view(args.run), args.export, find_source(args.run))
     return OK
+
+
+def _section(path: Path, name: str) -> str:
+    """A section of a run's document, or tables of a name, as Markdown. Raises UserError."""
+    view = find_view(str(path))
+    meant = named(name, (*SECTIONS, *BUILDERS))
+    if meant is None:
+        raise UserError(f"no section or table is called {unknown(name, (*SECTIONS, *BUILDERS))}")
+    if meant in SECTIONS:
+        made = document(tables_of(sources_of([(view, path)])), [meant])
+        section = replace(made.sections[0], figures=())
+        return write_section(section)
+    found = tables(view, [meant])
+    if not found:
+        raise UserError(f"this run has no table {meant}")
+    return (
+        "\n\n".join(markdown.section(replace(each, folded=False), any_width=True) for each in found)
+        + "\n"
+    )
 
 
 def find_source(name: str | None) -> Path:

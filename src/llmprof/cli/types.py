@@ -108,6 +108,19 @@ def positive(text: str, what: str = "number") -> float:
     return value
 
 
+def tokens_type(text: str) -> int:
+    """An argparse type: a number of tokens, as 300M, 2B or 1e9."""
+    factors = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+    factor = factors.get(text[-1:].lower(), 1.0)
+    try:
+        value = float(text if factor == 1.0 else text[:-1]) * factor
+    except ValueError:
+        value = 0.0
+    if not 1 <= value <= 1e18:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens, as 300M or 2B")
+    return round(value)
+
+
 def seconds_type(text: str) -> float:
     """An argparse type: a positive number of seconds."""
     return positive(text, "number of seconds")

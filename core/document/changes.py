@@ -1,0 +1,152 @@
+"""What a switch changed: every comparison of a document's runs, and the table of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from llmprof.core.document.configurations import OF_MODEL, configuration_cells, source_columns
+from llmprof.core.document.quotes import KeyedTable, keyed
+from llmprof.core.document.sources import Source
+from llmprof.core.figures.comparison import Comparison, PartChange, compare
+from llmprof.core.report.comparisons import grouped_alike, switch_name
+from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.spec.axes import SWITCHES, neutral
+from llmprof.core.state.view import CaseState
+from llmprof.core.system.numbers import interval
+
+COLUMNS = (
+    Column("Switch", numeric=False),
+    Column("Part", numeric=False),
+    Column("Baseline", "ms"),
+    Column("With it", "ms"),
+    Column("Change", "%"),
+    Column("95 % interval", "%", numeric=False),
+    Column("n", "processes"),
+    Column("Of the step's change", "%"),
+    Column("Excluded beyond", "± %"),
+    Column("Verdict", numeric=False),
+)
+NOTES = (
+    "Device times, means over fresh processes, which are the unit of replication. What a switch "
+    "acts on is tested first (Holm's procedure at 5 % together), then each part and the step by "
+    "its own interval; a difference below 1 % is none.",
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A case against the baseline of its group, in a run."""
+
+    source: Source
+    found: Comparison
+
+    @property
+    def name(self) -> str:
+        """bf16 + SDPA."""
+        return switch_name(self.found.other.case, self.found.base.case)
+
+    @property
+    def why_not(self) -> str:
+        """Why nothing may be said of it; "" where it may."""
+        failed = self.source.failed_checks(self.found.base)
+        failed += self.source.failed_checks(self.found.other)
+        if failed:
+            return f"not judged: failed check {', '.join(dict.fromkeys(failed))}"
+        return self.found.not_judged
+
+    def key(self, part: PartChange) -> Hashable:
+        """The row of a part."""
+        return self.source.name, self.found.other.index, part.part
+
+    def verdict(self, part: PartChange) -> str:
+        """What may be said of a part."""
+        return self.why_not or part.decision
+
+
+def changes_of(sources: Sequence[Source]) -> list[Change]:
+    """Every measured case against the one of its group that has no switch on, or the first."""
+    found = []
+    for source in sources:
+        states = [state for state in source.cases if state.case.probe in ("timing", "attention")]
+        for group in grouped_alike(states, *SWITCHES):
+            base = _baseline(group)
+            for state in group:
+                against = None if state is base else compare(base, state)
+                if against is not None:
+                    found.append(Change(source, against))
+    return found
+
+
+def _baseline(group: list[CaseState]) -> CaseState:
+    plain = [state for state in group if state.case == neutral(state.case, SWITCHES)]
+    return (plain or group)[0]
+
+
+def change_table(changes: Sequence[Change], sources: Sequence[Source]) -> KeyedTable | None:
+    """A row for each part that a switch acts on, and one for the step."""
+    head = source_columns(sources)
+    return keyed(
+        "changes",
+        "What each switch changes, phase by phase",
+        (*head, *OF_MODEL, *COLUMNS),
+        (
+            (change.key(part), (*_labels(change, head), *_figures(change, part)))
+            for change in changes
+            for part in shown_parts(change.found)
+        ),
+        NOTES,
+    )
+
+
+def shown_parts(found: Comparison) -> Iterable[PartChange]:
+    """The parts that are judged: what the switch acts on, then the step."""
+    return (part for part in found.parts if part.touched or part.part == "total")
+
+
+def part_word(part: PartChange) -> str:
+    """What a part is called."""
+    return "step" if part.part == "total" else part.part
+
+
+def _labels(change: Change, head: Sequence[Column]) -> tuple[Cell, ...]:
+    first: tuple[Cell, ...] = (change.source.name,) if head else ()
+    return (*first, *configuration_cells(change.found.other), change.name)
+
+
+def _figures(change: Change, part: PartChange) -> tuple[Cell, ...]:
+    time = part.time
+    judged = time.judged and time.low is not None and time.high is not None
+    half = 100 * (time.half or 0.01) if judged else 1.0
+    between: Cell = ""
+    if time.judged and time.low is not None and time.high is not None:
+        between = signed_interval(100 * (time.low - 1), 100 * (time.high - 1))
+    excluded = part.excluded_percent if change.verdict(part) == "not distinguished" else None
+    return (
+        part_word(part),
+        Figure(part.base.mean, part.base.ci95),
+        Figure(part.other.mean, part.other.ci95),
+        Figure(100 * (time.value - 1), max(half, 0.5)),
+        between,
+        time.processes,
+        _share(change, part),
+        None if excluded is None else max(1, round(excluded)),
+        change.verdict(part),
+    )
+
+
+def signed_interval(low: float, high: float) -> str:
+    """−41 to −35: an interval of percentages, with the digits that its width allows."""
+    return interval(low, high).replace("-", "−")
+
+
+def _share(change: Change, part: PartChange) -> Cell:
+    """How much of the step's change a phase makes, where both are told from equal."""
+    total = change.found.total
+    decided = ("faster", "slower")
+    if change.why_not or part.part == "total":
+        return None
+    if part.decision not in decided or total.decision not in decided:
+        return None
+    whole = total.base.mean - total.other.mean
+    return None if not whole else Figure(100 * (part.base.mean - part.other.mean) / whole, 10.0)

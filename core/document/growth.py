@@ -1,0 +1,166 @@
+"""How time and memory grow with context: powers fitted over the cells where the card is busy."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from llmprof.core.document.configurations import source_cells, source_columns, switches_text
+from llmprof.core.document.figures.loglog import Reading
+from llmprof.core.document.quotes import KeyedTable, keyed
+from llmprof.core.document.sources import Source
+from llmprof.core.figures.replicates import processes_of
+from llmprof.core.report.attention import bytes_kept, grids
+from llmprof.core.report.comparisons import grouped_alike
+from llmprof.core.report.sentences import is_launch_bound
+from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.spec.axes import BY_FIELD
+from llmprof.core.state.view import CaseState
+from llmprof.core.stats.power_fit import Power, fit_power
+from llmprof.core.system.units import MIB
+
+EXACT = 0.1  # of an exponent: two digits
+APART = 0.5  # exponents between neighbouring points: no one power describes them further apart
+COLUMNS = (
+    Column("What", numeric=False),
+    Column("As", numeric=False),
+    Column("Exponent"),
+    Column("Between points, from"),
+    Column("to"),
+    Column("From", "tokens"),
+    Column("To", "tokens"),
+    Column("Points"),
+    Column("n", "processes"),
+    Column("At most", "tokens"),
+    Column("There", "ms or MiB"),
+)
+NOTES = (
+    "Least squares of y = c·L^k in logarithms over the three largest contexts L at which the card "
+    "and not the host set the pace. Beside the exponent stand the least and the greatest from one "
+    "of these points to the next: far apart, no one power describes them. Memory kept is what a "
+    "forward leaves for its backward, allocated bytes.",
+)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One quantity over context, with its points, those of busy cells apart, and the fit."""
+
+    source: Source
+    what: str
+    way: str
+    points: tuple[Reading, ...]
+    busy: tuple[Reading, ...]
+    fit: Power | None
+    processes: int
+    unit: str  # of y
+
+    @property
+    def key(self) -> Hashable:
+        """Its row."""
+        return self.source.name, self.what, self.way
+
+
+def growths(sources: Sequence[Source]) -> list[Growth]:
+    """Attention's forward, backward and memory by width and way; whole steps by context."""
+    return [*_attention(sources), *_steps(sources)]
+
+
+def growth_table(found: Sequence[Growth], sources: Sequence[Source]) -> KeyedTable | None:
+    """A row for each quantity that has a fit."""
+    head = source_columns(sources)
+    return keyed(
+        "growth",
+        "Growth with context",
+        (*head, *COLUMNS),
+        ((each.key, (*source_cells(each.source, head), *_cells(each))) for each in found),
+        NOTES,
+    )
+
+
+def _cells(found: Growth) -> tuple[Cell, ...]:
+    last = max(found.points, key=lambda point: point.x)
+    there = Figure(last.y, last.half or 0.01 * last.y)
+    label = (found.what, found.way)
+    fit = found.fit
+    if fit is None:
+        return (*label, "no fit", None, None, None, None, None, found.processes,
+                round(last.x), there)  # fmt: skip
+    return (
+        *label,
+        Figure(fit.exponent, EXACT),
+        *(Figure(each, EXACT) for each in fit.between),
+        round(fit.low),
+        round(fit.high),
+        fit.points,
+        found.processes,
+        round(last.x),
+        there,
+    )
+
+
+def _attention(sources: Sequence[Source]) -> list[Growth]:
+    found = []
+    for source in sources:
+        for grid in grids(source.subject.as_one):
+            for way in grid.ways:
+                column = grid.column(way)
+                width = column[0].case.model.name
+                for phase in column[0].case.phases:
+                    times = [
+                        (state, Reading(float(state.case.context_length), mean.mean, mean.ci95))
+                        for state in column
+                        if (mean := state.summaries.get(phase)) is not None
+                    ]
+                    found += _grown(source, f"attention {phase}, {width}", way, times, "ms")
+                kept = [
+                    (state, Reading(float(state.case.context_length), size / MIB))
+                    for state in column
+                    if (size := bytes_kept(state)) is not None
+                ]
+                found += _grown(source, f"attention memory kept, {width}", way, kept, "MiB")
+    return found
+
+
+def _steps(sources: Sequence[Source]) -> list[Growth]:
+    found = []
+    for source in sources:
+        timing = [state for state in source.cases if state.case.probe == "timing"]
+        for group in grouped_alike(timing, BY_FIELD["context_length"]):
+            ran = [
+                (
+                    state,
+                    Reading(float(state.case.context_length), state.total.mean, state.total.ci95),
+                )
+                for state in group
+                if state.total is not None
+            ]
+            if len(ran) > 1:
+                case = group[0].case
+                what = f"{case.mode}, {case.model.name}, batch {case.batch_size}"
+                found += _grown(source, what, switches_text(case), ran, "ms")
+    return found
+
+
+def _grown(
+    source: Source, what: str, way: str, ran: list[tuple[CaseState, Reading]], unit: str
+) -> list[Growth]:
+    if len(ran) < 2:
+        return []
+    timed = unit == "ms"
+    busy = tuple(
+        point
+        for state, point in ran
+        if source.sound(state) and not (timed and is_launch_bound(state))
+    )
+    processes = min(len(processes_of(state)) for state, _ in ran)
+    points = tuple(point for _, point in ran)
+    return [Growth(source, what, way, points, busy, _fit(busy), processes, unit)]
+
+
+def _fit(points: Sequence[Reading]) -> Power | None:
+    """A fit of points that one power describes; else None."""
+    fit = fit_power(points)
+    if fit is None or fit.between[1] - fit.between[0] > APART:
+        return None
+    return fit

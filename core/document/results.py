@@ -1,0 +1,34 @@
+"""A run's own export begins with what may be said of it; its tables and logs follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from llmprof.core.document.findings import findings, why_no_change
+from llmprof.core.document.markdown import sentence_text
+from llmprof.core.document.next_steps import outlook
+from llmprof.core.document.quotes import Sentence
+from llmprof.core.document.sources import sources_of
+from llmprof.core.document.tables import tables_of
+from llmprof.core.report.markdown import wrapped
+from llmprof.core.state.view import RunView
+
+
+def findings_text(view: RunView, path: Path | None = None) -> str:
+    """Findings, verdict and what to try as a section of Markdown; "" for a run without figures."""
+    if not any(state.done for state in view.cases):
+        return ""
+    tables = tables_of(sources_of([(view, path)]))
+    found, look, nothing = findings(tables), outlook(tables), why_no_change(tables)
+    lines: list[Sentence] = [finding.text for finding in found]
+    if nothing:
+        lines.append((nothing,))
+    if any(state.case.mode == "train" for state in view.cases):
+        lines.append(("Verdict. ", *look.verdict))
+    lines += [
+        ("To try: ", *step.evidence, f": `{step.command}`. Expected: ", step.promise, ".")
+        for step in look.steps
+    ]
+    return "## Findings\n\n" + "\n".join(
+        wrapped(f"- {sentence_text(line)}", "  ") for line in lines
+    )

@@ -1,0 +1,339 @@
+"""A document: its sections in order, what goes to the appendix, and the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from llmprof.core.document import changes as change_rows
+from llmprof.core.document import cost as cost_rows
+from llmprof.core.document import growth as growth_rows
+from llmprof.core.document import levels as level_rows
+from llmprof.core.document import profiles as profile_rows
+from llmprof.core.document import steps as step_rows
+from llmprof.core.document import warmups as warmup_rows
+from llmprof.core.document.figures.svg import Figure
+from llmprof.core.document.findings import Finding, evidence_rows, findings, why_no_change
+from llmprof.core.document.machine import machine_lines
+from llmprof.core.document.next_steps import Outlook, outlook
+from llmprof.core.document.pictures import class_bars, growth_picture, peak_picture, step_bars
+from llmprof.core.document.questions import GROUPS, answered
+from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, condensed, page_table
+from llmprof.core.document.sources import differences
+from llmprof.core.document.tables import Tables
+from llmprof.core.report.table import Column, Prose, Table
+
+DECIDED = ("faster", "slower")
+LESS = frozenset(
+    {
+        "Std Dev of steps",
+        "Optimizer moves",
+        "Of bandwidth",
+        "Reserved",
+        "Profiled",
+        "Said",
+    }
+)
+METHOD = (
+    "Every case ran in a fresh process, its warm-up doing exactly what is measured. Phase times "
+    "are of device events at the phases' edges, without a synchronisation inside the step; on a "
+    "CPU of the host's clock. Inputs are random tokens, weights random.",
+    "A difference is judged between processes only. Findings rest on decisions: the phases that a "
+    "switch acts on are tested first, by Holm's procedure, then each part and the step by its own "
+    "interval. Cells to which a check says no support nothing.",
+    "A cause is named where two measurements name it; with one the sentence says consistent with.",
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a document under a name; items are the lines of a list."""
+
+    name: str
+    title: str
+    text: tuple[Sentence, ...] = ()
+    items: tuple[Sentence, ...] = ()
+    after: tuple[Sentence, ...] = ()  # below the list
+    answers: tuple[tuple[str, tuple[Sentence, ...]], ...] = ()  # questions, each with its lines
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Document:
+    """What is written: the sections of the pages, those of the appendix, and its tables' source."""
+
+    title: str
+    sections: tuple[Section, ...]
+    appendix: tuple[Section, ...]
+    tables: Tables
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """All figures in order."""
+        return tuple(figure for section in self.sections for figure in section.figures)
+
+
+SECTIONS: dict[str, str] = {
+    "machine": "Machine and command",
+    "findings": "Findings",
+    "steps": "The step by phase",
+    "switches": "Switches by phase",
+    "kernels": "Kernels",
+    "memory": "Memory",
+    "growth": "Attention and scaling",
+    "predicted": "Predicted against measured",
+    "cost": "What it costs",
+    "limits": "Limits",
+}
+MISSING: dict[str, str] = {
+    "steps": "`llmprof run` measures it",
+    "switches": "`llmprof run switches` measures it",
+    "kernels": "`llmprof run kernels` measures it",
+    "memory": "`llmprof run memory` measures it",
+    "growth": "`llmprof run attention` and `llmprof run scaling` measure it",
+    "predicted": "`llmprof run memory` on a card measures it",
+    "cost": "`llmprof run --mode train` measures it",
+}
+
+
+def document(tables: Tables, wanted: Iterable[str] = (), *, questions: bool = False) -> Document:
+    """The document of some runs: whole, some of its sections, or by a hand-out's questions."""
+    found, look = findings(tables), outlook(tables)
+    rows = evidence_rows(found)
+    quoted: dict[str, list[str]] = {}
+    for quote in (*_quotes(found), *_step_quotes(look)):
+        rows.setdefault(quote.table, []).append(quote.row)
+        quoted.setdefault(quote.table, []).append(quote.column)
+    page = _Page(tables, rows, quoted)
+    if questions:
+        return _by_questions(tables, page, look)
+    every = {
+        "machine": Section("machine", SECTIONS["machine"], items=machine_lines(tables.sources)),
+        "findings": _findings(tables, found, look),
+        **page.measured(),
+        "limits": Section("limits", SECTIONS["limits"], items=_limits(tables)),
+    }
+    names = list(wanted) or list(SECTIONS)
+    chosen = tuple(every[name] for name in SECTIONS if name in names)
+    return Document(
+        _title(tables), chosen, (*page.whole(look), _method(tables)) if not wanted else (), tables
+    )
+
+
+def _by_questions(tables: Tables, page: _Page, look: Outlook) -> Document:
+    """Sections by the hand-out's groups, each answer quoting cells; the tables whole below."""
+    sections = [Section("machine", SECTIONS["machine"], items=machine_lines(tables.sources))]
+    pictures: dict[str, Figure | None] = {
+        "Timing": step_bars(tables.step_cells),
+        "Kernel profile": class_bars(tables),
+        "Memory": peak_picture(tables),
+        "Attention": growth_picture(tables.growths),
+    }
+    for group in GROUPS:
+        answers = tuple(
+            (question.text, tuple(answered(question, tables))) for question in group.questions
+        )
+        picture = pictures.get(group.title)
+        figures = () if picture is None else (picture,)
+        name = group.title.lower().replace(" ", "-")
+        sections.append(Section(name, group.title, answers=answers, figures=figures))
+    page.cut += [each.table for each in tables.whole]
+    return Document(_title(tables), tuple(sections), (*page.whole(look), _method(tables)), tables)
+
+
+def _quotes(found: Sequence[Finding]) -> list[Quote]:
+    return [quote for finding in found for quote in finding.evidence]
+
+
+def _step_quotes(look: Outlook) -> list[Quote]:
+    sentences = (look.verdict, *(step.evidence for step in look.steps))
+    return [each for sentence in sentences for each in sentence if isinstance(each, Quote)]
+
+
+def _title(tables: Tables) -> str:
+    names = [source.subject.experiment for source in tables.sources]
+    if len(names) == 1 and names[0] is not None:
+        return names[0].title or names[0].name
+    models = dict.fromkeys(
+        state.case.model.name
+        for source in tables.sources
+        for state in source.cases
+        if state.case.probe != "attention"
+    )
+    return f"Training steps of {', '.join(models)}" if models else "Measurements"
+
+
+def _findings(tables: Tables, found: Sequence[Finding], look: Outlook) -> Section:
+    nothing = why_no_change(tables)
+    text: list[Sentence] = []
+    if not found:
+        text.append(("Nothing holds that could be called a finding.",))
+    if nothing:
+        text.append((nothing,))
+    after: list[Sentence] = [("Verdict. ", *look.verdict)]
+    after += [
+        ("To try: ", *step.evidence, f": `{step.command}`. Expected: ", step.promise, ".")
+        for step in look.steps
+    ]
+    return Section(
+        "findings",
+        SECTIONS["findings"],
+        text=tuple(text),
+        items=tuple(finding.text for finding in found),
+        after=tuple(after),
+    )
+
+
+class _Page:
+    """The sections of what was measured, and the whole tables of which pages show a part."""
+
+    def __init__(
+        self, tables: Tables, rows: dict[str, list[Hashable]], quoted: dict[str, list[str]]
+    ) -> None:
+        self.tables, self.rows, self.quoted = tables, rows, quoted
+        self.cut: list[Table] = []
+
+    def measured(self) -> dict[str, Section]:
+        """Sections three to nine."""
+        t = self.tables
+        classes = t.classes[:1]
+        self.cut += [each.table for each in t.classes[1:]]
+        self.cut += [lens.table for _, lens in t.lenses]
+        self.cut += [each.table for each in (t.warmups, *t.beside) if each is not None]
+        return {
+            "steps": self._section("steps", [t.steps], step_bars(t.step_cells)),
+            "switches": self._section("switches", [t.changes]),
+            "kernels": self._section("kernels", [*classes, t.profiles], class_bars(t)),
+            "memory": self._section("memory", [t.levels], peak_picture(t)),
+            "growth": self._section("growth", [t.growth], growth_picture(t.growths)),
+            "predicted": self._section("predicted", [t.predicted]),
+            "cost": self._section("cost", [t.cost]),
+        }
+
+    def _section(
+        self, name: str, tables: Sequence[KeyedTable | None], figure: Figure | None = None
+    ) -> Section:
+        shown = tuple(self._shown(each) for each in tables if each is not None)
+        figures = () if figure is None else (figure,)
+        missing = not shown and not figures
+        text: tuple[Sentence, ...] = ((f"Not measured: {MISSING[name]}.",),) if missing else ()
+        return Section(name, SECTIONS[name], text=text, tables=shown, figures=figures)
+
+    def _shown(self, whole: KeyedTable) -> Table:
+        key = whole.table.key
+        rows = self.rows.get(key, [])
+        rows = [*rows, *_first(whole, self.tables)]
+        page = page_table(whole, rows, self.quoted.get(key, ()), LESS)
+        lost = len(page.keys) < len(whole.keys)
+        shared = "".join(page.table.notes)
+        lost = lost or any(
+            column not in page.table.columns and f"{column.header} " not in shared
+            for column in whole.table.columns
+        )
+        if lost:
+            self.cut.append(replace(whole.table, title=f"{whole.table.title}, whole", notes=()))
+        return page.table
+
+    def whole(self, look: Outlook) -> tuple[Section, ...]:
+        """Tables of which the pages show a part, then the grids of the field."""
+        tried = _tried(look)
+        whole = [
+            condensed(each)
+            for each in (*self.cut, *tried, *(grid.table for grid in self.tables.grids))
+            if each.rows
+        ]
+        return (Section("whole", "Whole tables", tables=tuple(whole)),) if whole else ()
+
+
+def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:
+    """The rows that a page shows before others, where it can't show all."""
+    match whole.table.key:
+        case "cost":
+            return cost_rows.before_the_appendix(tables.rates)
+        case "changes":
+            steps = [key for key in whole.keys if _reads(whole, key, "Part", "step")]
+            judged = [key for key in whole.keys if _reads(whole, key, "Verdict", *DECIDED)]
+            return [*(key for key in steps if key in judged), *steps, *judged]
+        case "levels":
+            peaks = [key for key in whole.keys if _reads(whole, key, "Kind", level_rows.PEAK)]
+            trained = [key for key in peaks if _reads(whole, key, "Mode", "train")]
+            return [key for key in trained if _reads(whole, key, "As", "fp32", "bf16")][:8]
+        case "growth":
+            return [each.key for each in tables.growths if each.fit is not None]
+    return []
+
+
+def _reads(table: KeyedTable, key: Hashable, header: str, *words: str) -> bool:
+    return table.known(key, header) and table.quote(key, header).text in words
+
+
+def _tried(look: Outlook) -> list[Table]:
+    """What may be tried and what it may bring: the cells that the verdict's lines quote."""
+    if not look.steps:
+        return []
+    columns = (
+        Column("Command", numeric=False),
+        Column("Of the step, at most", "%"),
+        Column("Expected", numeric=False),
+    )
+    rows = tuple(
+        (
+            Prose(f"`{step.command}`"),
+            None if step.bound is None else round(100 * step.bound),
+            step.expected,
+        )
+        for step in look.steps
+    )
+    return [Table("next-steps", "What may be tried", columns, rows)]
+
+
+def _limits(tables: Tables) -> tuple[Sentence, ...]:
+    """What the document cannot say, in five lines."""
+    lines: list[Sentence] = [
+        ("Random tokens and random weights on one device: loading of data, evaluation, "
+         "checkpoints and communication are not in any figure.",),
+    ]  # fmt: skip
+    single = any(change.found.processes < 2 for change in tables.all_changes)
+    if single:
+        lines.append(("Cells of one process support no difference; their intervals are those of "
+                      "steps and say nothing of another process.",))  # fmt: skip
+    rules = dict.fromkeys(
+        rule
+        for source in tables.sources
+        for state in source.cases
+        for rule in source.failed_checks(state)
+    )
+    if rules:
+        lines.append((f"Checks say no to some cells ({', '.join(rules)}): they stand in tables, "
+                      "and no finding rests on them.",))  # fmt: skip
+    if tables.profiled:
+        lines.append(("The profiler lengthens what it sees: shares are of profiled steps, and idle "
+                      "time is told by the plain step.",))  # fmt: skip
+    mixed = differences(tables.sources)
+    if mixed:
+        lines.append((f"Runs are mixed: {'; '.join(mixed)}.",))
+    if not tables.all_changes:
+        lines.append(("No switch was measured beside its baseline.",))
+    lines.append(("Predicted rates of other cards are bounds from published peaks, and no "
+                  "measurement.",))  # fmt: skip
+    return tuple(lines[:5])
+
+
+def _method(tables: Tables) -> Section:
+    """One page: how it was measured and what the columns mean."""
+    explained = {
+        "steps": step_rows.NOTES,
+        "changes": change_rows.NOTES,
+        "warm-up": warmup_rows.NOTES,
+        "profiles": profile_rows.STEP_NOTES,
+        "levels": level_rows.LEVEL_NOTES,
+        "growth": growth_rows.NOTES,
+        "predicted": level_rows.PREDICTED_NOTES,
+        "cost": cost_rows.NOTES,
+    }
+    there = {each.table.key: each.table.title for each in tables.whole}
+    items: list[Sentence] = [
+        (f"{there[key]}: ", *notes) for key, notes in explained.items() if key in there
+    ]
+    return Section("method", "Method", text=tuple((line,) for line in METHOD), items=tuple(items))

@@ -1,0 +1,169 @@
+"""The step of each size, by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from llmprof.core.catalog.cards import match_device
+from llmprof.core.document.configurations import (
+    OF_MODEL,
+    configuration_cells,
+    is_plain,
+    parameters,
+    source_cells,
+    source_columns,
+    switches_text,
+)
+from llmprof.core.document.quotes import KeyedTable, keyed
+from llmprof.core.document.sources import Source
+from llmprof.core.figures.replicates import processes_of
+from llmprof.core.figures.throughput import throughput
+from llmprof.core.lint.physics import OPTIMIZER_BYTES
+from llmprof.core.report.case_groups import status_word
+from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.report.timing import parameters_of
+from llmprof.core.spec.case import Phase
+from llmprof.core.state.view import CaseState
+from llmprof.core.stats.summary import Summary
+
+Found = tuple[Source, CaseState]
+MODES = ("train", "forward-backward", "forward-grad", "forward")  # the widest first
+SHOWN: tuple[Phase, ...] = ("forward", "backward", "optimizer")
+REST: tuple[Phase, ...] = ("loss", "zero_grad")
+COLUMNS = (
+    Column("Parameters"),
+    Column("As", numeric=False),
+    Column("Forward", "ms"),
+    Column("Backward", "ms"),
+    Column("Optimizer", "ms"),
+    Column("Other", "ms"),
+    Column("Step", "ms"),
+    Column("95 % interval", "± ms"),
+    Column("Std Dev of steps", "ms"),
+    Column("CV", "%"),
+    Column("n", "processes"),
+    Column("Of dense peak", "%"),
+    Column("Optimizer moves", "GB/s"),
+    Column("Of bandwidth", "%"),
+    Column("Pace set by", numeric=False),
+)
+NOTES = (
+    "Device time by phase, each measured directly. The interval is the mean's, by Student's t, "
+    "between fresh processes where there are several, else between the steps of one. Other: loss "
+    "and zero_grad. The optimizer moves at least its parameters, gradients and two moments, read "
+    "and written; bandwidth is the card's published one.",
+)
+
+
+def step_cells(sources: Sequence[Source]) -> list[Found]:
+    """One case for each size, context and batch: the widest mode that ran, without switches."""
+    found: dict[Hashable, list[Found]] = {}
+    for source in sources:
+        for state in source.cases:
+            case = state.case
+            if case.probe == "timing":
+                found.setdefault((case.model, case.context_length, case.batch_size), []).append(
+                    (source, state)
+                )
+    chosen = [max(cells, key=_rank) for cells in found.values()]
+    return sorted(
+        chosen,
+        key=lambda each: (
+            parameters(each[1]),
+            each[1].case.context_length,
+            each[1].case.batch_size,
+        ),
+    )
+
+
+def _rank(found: Found) -> tuple[object, ...]:
+    state = found[1]
+    return (
+        state.total is not None,
+        is_plain(state.case),
+        -MODES.index(state.case.mode),
+        len(processes_of(state)),
+        state.case.warmup_steps,
+    )
+
+
+def step_table(cells: Sequence[Found], sources: Sequence[Source]) -> KeyedTable | None:
+    """A row for each of step_cells()."""
+    head = source_columns(sources)
+    return keyed(
+        "steps",
+        "The step by phase",
+        (*head, *OF_MODEL, *COLUMNS),
+        (
+            (
+                step_key(source, state),
+                (
+                    *source_cells(source, head),
+                    *configuration_cells(state),
+                    parameters_of(state),
+                    switches_text(state.case),
+                    *_figures(source, state),
+                ),
+            )
+            for source, state in cells
+        ),
+        NOTES,
+    )
+
+
+def step_key(source: Source, state: CaseState) -> Hashable:
+    """The row of a case."""
+    return source.name, state.index
+
+
+def _figures(source: Source, state: CaseState) -> tuple[Cell, ...]:
+    if state.total is None:
+        return (*(status_word(state),) * 5, *(None,) * 8)
+    total = state.total
+    rates = throughput(state, state.environment or source.environment)
+    return (
+        *(_mean(state.summaries.get(phase)) for phase in SHOWN),
+        _other(state),
+        Figure(total.mean, total.ci95),
+        Figure(total.ci95, total.ci95),
+        Figure(total.std, total.ci95),
+        Figure(total.cv_percent, 1.0),
+        len([each for each in processes_of(state) if each.total is not None]),
+        None if rates is None or rates.mfu is None else Figure(100 * rates.mfu, 1.0),
+        *_moved(source, state),
+        pace(state),
+    )
+
+
+def _moved(source: Source, state: CaseState) -> tuple[Cell, Cell]:
+    """Bytes a second that AdamW in fp32 cannot do without, and their share of the bandwidth."""
+    optimizer = state.summaries.get("optimizer")
+    environment = state.environment or source.environment
+    card = None if environment is None else match_device(environment.device_name)
+    if optimizer is None or optimizer.mean <= 0 or card is None or not card.bandwidth_gbs:
+        return None, None
+    if not parameters(state):
+        return None, None
+    rate = OPTIMIZER_BYTES * parameters(state) / optimizer.mean / 1e6
+    return Figure(rate, 0.01 * rate), Figure(100 * rate / card.bandwidth_gbs, 1.0)
+
+
+def pace(state: CaseState) -> str:
+    """Which phases the host sets the pace of, "card" where none, "" where that is not known."""
+    on_card = state.environment is not None and state.environment.device.startswith("cuda")
+    bound = state.launch_bound if on_card else None
+    if bound is None:
+        return ""
+    return f"host: {', '.join(bound.phases)}" if bound.phases else "card"
+
+
+def _mean(summary: Summary | None) -> Cell:
+    return None if summary is None else Figure(summary.mean, summary.ci95)
+
+
+def _other(state: CaseState) -> Cell:
+    known = [found for phase in REST if (found := state.summaries.get(phase)) is not None]
+    if not known:
+        return None
+    widths = [each.ci95 for each in known if each.ci95 is not None]
+    return Figure(sum(each.mean for each in known), max(widths) if widths else None)

@@ -1,0 +1,76 @@
+"""What warm-up changes: each cell in a process of its own, beside the longest warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from llmprof.core.document.configurations import (
+    OF_MODEL,
+    configuration_cells,
+    source_cells,
+    source_columns,
+)
+from llmprof.core.document.quotes import KeyedTable, keyed
+from llmprof.core.document.sources import Source
+from llmprof.core.report.table import Column, Figure
+from llmprof.core.report.warmup import first_step_ms, warmup_groups
+from llmprof.core.state.view import CaseState
+
+COLUMNS = (
+    Column("Warm-up", "steps"),
+    Column("Mean", "ms"),
+    Column("Std Dev", "ms"),
+    Column("Median", "ms"),
+    Column("First step", "ms"),
+)
+NOTES = (
+    "Each cell is a fresh process; its first step is the process's first, warm-up or measured.",
+)
+Group = tuple[Source, list[CaseState]]
+
+
+def warmup_cells(sources: Sequence[Source]) -> list[Group]:
+    """Groups of cases that differ in their warm-up alone and have figures, shortest first."""
+    found = []
+    for source in sources:
+        for group in warmup_groups(source.subject.as_one):
+            ran = sorted(
+                (state for state in group if state.total is not None),
+                key=lambda state: state.case.warmup_steps,
+            )
+            if len(ran) > 1:
+                found.append((source, ran))
+    return found
+
+
+def warmup_table(cells: Sequence[Group], sources: Sequence[Source]) -> KeyedTable | None:
+    """A row a cell."""
+    head = source_columns(sources)
+    return keyed(
+        "warm-up",
+        "Effect of warm-up",
+        (*head, *OF_MODEL, *COLUMNS),
+        (
+            (
+                warmup_key(source, state),
+                (
+                    *source_cells(source, head),
+                    *configuration_cells(state),
+                    state.case.warmup_steps,
+                    Figure(state.total.mean, state.total.ci95),
+                    Figure(state.total.std, state.total.ci95),
+                    Figure(state.total.median, state.total.ci95),
+                    Figure(first_step_ms(state)),
+                ),
+            )
+            for source, group in cells
+            for state in group
+            if state.total is not None
+        ),
+        NOTES,
+    )
+
+
+def warmup_key(source: Source, state: CaseState) -> Hashable:
+    """The row of a cell."""
+    return source.name, state.index

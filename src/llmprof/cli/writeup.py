@@ -1,0 +1,197 @@
+"""`llmprof run writeup`: measure every experiment that belongs to one, then write its document."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from llmprof.cli.declare import add_device_option
+from llmprof.cli.exits import NOTHING, OK, UserError
+from llmprof.cli.report import add_budget_options, budget_of, check_document, write_document
+from llmprof.cli.run import measure_run, new_run, plan_of, require_device, require_torch
+from llmprof.cli.streams import put, tell
+from llmprof.cli.types import listed, positive
+from llmprof.core.catalog.experiments import build_experiment, writeup_names
+from llmprof.core.catalog.names import named, unknown
+from llmprof.core.engine.client import Plan
+from llmprof.core.engine.writeup import Manifest, Writeup, WriteupError, left_of, planned
+from llmprof.core.events import Environment
+from llmprof.core.report.markdown import grid
+from llmprof.core.report.table import Column, Table
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import SpecError
+from llmprof.core.store.run import Run, RunStore
+from llmprof.core.system.homes import state_home
+from llmprof.core.system.text import duration
+
+DOCUMENT = "report.html"
+LETS_GO_S = 30.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `llmprof run writeup`."""
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="DIR",
+        help="its folder; one that holds a write-up goes on where that was (a new one)",
+    )
+    parser.add_argument(
+        "--experiments",
+        type=listed(str),
+        metavar="NAMES",
+        help="only these of the experiments that belong to a write-up",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=positive,
+        metavar="M",
+        help="leave out the largest sizes, so that it takes about M minutes at most",
+    )
+    parser.add_argument("--smoke", action="store_true", help="small sizes, for a try on a CPU")
+    add_device_option(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only say what it would take")
+    parser.add_argument(
+        "--export",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help=f"write the document to FILE.md or FILE.html ({DOCUMENT} in its folder)",
+    )
+    add_budget_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure what is missing and write the document. Raises UserError."""
+    for path in args.export:
+        check_document(path)
+    require_torch()
+    writeup = Writeup(args.into or _new_folder())
+    try:
+        manifest = writeup.load() if writeup.there else _planned(args)
+        _say(manifest)
+        if args.dry_run:
+            return OK
+        if not writeup.there:
+            writeup.save(manifest)
+        _all(writeup)
+    except WriteupError as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"{writeup.folder}: {error.strerror or error}") from error
+    runs = [each.path for each in writeup.runs()]
+    if not runs:
+        raise UserError("nothing was measured", NOTHING)
+    for path in args.export or [writeup.folder / DOCUMENT]:
+        write_document(runs, path, budget_of(args))
+    return OK
+
+
+def _new_folder() -> Path:
+    return state_home() / "writeups" / datetime.now().strftime("%Y%m%d-%H%M%S")
+
+
+def _planned(args: argparse.Namespace) -> Manifest:
+    """What a new write-up measures on the device that is there. Raises UserError."""
+    require_device(args.device or "auto")
+    known = writeup_names()
+    wanted = [_known(name, known) for name in args.experiments or known]
+    overrides = {} if args.device is None else {"device": args.device}
+    try:
+        experiments = [
+            build_experiment(name, overrides, smoke=args.smoke, writeup=True)
+            for name in known
+            if name in wanted
+        ]
+    except SpecError as error:
+        raise UserError(str(error)) from error
+    budget = None if args.minutes is None else 60 * args.minutes
+    return planned(experiments, _environment(experiments[0]), budget)
+
+
+def _known(name: str, known: Sequence[str]) -> str:
+    meant = named(name, known)
+    if meant is None:
+        raise UserError(f"no experiment of a write-up is called {unknown(name, known)}")
+    return meant
+
+
+def _environment(experiment: Experiment) -> Environment:
+    """The device, as an engine that measures nothing reads it. Raises UserError."""
+    with tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
+        probe = new_run(experiment.name, RunStore(Path(folder)))
+        plan = plan_of(probe, experiment, lifeline=True, only_plan=True)
+        view, signal = measure_run(probe, plan, quiet=True)
+    if view.environment is None:
+        code = NOTHING if signal is None else 128 + signal
+        errors = [line.message for line in view.log if line.level == "error"]
+        raise UserError(errors[0] if errors else "the device could not be read", code)
+    return view.environment
+
+
+def _say(manifest: Manifest) -> None:
+    columns = (
+        Column("Experiment", numeric=False),
+        Column("Sizes", numeric=False),
+        Column("Cases"),
+        Column("About"),
+    )
+    rows = tuple(
+        (
+            entry.experiment.name,
+            ", ".join(model.name for model in entry.experiment.models),
+            len(entry.experiment.cases()),
+            duration(entry.estimate_s or 0.0),
+        )
+        for entry in manifest.entries
+    )
+    put(grid(Table("writeup", "Write-up", columns, rows)))
+    total = sum(entry.estimate_s or 0.0 for entry in manifest.entries)
+    more = f"; left out for time: {', '.join(manifest.left_out)}" if manifest.left_out else ""
+    put(f"\nabout {duration(total)} in all{more}")
+
+
+def _all(writeup: Writeup) -> None:
+    """Run every entry to its end. Raises UserError, with how to go on, when one is stopped."""
+    count = len(writeup.load().entries)
+    for at in range(count):
+        entry = writeup.load().entries[at]
+        the_run = writeup.run_of(entry)
+        if the_run is not None:
+            _wait_for_its_end(the_run)
+        missing = None if the_run is None else left_of(the_run)
+        if missing == ():
+            continue
+        tell(f"{entry.experiment.name} ({at + 1} of {count})")
+        the_run = the_run or writeup.begin(at)
+        view, signal = measure_run(the_run, _plan(the_run, entry.experiment, missing))
+        if signal is not None or view.outcome not in ("complete", "stopped"):
+            code = NOTHING if signal is None else 128 + signal
+            raise UserError(
+                f"not finished; go on with `llmprof run writeup --into {writeup.folder}`", code
+            )
+
+
+def _wait_for_its_end(the_run: Run) -> None:
+    """Wait for an engine whose front end was killed to let go. Raises UserError where it won't."""
+    deadline = time.monotonic() + LETS_GO_S
+    while the_run.alive():
+        if time.monotonic() > deadline:
+            raise UserError(f"run {the_run.id} is still going on{the_run.place}")
+        time.sleep(0.1)
+
+
+def _plan(the_run: Run, experiment: Experiment, missing: tuple[int, ...] | None) -> Plan:
+    return Plan(
+        run_dir=str(the_run.path),
+        experiment=experiment,
+        command=("llmprof", *sys.argv[1:]),
+        lifeline=True,
+        resume=missing,
+    )

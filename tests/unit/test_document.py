@@ -1,0 +1,437 @@
+"""Documents: every number in prose is a cell, findings hold, caps are kept, files are whole."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import fields, replace
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from llmprof.core.document import findings as finding_rules
+from llmprof.core.document.changes import Change, change_table, changes_of
+from llmprof.core.document.cost import Budget
+from llmprof.core.document.files import document_files
+from llmprof.core.document.findings import findings, why_no_change
+from llmprof.core.document.html import write_html
+from llmprof.core.document.markdown import write_markdown
+from llmprof.core.document.next_steps import outlook
+from llmprof.core.document.questions import Question, answered
+from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, Quote, Sentence, cell_text, plain
+from llmprof.core.document.sections import SECTIONS, Document, document
+from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
+from llmprof.core.document.tables import Tables, tables_of
+from llmprof.core.figures.comparison import compare
+from llmprof.core.figures.replicates import Replicated
+from llmprof.core.report.lean import COMMON
+from llmprof.core.report.subject import Subject
+from llmprof.core.report.table import Column, Table
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.store.pack import open_view
+from tests.builders.planted import GPU, Times, around, case, run, view
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "tests" / "fixtures"
+RECORDINGS = sorted(FIXTURES.glob("*.llmprof")) + sorted((ROOT / "tui").glob("*.llmprof"))
+COURSE = ("end-to-end-h100", "precision-h100", "switches-h100", "attention-h100", "warmup-h100")
+# Names that hold digits, labels of tables and figures, and the interval's own name.
+LABELS = re.compile(
+    r"`[^`]*`|fp32|bf16|fp16|TF32|2\.7B|10B|(?:Table|Fig\.) \d+|(?<![\d.])95 %|d=\d+"
+    r"|H[12]00|B200|A100"
+)
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+@cache
+def tables(*paths: Path) -> Tables:
+    return tables_of(sources_of([(open_view(path), path) for path in paths], mixed=True))
+
+
+@cache
+def whole(*paths: Path, questions: bool = False) -> Document:
+    return document(tables(*paths), questions=questions)
+
+
+def course(questions: bool = False) -> Document:
+    paths = [FIXTURES / f"{name}.llmprof" for name in COURSE]
+    return whole(*paths, ROOT / "tui" / "demo-kernels.llmprof", questions=questions)
+
+
+DOCUMENTS = [
+    *(pytest.param(lambda path=path: whole(path), id=path.stem) for path in RECORDINGS),
+    *(
+        pytest.param(lambda path=path: whole(path, questions=True), id=f"{path.stem}-questions")
+        for path in RECORDINGS
+    ),
+    pytest.param(course, id="course"),
+    pytest.param(lambda: course(questions=True), id="course-questions"),
+]
+
+
+def prose(made: Document) -> list[Sentence]:
+    """All sentences of the pages but the machine's lines."""
+    return [
+        sentence
+        for section in made.sections
+        if section.name != "machine"
+        for sentence in (
+            *section.text,
+            *section.items,
+            *section.after,
+            *(line for _, lines in section.answers for line in lines),
+        )
+    ]
+
+
+def all_tables(made: Document) -> list[Table]:
+    return [table for section in (*made.sections, *made.appendix) for table in section.tables]
+
+
+def numbers(text: str) -> list[str]:
+    return [each.rstrip(",") for each in NUMBER.findall(LABELS.sub(" ", text))]
+
+
+@pytest.mark.parametrize("make", DOCUMENTS)
+def test_every_number_in_prose_is_a_cell(make) -> None:  # type: ignore[no-untyped-def]
+    made = make()
+    there = {
+        number
+        for table in all_tables(made)
+        for text in (
+            *(cell_text(cell) for row in table.rows for cell in row),
+            *(note for note in table.notes if note.startswith(COMMON)),
+        )
+        for number in NUMBER.findall(text)
+    }
+    for sentence in prose(made):
+        missing = [each for each in numbers(plain(sentence)) if each not in there]
+        assert missing == [], plain(sentence)
+
+
+@pytest.mark.parametrize("make", DOCUMENTS)
+def test_a_quote_is_the_cell_that_it_names(make) -> None:  # type: ignore[no-untyped-def]
+    made = make()
+    keyed = {each.table.key: each for each in (*made.tables.whole, *made.tables.grids)}
+    quotes = [each for sentence in prose(made) for each in sentence if isinstance(each, Quote)]
+    for quote in quotes:
+        if quote.table != "next-steps":
+            assert keyed[quote.table].quote(quote.row, quote.column) == quote
+
+
+@pytest.mark.parametrize("make", DOCUMENTS)
+def test_a_document_keeps_its_caps(make) -> None:  # type: ignore[no-untyped-def]
+    made = make()
+    words = sum(len(plain(sentence).split()) for sentence in prose(made))
+    assert words <= 1200
+    shown = [table for section in made.sections for table in section.tables]
+    assert len(shown) <= 8
+    assert all(len(table.rows) <= MOST_ROWS for table in shown)
+    assert len(findings(made.tables)) <= finding_rules.MOST
+    assert all(len(figure.document()) < 100_000 for figure in made.figures)
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_sections_stand_in_their_order(path: Path) -> None:
+    assert [section.name for section in whole(path).sections] == list(SECTIONS)
+    some = document(tables(path), ["cost", "findings"])
+    assert [section.name for section in some.sections] == ["findings", "cost"]
+    assert some.appendix == ()
+
+
+# --------------------------------------------------------------------------- findings
+
+BASE: Times = {"forward": around(20.0), "backward": around(40.0), "optimizer": around(10.0)}
+
+
+def cells(optimizers: tuple[list[float], list[float]], others: float = 60.0) -> RunView:
+    """foreach and fused in fresh processes, the optimizer's time of each given."""
+    cases = [
+        case(optimizer=kind, process=at)
+        for kind, times in zip(("foreach", "fused"), optimizers, strict=True)
+        for at in range(len(times))
+    ]
+    luck = random.Random(5)
+    events = []
+    for index, each in enumerate(cases):
+        own = [*optimizers[0], *optimizers[1]][index]
+        rest = others * (1 + 0.004 * luck.uniform(-1, 1))
+        times: Times = {
+            "forward": around(rest / 3),
+            "backward": around(2 * rest / 3),
+            "optimizer": around(own),
+        }
+        events += run(index, each, times)
+    return view(cases, events)
+
+
+def said(run_view: RunView) -> list[str]:
+    made = tables_of(sources_of([(run_view, None)]))
+    return [plain(finding.text) for finding in findings(made) if finding.kind == "change"]
+
+
+def test_a_planted_change_of_the_optimizer_alone_is_found_and_named() -> None:
+    touched = [10.0, 10.1, 9.9, 10.05], [6.2, 6.15, 6.25, 6.2]
+    found = said(cells(touched, others=600.0))
+    assert len(found) == 1
+    assert found[0].startswith(
+        "fused AdamW changes the optimizer: medium (128 tokens) optimizer −3"
+    )
+    assert "the step is not distinguished" in found[0]
+    assert "% is excluded" in found[0]
+
+
+def test_what_moves_the_step_is_named_with_its_share() -> None:
+    found = said(cells(([15.9, 16.0, 15.8], [8.7, 8.75, 8.65])))
+    assert len(found) == 1
+    assert "fused AdamW shortens the step" in found[0]
+    assert "n = 3" in found[0]
+    assert "in medium optimizer accounts for" in found[0]
+
+
+def test_single_processes_support_no_difference() -> None:
+    made = tables_of(sources_of([(cells(([15.9], [8.7])), None)]))
+    assert not any(finding.kind == "change" for finding in findings(made))
+    assert "measured in one process" in why_no_change(made)
+
+
+def test_cells_that_fail_a_check_support_no_finding() -> None:
+    made = tables(FIXTURES / "switches-h200.llmprof")
+    failed = [change for change in made.all_changes if "host-pace" in change.why_not]
+    assert failed
+    for finding in findings(made):
+        for change in failed:
+            keys = {change.key(part) for part in change.found.parts}
+            assert not keys & {quote.row for quote in finding.evidence}
+
+
+class Sound(Source):
+    """A run in which no check says no."""
+
+    def failed_checks(self, state: CaseState) -> list[str]:
+        return []
+
+
+def as_one(states: list[CaseState], optimizer: str) -> Replicated:
+    known = {each.name: getattr(states[0], each.name) for each in fields(CaseState)}
+    known["case"] = msgspec.structs.replace(states[0].case, process=0, optimizer=optimizer)
+    return Replicated(**known, processes=tuple(states))
+
+
+def test_of_identical_pairs_few_claim_a_change() -> None:
+    recorded = open_view(FIXTURES / "processes-h200.llmprof")
+    states = [state for state in recorded.cases if state.total is not None]
+    source, luck, claims = Sound("pairs", Subject()), random.Random(20_261_128), 0
+    for _ in range(1000):
+        drawn = luck.sample(states, 6)
+        found = compare(as_one(drawn[:3], "foreach"), as_one(drawn[3:], "fused"))
+        assert found is not None
+        changes = [Change(source, found)]
+        claims += any(finding_rules.change_findings(change_table(changes, [source]), changes))
+    assert claims <= 50
+
+
+def test_a_cause_needs_a_second_measurement() -> None:
+    one = [plain(each.text) for each in findings(tables(FIXTURES / "end-to-end-h100.llmprof"))]
+    assert any(text.startswith("Consistent with a launch-bound step") for text in one)
+    assert not any("is launch-bound" in text for text in one)
+    two = [plain(each.text) for each in findings(tables(ROOT / "tui" / "demo-kernels.llmprof"))]
+    assert any("is launch-bound, by two measurements" in text for text in two)
+
+
+def test_where_nothing_holds_it_is_said() -> None:
+    made = document(tables_of(sources_of([(view([case()], []), None)])))
+    texts = [plain(each) for each in prose(made)]
+    assert "Nothing holds that could be called a finding." in texts
+    assert any(text.startswith("Not measured: `llmprof run kernels`") for text in texts)
+
+
+# --------------------------------------------------------------------------- several runs
+
+
+def other_torch() -> tuple[RunView, RunView]:
+    times: Times = {"forward": around(20.0)}
+    of = case(mode="forward")
+    other = msgspec.structs.replace(GPU, torch="2.12.0", worker_source="b")
+    mine = msgspec.structs.replace(GPU, worker_source="a")
+    return view([of], run(0, of, times), mine), view([of], run(0, of, times), other)
+
+
+def test_runs_of_other_software_are_refused_unless_mixed() -> None:
+    one, other = other_torch()
+    with pytest.raises(SourcesDiffer, match=r"torch 2\.11\.0 and 2\.12\.0; measuring code a and b"):
+        sources_of([(one, None), (other, None)])
+    mixed = document(tables_of(sources_of([(one, None), (other, None)], mixed=True)))
+    assert [source.name for source in mixed.tables.sources] == ["planted", "planted 2"]
+    levels = mixed.tables.steps
+    assert levels is not None
+    assert levels.table.columns[0].header == "Run"
+    assert any("Runs are mixed" in plain(each) for each in prose(mixed))
+
+
+def test_an_earlier_run_without_a_hash_is_no_difference() -> None:
+    one, _ = other_torch()
+    earlier = replace(one, environment=GPU)
+    assert len(sources_of([(one, None), (earlier, None)])) == 2
+
+
+# --------------------------------------------------------------------------- costs and next steps
+
+
+def test_costs_follow_from_the_rate_and_the_price() -> None:
+    made = tables_of(
+        sources_of([(open_view(FIXTURES / "end-to-end-h100.llmprof"), None)]),
+        Budget(tokens=2_000_000_000, price=2.5),
+    )
+    assert made.cost is not None
+    rate = next(each for each in made.rates if each.measured)
+    quoted = {name: made.cost.quote(rate.key, name).text for name in ("Hours to", "Cost to")}
+    hours = 2e9 / rate.low / 3600
+    assert float(quoted["Hours to"]) == pytest.approx(hours, rel=0.01)
+    assert float(quoted["Cost to"]) == pytest.approx(2.5 * hours, rel=0.01)
+    elsewhere = [each for each in made.rates if not each.measured]
+    assert elsewhere
+    assert all(each.low <= each.high for each in elsewhere)
+    assert {"H200", "A100-80GB"} <= {each.card for each in elsewhere}
+    assert not any(each.found[1].case.model.name == "small" for each in elsewhere)  # launch-bound
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_next_steps_are_few_and_their_commands_can_be_given(path: Path) -> None:
+    from llmprof.cli import run as run_command
+    from llmprof.cli.main import Parser
+    from llmprof.cli.options import experiment_from
+
+    look = outlook(tables(path))
+    assert len(look.steps) <= 3
+    assert plain(look.verdict).endswith(".")
+    for step in look.steps:
+        parser = Parser()
+        run_command.add_arguments(parser)
+        args = parser.parse(step.command.split()[2:])
+        assert experiment_from(args, args.experiment).cases()
+        assert any(isinstance(piece, Quote) for piece in step.evidence)
+
+
+def test_a_launch_bound_run_with_a_profile_is_told_to_launch_less() -> None:
+    look = outlook(tables(ROOT / "tui" / "demo-kernels.llmprof"))
+    assert "idles" in plain(look.verdict) or "pace" in plain(look.verdict)
+
+
+# --------------------------------------------------------------------------- formats
+
+
+class Reader(HTMLParser):
+    """What an HTML file loads, and its unbalanced tags."""
+
+    VOID = frozenset({"meta", "br", "hr", "img", "path", "rect", "circle", "polygon"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loads += [value or "" for name, value in attrs if name in ("src", "href", "srcset")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("make", DOCUMENTS)
+def test_html_is_one_whole_file(make) -> None:  # type: ignore[no-untyped-def]
+    text = write_html(make())
+    reader = Reader()
+    reader.feed(text)
+    assert reader.open == []
+    assert reader.loads == []
+    assert "@import" not in text
+    assert "url(" not in text
+    assert "prefers-color-scheme:dark" in text
+
+
+def test_markdown_has_no_folds_and_no_method_before_the_appendix() -> None:
+    text = write_markdown(course(), "report")
+    pages = text.split("\n---\n")[0]
+    assert "<details>" not in text
+    assert "![Fig. 1." in pages
+    assert "Student" not in pages
+
+
+@pytest.mark.parametrize("make", DOCUMENTS)
+def test_figures_are_well_formed_and_name_their_units(make) -> None:  # type: ignore[no-untyped-def]
+    for figure in make().figures:
+        tree = ET.fromstring(figure.document())
+        words = [node.text or "" for node in tree.iter() if node.tag.endswith("text")]
+        assert any(re.search(r"\((ms|tokens|MiB|GiB)\)$", each) for each in words)
+        assert figure.data.rows
+
+
+def test_files_lie_beside_a_document_and_are_named_in_it(tmp_path: Path) -> None:
+    made = course()
+    files = document_files(made, tmp_path / "r.md", "md")
+    names = [path.name for path in files]
+    assert names[:4] == ["r.md", "r-cases.csv", "r-samples.csv", "r-tables.csv"]
+    text = files[tmp_path / "r.md"]
+    assert all(name in text for name in names[1:])
+    samples = list(csv.DictReader(io.StringIO(files[tmp_path / "r-samples.csv"])))
+    steps = sum(
+        len(state.warmup) + len(state.measured)
+        for source in made.tables.sources
+        for state in source.subject.cases
+    )
+    assert len(samples) == steps
+    assert {row["run"] for row in samples} == {*COURSE_RUNS}
+
+
+COURSE_RUNS = ("end-to-end", "precision", "switches", "attention", "warmup", "kernels")
+
+
+def test_questions_name_what_was_not_measured() -> None:
+    made = whole(FIXTURES / "end-to-end-h100.llmprof", questions=True)
+    asked = [question for section in made.sections for question, _ in section.answers]
+    assert asked[0].startswith("How long are forward, backward")
+    texts = [plain(sentence) for sentence in prose(made)]
+    assert any("`llmprof run kernels` would" in text for text in texts)
+    assert all(lines for section in made.sections for _, lines in section.answers)
+    full = [plain(sentence) for sentence in prose(course(questions=True))]
+    assert not any("`llmprof run kernels` would" in text for text in full)
+
+
+def test_changes_are_against_the_plain_case() -> None:
+    changes = changes_of(tables(FIXTURES / "attention-h100.llmprof").sources)
+    assert {change.name for change in changes} == {"SDPA", "torch.compile"}
+
+
+def test_a_question_is_answered_from_a_table_of_the_run_itself() -> None:
+    made = tables(FIXTURES / "end-to-end-h100.llmprof")
+    question = Question("?", lambda given: (), "end-to-end", "phases")
+    lines = [plain(line) for line in answered(question, made)]
+    assert lines[0].startswith("Size tiny, d_model 512")
+    assert [plain(line) for line in answered(replace(question, grid=""), made)] == [
+        "Not measured: `llmprof run end-to-end` would."
+    ]
+    assert "no experiment" in plain(
+        answered(replace(question, grid="", experiment="none"), made)[0]
+    )
+
+
+def test_columns_of_one_name_are_told_apart_by_their_units() -> None:
+    columns = (Column("Forward", "ms"), Column("Forward", "GB/s"))
+    table = KeyedTable(Table("t", "T", columns, ((1, 2),)), ("row",))
+    assert table.quote("row", "Forward (GB/s)").text == "2"
+    assert table.quote("row", "Forward").text == "1"
+    with pytest.raises(KeyError):
+        table.quote("row", "Backward")

@@ -1,0 +1,72 @@
+"""`llmprof report` and `llmprof show --section`: what they write, and mistakes in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmprof.cli.main import main
+from llmprof.cli.types import tokens_type
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+SWITCHES, ENDS = FIXTURES / "switches-h200.llmprof", FIXTURES / "end-to-end-h100.llmprof"
+
+
+def failed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_a_document_is_printed_or_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["report", str(SWITCHES)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("# ")
+    assert "![" not in text
+    path = tmp_path / "r.html"
+    assert main(["report", str(SWITCHES), f"--export={path}", "--price=2.5", "--tokens=1B"]) == 0
+    wrote = [line.removeprefix("wrote ") for line in capsys.readouterr().err.splitlines()]
+    assert wrote[0] == str(path)
+    assert all(Path(each).is_file() for each in wrote)
+    assert "Cost from" in path.read_text("utf-8")
+
+
+def test_sections_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(SWITCHES), "--sections=findings,cost"]) == 0
+    heads = [line for line in capsys.readouterr().out.splitlines() if line.startswith("## ")]
+    assert heads == ["## Findings", "## What it costs"]
+    assert main(["show", str(SWITCHES), "--section", "switches"]) == 0
+    assert "What each switch changes" in capsys.readouterr().out
+    assert main(["show", str(SWITCHES), "--section", "throughput"]) == 0
+    assert "tokens/s" in capsys.readouterr().out
+
+
+def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "do not compare: device" in failed(capsys, "report", str(SWITCHES), str(ENDS))
+    assert main(["report", str(SWITCHES), str(ENDS), "--mixed"]) == 0
+    capsys.readouterr()
+    assert "must be .md or .html" in failed(
+        capsys, "report", str(SWITCHES), f"--export={tmp_path / 'r.pdf'}"
+    )
+    assert "leave out --sections" in failed(
+        capsys, "report", str(SWITCHES), "--questions", "--sections=cost"
+    )
+    assert "did you mean" in failed(capsys, "show", str(SWITCHES), "--section", "finding")
+    assert "no table warmup" in failed(capsys, "show", str(SWITCHES), "--section", "warmup")
+    assert "report --sections" in failed(
+        capsys, "show", str(SWITCHES), "--section", "cost", "--export=x.md"
+    )
+
+
+def test_numbers_of_tokens() -> None:
+    assert [tokens_type(text) for text in ("300M", "2b", "1e9", "1.5T", "1000")] == [
+        300_000_000,
+        2_000_000_000,
+        1_000_000_000,
+        1_500_000_000_000,
+        1000,
+    ]
