@@ -11,6 +11,7 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.catalog.models import load_models
+from llmprof.core.report.subject import subject_of
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Variant
 from llmprof.core.store.journal import replay
@@ -368,7 +369,7 @@ async def test_what_the_user_stopped_reads_stopped(tmp_path: Path, view: str) ->
     writer = journals.Writer(run)
     writer.begin(plan)
     writer.case(0, plan.cases()[0], 40.0, 13, finish=False)
-    failure = ev.Failure(kind="killed", message="the run was stopped", outside=True)
+    failure = ev.Failure(kind="stopped", message="the run was stopped", outside=True)
     writer.put(ev.CaseFailed(t=writer.t, case=0, failure=failure))
     writer.end("stopped")
     app, _ = make_app(tmp_path, watch=run, view=view)
@@ -379,6 +380,24 @@ async def test_what_the_user_stopped_reads_stopped(tmp_path: Path, view: str) ->
         if view == "bench":
             assert contains(app, "stopped")
             assert contains(app, "not run")
+
+
+@pytest.mark.parametrize(("outcome", "word"), [(None, "killed"), ("stopped", "stopped")])
+async def test_a_case_that_never_ended_was_stopped_or_killed_with_its_run(
+    tmp_path: Path, outcome: ev.Outcome | None, word: str
+) -> None:
+    plan = journals.experiment(("tiny",), 20)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 40.0, 13, finish=False)
+    if outcome is not None:
+        writer.end(outcome)
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, f" {word} "))
+        assert not contains(app, {"killed": "stopped", "stopped": "killed"}[word])
+    assert subject_of(replay(run.journal)).cases[0].status == word
 
 
 async def test_a_memory_recording_waits_for_no_step(tmp_path: Path) -> None:
