@@ -12,7 +12,7 @@ from textual.message import Message
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas
 
-LABEL_WIDTH = 11
+LABEL_WIDTH = 12
 
 
 class Chips(Canvas, can_focus=True):
@@ -86,6 +86,11 @@ class Chips(Canvas, can_focus=True):
             y for y, *_ in self._places
         ):
             self.refresh(layout=True)
+
+    def on_resize(self) -> None:
+        """Have all lines in sight, now that there are more or less of them."""
+        if self.has_focus:
+            self.scroll_visible(animate=False)
 
     def set_idle(self, idle: bool) -> None:
         """Be pale while something else than what is chosen is meant."""
