@@ -227,11 +227,11 @@ async def test_no_case_runs_on_in_a_run_whose_engine_is_gone(tmp_path: Path) -> 
         await settle(pilot, lambda: contains(app, "its engine is gone"))
         assert not contains(app, f"{app.look.running} ")
         assert not contains(app, "pending")
-        assert contains(app, "stopped")
+        assert contains(app, "killed")
         assert contains(app, "not run")
         app.toggle_pause()  # a picture that is held stays as it is
         await settle(pilot)
-        assert contains(app, "stopped")
+        assert contains(app, "killed")
 
 
 async def test_steps_of_identical_time_do_not_end_the_screen(
