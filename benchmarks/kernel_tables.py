@@ -24,7 +24,7 @@ from llmprof.core.catalog.models import select_models
 from llmprof.core.kernels import profile as summary
 from llmprof.core.kernels.attribution import Activities, attribute
 from llmprof.core.kernels.extract import extract
-from llmprof.core.kernels.step_windows import from_edges
+from llmprof.core.kernels.step_windows import Windows
 from llmprof.core.kernels.tables import class_ids, kernel_rows
 from llmprof.core.kernels.timeline import timeline
 from llmprof.core.spec.case import Case
@@ -125,7 +125,8 @@ def ours(recording: Recording, trainer: Trainer) -> tuple[int, Activities, float
     assert results is not None
     columns = extract(results.events())
     extracted = time.perf_counter() - start
-    windows = from_edges(trainer.case.phases, recording.steps, recording.edges)
+    spans = np.stack([recording.edges[:, :-1], recording.edges[:, 1:]], axis=-1)
+    windows = Windows(trainer.case.phases, recording.steps, spans)
     activities = attribute(columns, windows, "cuda")
     classes = class_ids(activities)
     summary.kernel_table(activities, classes, index=0, case=trainer.case)

@@ -1,6 +1,6 @@
 """What measuring costs a step: in one process steps alternate bare, measured, bare (A/B/A').
 
-Usage: python benchmarks/observer_effect.py [MODEL] [CONTEXT] [ROUNDS] [MODE]
+    python benchmarks/observer_effect.py [MODEL] [CONTEXT] [ROUNDS] [MODE]
 
 Prints the median wall time of each kind, the cost of B against A and A' with a bootstrap 95 %
 interval, and the same for A' against A: what identical code differs by. The budget is
@@ -9,6 +9,7 @@ max(0.5 %, 100 µs) within that interval. Exit code 1 when it is exceeded.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import random
@@ -33,23 +34,27 @@ BUDGET_MS = 0.1
 RESAMPLES = 2000
 
 
-def main(
-    model: str = "small", context: str = "512", rounds: str = "100", mode: str = "train"
-) -> int:
+def main() -> int:
     """Run the rounds and print the table; the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("model", nargs="?", default="small")
+    parser.add_argument("context", nargs="?", type=int, default=512)
+    parser.add_argument("rounds", nargs="?", type=int, default=100)
+    parser.add_argument("mode", nargs="?", default="train")
+    args = parser.parse_args()
     device = resolve("auto")
     case = msgspec.convert(
         {
-            "model": msgspec.to_builtins(select_models([model])[0]),
-            "context_length": int(context),
-            "mode": mode,
+            "model": msgspec.to_builtins(select_models([args.model])[0]),
+            "context_length": args.context,
+            "mode": args.mode,
         },
         Case,
     )
     trainer = Trainer(case, device)
     request = WorkerRequest(case=case, index=0, device=str(device), run_dir=".")
     job = Job(request, case, device, os.open(os.devnull, os.O_WRONLY))
-    samples = collect(trainer, job, int(rounds))
+    samples = collect(trainer, job, args.rounds)
     report(device, case, samples)
     cost, low, _ = difference(samples["B"], samples["A"] + samples["A'"])
     allowed = max(BUDGET_RELATIVE * statistics.median(samples["A"]), BUDGET_MS)
@@ -122,4 +127,4 @@ def _no_edge(index: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

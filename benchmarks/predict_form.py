@@ -9,22 +9,22 @@ run has its verdict. Budget of the first: 100 ms.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import itertools
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from llmprof.core.catalog.models import load_models
+from llmprof.core.spec.experiment import Experiment
 from llmprof.core.stats.summary import summarize
-from llmprof.core.store.run import RunStore
+from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.bench.fits import FitsBar
 from llmprof.tui.bench.forecast_line import ForecastLine
 from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.session.setting import Setting
-from tests.tui.apps import FakeStarter
 
 CHANGES: tuple[tuple[str, tuple[object, ...]], ...] = (
     ("models", (("tiny",), ("small", "medium"), ("large",), ("xl", "2.7B"), ("10B",))),
@@ -34,6 +34,23 @@ CHANGES: tuple[tuple[str, tuple[object, ...]], ...] = (
     ("optimizers", (("foreach",), ("fused",))),
     ("card", ("T4", "RTX-4090", "H100-80GB")),
 )
+
+
+class NoEngine:
+    """Nothing is run here."""
+
+    def warm(self) -> None:
+        """Nothing to load."""
+
+    def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
+        """Nothing to start."""
+
+    def exit_code(self) -> int | None:
+        """There is none."""
+        return None
+
+    def dismiss(self) -> None:
+        """Nothing to end."""
 
 
 async def follow(pane: SetupPane, field: str, value: object) -> tuple[float, float] | None:
@@ -57,7 +74,7 @@ async def follow(pane: SetupPane, field: str, value: object) -> tuple[float, flo
 
 async def main(rounds: int) -> None:
     home = Path(tempfile.mkdtemp(prefix="llmprof-"))
-    app = LlmprofApp(Setting(store=RunStore(home), starter=FakeStarter(), models=load_models()))
+    app = LlmprofApp(Setting(store=RunStore(home), starter=NoEngine(), models=load_models()))
     times: dict[str, list[tuple[float, float]]] = {field: [] for field, _ in CHANGES}
     async with app.run_test(size=(120, 30)) as pilot:
         await pilot.pause(1.0)
@@ -80,4 +97,6 @@ async def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 5))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("rounds", nargs="?", type=int, default=5)
+    asyncio.run(main(parser.parse_args().rounds))

@@ -9,8 +9,8 @@ Under the mode autograd adds gradients out of place, which the test's tape is to
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -111,10 +111,13 @@ def _fields(case: Case) -> dict[str, Any]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("out", type=Path, metavar="OUT.json")
+    out: Path = parser.parse_args().out
     rows = [[_fields(case), levels_of(case)] for case in cases()]
     lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
     card = torch.cuda.get_device_name()
-    Path(sys.argv[1]).write_text(f'{{"card": "{card}", "cases": [\n{lines}\n]}}\n')
+    out.write_text(f'{{"card": "{card}", "cases": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":

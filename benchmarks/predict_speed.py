@@ -13,9 +13,9 @@ given the whole model, since it does not extrapolate.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable
 
@@ -81,7 +81,9 @@ def mem_tracker(case: Case) -> None:
 
 
 def main() -> None:
-    names = sys.argv[1].split(",") if len(sys.argv) > 1 else ["small", "medium", "2.7B"]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("sizes", nargs="?", default="small,medium,2.7B")
+    names = parser.parse_args().sizes.split(",")
     models = load_models()
     if names == ["closed"]:
         closed_form(models.values())

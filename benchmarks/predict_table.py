@@ -11,11 +11,11 @@ whose line is in CELLS.jsonl is not run again, so the table can be made in piece
 
 from __future__ import annotations
 
+import argparse
 import json
 import multiprocessing as mp
 import random
 import statistics
-import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -257,13 +257,19 @@ def fixture(path: Path, out: Path) -> None:
 
 
 def main() -> None:
-    command, path = sys.argv[1], Path(sys.argv[2])
-    if command == "measure":
-        measure(path, float(sys.argv[3]) if len(sys.argv) > 3 else 480.0)
-    elif command == "table":
-        table(path)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("measure", "table", "fixture"):
+        commands.add_parser(name).add_argument("cells", type=Path, metavar="CELLS.jsonl")
+    commands.choices["measure"].add_argument("seconds", nargs="?", type=float, default=480.0)
+    commands.choices["fixture"].add_argument("out", type=Path, metavar="OUT.json")
+    args = parser.parse_args()
+    if args.command == "measure":
+        measure(args.cells, args.seconds)
+    elif args.command == "table":
+        table(args.cells)
     else:
-        fixture(path, Path(sys.argv[3]))
+        fixture(args.cells, args.out)
 
 
 if __name__ == "__main__":

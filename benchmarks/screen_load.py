@@ -1,6 +1,6 @@
 """What the live screen costs: processor, bytes, key latency, memory, at 120 x 30 and 4 Hz.
 
-`python -m benchmarks.screen_load [--seconds 20] [--minutes 10] [--only live]`; the last
+`python benchmarks/screen_load.py [--seconds 20] [--minutes 10] [--only live]`; the last
 part compares minute ten of a stream with minute one, and runs when --minutes is given.
 """
 
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from benchmarks.screen_pty import Screen, Stream
+from screen_pty import Screen, Stream
 
 KEYS = 100
 

@@ -36,7 +36,7 @@ class Screen:
         home: Path,
         *arguments: str,
         size: tuple[int, int] = (120, 30),
-        module: str = "llmprof",
+        program: tuple[str, ...] = ("-m", "llmprof"),
     ) -> None:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
@@ -45,7 +45,7 @@ class Screen:
         variables.pop("PYTHONDONTWRITEBYTECODE", None)
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            [sys.executable, *program, *arguments],
             stdin=slave, stdout=slave, stderr=slave, env=variables, start_new_session=True,
         )  # fmt: skip
         os.close(slave)

@@ -11,16 +11,18 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.screen_pty import Screen, Stream
+from screen_pty import Screen, Stream
+
 from llmprof.core import events as ev
 
-MINIMAL = "benchmarks.minimal_app"
+OURS = ("-m", "llmprof")
+MINIMAL = (str(Path(__file__).with_name("minimal_app.py")),)
 EVENTS = 100_000
 
 
-def first_frame(home: Path, module: str = "llmprof") -> tuple[float, float]:
+def first_frame(home: Path, program: tuple[str, ...] = OURS) -> tuple[float, float]:
     """Milliseconds, and processor milliseconds, from the start to the first frame's last row."""
-    screen = Screen(home, module=module)
+    screen = Screen(home, program=program)
     try:
         screen.read_until(b"Commands")
         return (time.perf_counter() - screen.started) * 1e3, screen.cpu_s() * 1e3

@@ -1,6 +1,6 @@
 """How often equal cells get a verdict, and how often a planted change of a phase is found.
 
-Usage: python benchmarks/verdict_errors.py RUN [--pairs 1000] [--change 5]
+    python benchmarks/verdict_errors.py RUN [--pairs 1000] [--change 5]
 
 RUN is a run (or packed run) of one configuration in many fresh processes, as of
 `llmprof run --model-size small --context-length 512 --mode train --processes 24`. Pairs of sets of

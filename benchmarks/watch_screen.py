@@ -1,6 +1,6 @@
 """Watch a run on the screen in a pty and keep what was seen: text and SVG frames.
 
-Usage: python benchmarks/watch_screen.py OUT_FOLDER [SECONDS] [COLUMNS] [ROWS] [KEYS]
+    python benchmarks/watch_screen.py OUT_FOLDER [SECONDS] [COLUMNS] [ROWS] [KEYS]
 
 KEYS are sent one a second once the first frame is there ("r" runs what is ticked). The frames
 are what a terminal showed, so they hold for colours, encodings and narrow places too.
@@ -8,6 +8,7 @@ are what a terminal showed, so they hold for colours, encodings and narrow place
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import io
 import os
@@ -26,13 +27,17 @@ from rich.text import Text
 ALIASES = {"brown": "yellow", "brightbrown": "bright_yellow"}
 
 
-def main(
-    folder: str, seconds: str = "30", columns: str = "120", rows: str = "30", keys: str = "r"
-) -> int:
+def main() -> int:
     """Run the screen for a while; write frame-NN.txt and .svg; the exit code of the screen."""
-    out = Path(folder)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("seconds", nargs="?", type=float, default=30)
+    parser.add_argument("columns", nargs="?", type=int, default=120)
+    parser.add_argument("rows", nargs="?", type=int, default=30)
+    parser.add_argument("keys", nargs="?", default="r")
+    args = parser.parse_args()
+    out, keys, width, height = args.folder, args.keys, args.columns, args.rows
     out.mkdir(parents=True, exist_ok=True)
-    width, height = int(columns), int(rows)
     pid, fd = pty.fork()
     if pid == 0:
         os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
@@ -42,7 +47,7 @@ def main(
     stream = pyte.ByteStream(screen)
     start = time.monotonic()
     typed, kept = 0, 0
-    while (now := time.monotonic() - start) < float(seconds):
+    while (now := time.monotonic() - start) < args.seconds:
         _read(fd, stream)
         if typed < len(keys) and now > 3 + typed:
             os.write(fd, keys[typed].encode())
@@ -83,4 +88,4 @@ def _colour(name: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

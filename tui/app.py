@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.command import CommandPalette
-from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -26,6 +25,7 @@ from llmprof.tui.session.setting import Setting
 from llmprof.tui.session.starter import CannotStart
 from llmprof.tui.terminal.driver import TerminalDriver
 from llmprof.tui.terminal.ends import Ends
+from llmprof.tui.terminal.textual_inside import InnerApp
 from llmprof.tui.ticker import Ticker
 from llmprof.tui.views import VIEWS
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from llmprof.tui.session.run_index import RunIndex
 
 
-class LlmprofApp(App[None]):
+class LlmprofApp(InnerApp):
     """Takes the session's newest snapshot on a timer and lends it to the view in sight."""
 
     CSS_PATH = "app.tcss"
@@ -51,7 +51,7 @@ class LlmprofApp(App[None]):
     def __init__(self, setting: Setting) -> None:
         driver = type("Driver", (TerminalDriver,), {"encoding": setting.encoding})
         super().__init__(driver_class=driver)
-        self._filters = [NoColor() if isinstance(f, Monochrome) else f for f in self._filters]
+        self.keep_attributes_without_colour()
         for theme in (DARK_THEME, LIGHT_THEME):
             self.register_theme(theme)
         self.set_reactive(LlmprofApp.theme, setting.theme)
@@ -101,6 +101,8 @@ class LlmprofApp(App[None]):
 
     def on_unmount(self) -> None:
         """Threads end, and what waits unused."""
+        if not self.is_headless:
+            self.ends.hang_ups_change_nothing()
         self.ticker.close()
         self.session.close()
 
@@ -254,7 +256,8 @@ class LlmprofApp(App[None]):
         """The run that goes on without this screen."""
         return self.ends.left_running
 
-    def _fatal_error(self) -> None:
+    def failed(self) -> None:
+        """An error that nobody caught."""
         self.ends.by_error()
 
     async def action_quit(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from llmprof.tui.terminal.driver import is_behind
+from llmprof.tui.terminal.textual_inside import is_behind
 
 if TYPE_CHECKING:
     from textual.app import App

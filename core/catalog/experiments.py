@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from llmprof.core.catalog.files import preset_text
+from llmprof.core.catalog.files import check_fields, preset_tables, preset_text
 from llmprof.core.catalog.models import builtin, select_models, user_folder
 from llmprof.core.catalog.names import named, unknown
+from llmprof.core.spec.axes import AXES, NONE
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.text import clean
@@ -25,10 +25,10 @@ def load_experiments() -> dict[str, dict[str, Any]]:
 
     Raises SpecError, naming the file, for one that cannot be read.
     """
-    found = dict(_parse(builtin("experiments.toml"), "experiments.toml"))
+    found = dict(_experiments_from(builtin("experiments.toml"), "experiments.toml"))
     own = user_folder() / "experiments.toml"
     if own.is_file():
-        found |= _parse(preset_text(own, "experiments"), str(own))
+        found |= _experiments_from(preset_text(own, "experiments"), f"experiments file {own}")
     return found
 
 
@@ -48,6 +48,7 @@ def build_experiment(name: str, overrides: dict[str, Any], *, smoke: bool = Fals
         raise SpecError(f"experiment {name} has no smoke sizes: add a [{name}.{SMOKE}] table")
     fields = _merged(preset, small if smoke else {}, overrides)
     fields["name"] = name
+    _read_words(fields)
     fields["models"] = [msgspec.to_builtins(model) for model in _shapes(fields)]
     if "variants" in overrides:
         fields["variants"] = _variants(name, preset, overrides["variants"])
@@ -71,6 +72,15 @@ def attention_shape(width: int) -> ModelShape:
     return ModelShape(
         name=f"d={width}", d_model=width, d_ff=1, num_layers=1, num_heads=1, vocab_size=1
     )
+
+
+def _read_words(fields: dict[str, Any]) -> None:
+    """Put None where a file writes "none" among the values of an axis, since TOML has no null."""
+    for axis in AXES:
+        if None in axis.values and axis.plural in fields:
+            values = fields[axis.plural]
+            if isinstance(values, list | tuple):
+                fields[axis.plural] = [None if value == NONE else value for value in values]
 
 
 def _merged(*layers: dict[str, Any] | None) -> dict[str, Any]:
@@ -106,17 +116,15 @@ def _variants(name: str, preset: dict[str, Any], labels: list[str]) -> list[dict
 
 
 @lru_cache(8)
-def _parse(text: str, source: str) -> dict[str, dict[str, Any]]:
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"experiments file {source}: {error}") from error
+def _experiments_from(text: str, source: str) -> dict[str, dict[str, Any]]:
+    tables = preset_tables(text, source)
     for name, table in tables.items():
-        if not isinstance(table, dict) or not {"models", "widths"} & table.keys():
-            raise SpecError(f"experiments file {source}: {clean(name, 60)!r} names no models")
-        unknown = set(table) - _FIELDS - {SMOKE}
+        where = f"{source}: {clean(name, 60)}"
+        if not {"models", "widths"} & table.keys():
+            raise SpecError(f"{where} names no models")
+        check_fields(table, _FIELDS | {SMOKE}, where)
         small = table.get(SMOKE, {})
-        unknown |= set(small) - _FIELDS if isinstance(small, dict) else {SMOKE}
-        if unknown:
-            raise SpecError(f"experiments file {source}: {name}: unknown field {min(unknown)!r}")
+        if not isinstance(small, dict):
+            raise SpecError(f"{where}: {SMOKE!r} is not a table")
+        check_fields(small, _FIELDS, f"{where}.{SMOKE}")
     return tables

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from functools import lru_cache
 from pathlib import Path
 
-import msgspec
-
-from llmprof.core.catalog.files import preset_files, preset_text
+from llmprof.core.catalog.files import preset, preset_files, preset_tables, preset_text
 from llmprof.core.catalog.names import READ_AS_MISSING, named, unknown
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.homes import config_home
@@ -43,7 +40,7 @@ def load_models() -> dict[str, ModelShape]:
     models = dict(_models_from(builtin("models.toml"), "models.toml"))
     for path in preset_files(user_folder()):
         if path.name not in ("experiments.toml", "cards.toml"):
-            models |= _models_from(preset_text(path, "preset"), str(path))
+            models |= _models_from(preset_text(path, "preset"), f"preset file {path}")
     return models
 
 
@@ -75,22 +72,10 @@ def _why_no_name(name: str) -> str | None:
 
 @lru_cache(64)
 def _models_from(text: str, source: str) -> dict[str, ModelShape]:
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"preset file {source}: {error}") from error
     models = {}
-    for name, table in tables.items():
-        if not isinstance(table, dict):
-            raise SpecError(f"preset file {source}: {clean(name, 60)!r} is not a table")
+    for name, table in preset_tables(text, source).items():
         safe = clean(name, 200)
         if (why := _why_no_name(safe)) is not None:
-            raise SpecError(f"preset file {source}: {safe!r} cannot be the name of a model{why}")
-        unknown = set(table) - set(ModelShape.__struct_fields__)
-        if unknown:
-            raise SpecError(f"preset file {source}: {safe}: unknown field {min(unknown)!r}")
-        try:
-            models[safe] = msgspec.convert({**table, "name": safe}, ModelShape)
-        except (msgspec.ValidationError, SpecError) as error:
-            raise SpecError(f"preset file {source}: {safe}: {error}") from error
+            raise SpecError(f"{source}: {safe!r} cannot be the name of a model{why}")
+        models[safe] = preset({**table, "name": safe}, ModelShape, f"{source}: {safe}")
     return models

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from llmprof.core import events as ev
 from llmprof.core.devices.nvml import open_source
+from llmprof.core.devices.recorded import load_recording
 from llmprof.core.devices.sampler import INTERVAL_S, Sampler
-from llmprof.core.devices.scripted import load_recording
 from llmprof.core.devices.source import SampleSource
 from llmprof.core.system.lifeline import die_with
 

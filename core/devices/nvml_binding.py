@@ -13,7 +13,6 @@ T = TypeVar("T")
 
 # Return codes of nvml.h; the numbers are part of its ABI.
 SUCCESS = 0
-UNINITIALIZED = 1
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
 NOT_FOUND = 6

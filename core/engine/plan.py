@@ -8,8 +8,8 @@ import msgspec
 
 from llmprof.core.catalog.experiments import DEFAULT
 from llmprof.core.events import Environment, Failure, Predicted
-from llmprof.core.predict.advice import command_of
 from llmprof.core.predict.as_event import predicted_here
+from llmprof.core.predict.command import command_of
 from llmprof.core.predict.flops import forward_flops, lower_bound_bytes
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
@@ -28,8 +28,12 @@ LAUNCH_S = 3e-3  # a layer's launches in one step of all phases
 
 
 def estimate_s(case: Case, environment: Environment) -> float | None:
-    """Rough seconds that a case takes, start-up included; None when no rate is known."""
-    if not environment.matmul_tflops:
+    """Rough seconds that a case takes, start-up included; None where nothing tells a rate.
+
+    So it is without a matmul rate, and for a model of the user's own.
+    """
+    shape = case.shape
+    if not environment.matmul_tflops or shape is None:
         return None
     kind = "cuda" if environment.device.startswith("cuda") else "cpu"
     passes = {"forward": 1, "forward-grad": 1, "forward-backward": 3, "train": 3}[case.mode]
@@ -41,12 +45,12 @@ def estimate_s(case: Case, environment: Environment) -> float | None:
         scores = 4 * case.batch_size * case.context_length**2
         step = max(step, SCORE_PASSES * passes * scores / BYTES_PER_SECOND[kind])
     if kind == "cuda":
-        step = max(step, case.model.num_layers * LAUNCH_S * passes / 4)
+        step = max(step, shape.num_layers * LAUNCH_S * passes / 4)
     if case.mode == "train":
-        step += OPTIMIZER_BYTES * case.model.parameters / BYTES_PER_SECOND[kind]
-    build = 16 * case.model.parameters / BYTES_PER_SECOND[kind]
+        step += OPTIMIZER_BYTES * shape.parameters / BYTES_PER_SECOND[kind]
+    build = 16 * shape.parameters / BYTES_PER_SECOND[kind]
     if case.compile is not None:
-        build += COMPILE_S[kind] + COMPILE_LAYER_S * case.model.num_layers
+        build += COMPILE_S[kind] + COMPILE_LAYER_S * shape.num_layers
     return START_ESTIMATE_S[kind] + build + _steps_s(case, step)
 
 
@@ -120,7 +124,7 @@ def _over_budget(case: Case, need_s: float, budget_s: float, run: str, whole: bo
     """Why a case is left out, and the command that measures it all the same."""
     about = f"would take about {duration(need_s)} here"
     if case.probe == "attention":
-        size = f"--d-model {case.model.d_model} --context-length {case.context_length}"
+        size = f"--d-model {case.reference.d_model} --context-length {case.context_length}"
     else:
         size = f"--model-size {case.model.name}"
     if whole and case.probe != "attention":
@@ -174,9 +178,11 @@ def least_device_bytes(case: Case, environment: Environment) -> int:
     """Bytes of the device that a case cannot do without.
 
     Parameters, gradients and state by mode, and the logits; on a card the closed form's lower
-    edge, but for compiled models, which save less than it says.
+    edge, but for compiled models, which save less than it says. Of an own model nothing is known.
     """
-    logits = 2 * case.tokens * case.model.vocab_size if case.probe != "attention" else 0
+    logits = 0
+    if case.probe != "attention" and case.shape is not None:
+        logits = 2 * case.tokens * case.shape.vocab_size
     least = lower_bound_bytes(case) + logits
     said = prediction(0, case, environment)
     return least if said is None or said.upper_bound else max(least, said.allocated_low)

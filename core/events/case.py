@@ -29,6 +29,9 @@ class ModelBuilt(Event, frozen=True, kw_only=True):
     own_ms: float | None = None  # llmprof's own part of starting this process
     context_ms: float | None = None
     build_ms: float | None = None
+    form: str = ""  # of an own model: how it is called and where its loss is
+    loss_inside: bool = False  # its forward computes the loss: there is no phase of it
+    unit: Literal["tokens", "samples"] = "tokens"  # of which a batch is made
 
 
 class Observed(Event, frozen=True, kw_only=True):
@@ -52,6 +55,7 @@ class Observed(Event, frozen=True, kw_only=True):
     alloc_retries: int | None = None  # in the measured steps: the allocator had to free and retry
     steal_percent: float | None = None  # of the machine's time in the steps, run for other guests
     host_pace_us: tuple[float, ...] | None = None  # before and after: a launch, or a product
+    forward_flops: Count | None = None  # of an own model, as torch counts them
     compile_loss: float | None = None  # of the step that compiled
     warmup_stop: str | None = None  # why an automatic warm-up ended
     measure_stop: str | None = None  # why automatic measuring ended; names an unmet target

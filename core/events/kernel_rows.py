@@ -78,11 +78,6 @@ class GemmCount(msgspec.Struct, frozen=True, kw_only=True):
     steps: Count
 
     @property
-    def per_step(self) -> float:
-        """Ops of one step."""
-        return self.ops / self.steps
-
-    @property
     def as_expected(self) -> bool | None:
         """Whether the count is the model's; None without a formula."""
         if self.expected_per_step is None:

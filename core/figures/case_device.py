@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from llmprof.core.events import CardProcess, Environment
+from llmprof.core.events import CardProcess
 from llmprof.core.figures import card_levels
 from llmprof.core.figures.card_levels import Energy, MetricLevel
 from llmprof.core.state.card_tally import LEVELS, CardTally, environment_card
@@ -82,18 +82,9 @@ class CaseDevice:
 
 def run_card(view: RunView) -> CardHistoryView | None:
     """The card that the run's workers used, matched by UUID or bus id."""
-    return _card_of(view, view.environment)
-
-
-def _card_of(view: RunView, environment: Environment | None) -> CardHistoryView | None:
     lasts = [card.last for card in view.cards.values() if card.last is not None]
-    found = environment_card(lasts, environment)
+    found = environment_card(lasts, view.environment)
     return None if found is None else view.cards[found.index]
-
-
-def case_card(view: RunView, case: CaseState) -> CardHistoryView | None:
-    """The card that a case's worker used."""
-    return _card_of(view, case.environment or view.environment)
 
 
 def join_run(view: RunView) -> tuple[CaseDevice, ...]:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llmprof.core.state.view import CaseState, RunView
 
 PACE_STEPS = 200  # steps that tell a case's pace
 
 
-@dataclass(frozen=True)
-class Eta:
-    """Seconds left, and whether the run's own pace corrected the estimates."""
-
-    seconds: float
-    paced: bool
-
-
-def remaining(view: RunView) -> Eta | None:
-    """Estimates of the cases to come, scaled by how the cases so far compare with theirs.
+def remaining(view: RunView) -> float | None:
+    """Seconds left: estimates of the cases to come, scaled by how those so far compare with theirs.
 
     None while no case has an estimate.
     """
@@ -31,7 +21,7 @@ def remaining(view: RunView) -> Eta | None:
             left += (state.estimate_s or 0.0) * (pace or 1.0)
         elif state.status == "running":
             left += case_remaining(state, view.last_t) or (state.estimate_s or 0.0)
-    return Eta(left, pace is not None)
+    return left
 
 
 def case_remaining(state: CaseState, now_ns: int) -> float | None:

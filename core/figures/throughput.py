@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from llmprof.core.catalog.cards import match_device
 from llmprof.core.events import Environment
-from llmprof.core.predict.flops import mfu, step_flops
+from llmprof.core.figures.operations import operations
+from llmprof.core.predict.flops import mfu
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState
 
@@ -32,8 +33,9 @@ class Peak:
 class Throughput:
     """Rates of whole steps by the wall clock; relative is their 95 % half-width as a fraction."""
 
-    tokens_per_s: float
-    tflops: float
+    tokens_per_s: float | None  # None for a model whose batch holds no tokens
+    samples_per_s: float
+    tflops: float | None  # None for an own model whose operations were not counted
     relative: float | None
     peak: Peak | None
     mfu: float | None  # a fraction; above 1 the time or the peak is wrong
@@ -75,14 +77,16 @@ def throughput(
     if wall is None or wall.mean <= 0 or state.case.probe != "timing":
         return None
     seconds = wall.mean / 1e3
-    flops = step_flops(state.case)
+    flops = operations(state)
+    has_tokens = state.model is None or state.model.unit == "tokens"
     peak = peak_of(state.case, environment, given_peak)
     ceiling = ceiling_of(state.case, environment)
     return Throughput(
-        tokens_per_s=state.case.tokens / seconds,
-        tflops=flops / seconds / 1e12,
+        tokens_per_s=state.case.tokens / seconds if has_tokens else None,
+        samples_per_s=state.case.batch_size / seconds,
+        tflops=None if flops is None else flops / seconds / 1e12,
         relative=None if wall.ci95 is None else wall.ci95 / wall.mean,
         peak=peak,
-        mfu=None if peak is None else mfu(flops, seconds, peak.tflops),
-        of_ceiling=None if ceiling is None else mfu(flops, seconds, ceiling),
+        mfu=None if peak is None or flops is None else mfu(flops, seconds, peak.tflops),
+        of_ceiling=None if ceiling is None or flops is None else mfu(flops, seconds, ceiling),
     )

@@ -24,7 +24,7 @@ def stage_work(case: Case, stage: str, direction: Direction) -> tuple[float, flo
     bytes an element except the softmax's result, which is fp32. A fused kernel is counted as
     causal: half the square, 2.5 times the FLOPs backward (it computes the scores again).
     """
-    model, e = case.model, 2 if case.precision in ("bf16", "fp16") else 4
+    model, e = case.reference, 2 if case.precision in ("bf16", "fp16") else 4
     x = case.batch_size * model.num_heads * case.context_length * model.head_dim
     s = case.batch_size * model.num_heads * case.context_length**2
     product = 2.0 * s * model.head_dim

@@ -15,9 +15,9 @@ def expected_gemms(case: Case, phase: str) -> int | None:
 
     Holds for the reference model run eagerly with naive attention; None elsewhere.
     """
-    if case.compile is not None or case.attention != "naive":
+    if case.shape is None or case.compile is not None or case.attention != "naive":
         return None
-    forward = 9 * case.model.num_layers + 1
+    forward = 9 * case.shape.num_layers + 1
     return {"forward": forward, "backward": 2 * forward}.get(phase, 0)
 
 

@@ -65,12 +65,6 @@ def from_marks(columns: EventColumns, phases: Sequence[str]) -> Windows:
     return Windows(tuple(phases), steps, spans)
 
 
-def from_edges(phases: Sequence[str], steps: Int64, edges: Int64) -> Windows:
-    """Windows from host times: steps (n, 2), phase edges (n, P + 1), epoch nanoseconds."""
-    spans = np.stack([edges[:, :-1], edges[:, 1:]], axis=-1)
-    return Windows(tuple(phases), steps, spans)
-
-
 def _check_order(phases: Sequence[str], steps: Int64, spans: Int64) -> None:
     """Raises ValueError unless every edge comes after the one before."""
     edges = spans.reshape(len(steps), 2 * len(phases))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 
 from llmprof.core.figures import same_machine
+from llmprof.core.figures.operations import operations
 from llmprof.core.lint.verdict import Context, Verdict, three_digits, waits_for_host
-from llmprof.core.predict.flops import step_flops
 from llmprof.core.spec.axes import AXES
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
@@ -49,7 +49,7 @@ def costs_nothing(view: RunView) -> list[tuple[int, Verdict]]:
         for position, state in enumerate(group):
             slower = [other for other in group[:position] if _undercuts(state, other)]
             if slower:
-                work = step_flops(state.case) / step_flops(slower[0].case)
+                work = _work(state) / _work(slower[0])
                 text = (
                     f"it did {three_digits(work)} × the work of case {slower[0].index + 1} in "
                     f"{three_digits(_median(state) / _median(slower[0]))} × its time"
@@ -77,9 +77,9 @@ def _groups(view: RunView) -> list[list[CaseState]]:
         context = Context(state.environment or view.environment)
         if state.case.probe not in ("timing", "attention") or waits_for_host(state, context):
             continue
-        if state.total is not None and state.total.median > 0:
+        if state.total is not None and state.total.median > 0 and operations(state):
             found.setdefault(_kind(state.case), []).append(state)
-    return [sorted(group, key=lambda s: step_flops(s.case)) for group in found.values()]
+    return [sorted(group, key=_work) for group in found.values()]
 
 
 def _kind(case: Case) -> object:
@@ -91,12 +91,16 @@ def _median(state: CaseState) -> float:
     return state.total.median
 
 
+def _work(state: CaseState) -> int:
+    return operations(state) or 0
+
+
 def _rate(state: CaseState) -> float:
-    return step_flops(state.case) / _median(state) / 1e9
+    return _work(state) / _median(state) / 1e9
 
 
 def _undercuts(state: CaseState, other: CaseState) -> bool:
-    more = step_flops(state.case) >= MORE_WORK * step_flops(other.case)
+    more = _work(state) >= MORE_WORK * _work(other)
     less = _median(state) < LESS_TIME * _median(other)
     return more and less and _one_apart(state.case, other.case)
 

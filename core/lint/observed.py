@@ -90,8 +90,8 @@ def not_a_number(state: CaseState, context: Context) -> Verdict | None:
 
 
 def _built(state: CaseState) -> list[str]:
-    built, shape = state.model, state.case.model
-    if built is None:
+    built, shape = state.model, state.case.shape
+    if built is None or shape is None:
         return []
     wrong = []
     if built.parameters != shape.parameters:

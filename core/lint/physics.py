@@ -7,9 +7,10 @@ only the other half counts, and only bytes that no cache can hold are demanded o
 from __future__ import annotations
 
 from llmprof.core.catalog.cards import match_device
+from llmprof.core.figures.operations import operations
 from llmprof.core.figures.throughput import ceiling_of, peak_of
 from llmprof.core.lint.verdict import Context, Severity, Verdict, three_digits, waits_for_host
-from llmprof.core.predict.flops import mfu, phase_flops, step_flops
+from llmprof.core.predict.flops import mfu, phase_flops
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.state.view import CaseState
 
@@ -82,6 +83,8 @@ def backward_ratio(state: CaseState, context: Context) -> Verdict | None:
 
 def least_flops(case: Case, phase: Phase) -> int | None:
     """Operations of a phase that cannot be avoided."""
+    if case.shape is None:
+        return None
     fused = case.attention == "sdpa" or case.compile is not None
     return phase_flops(case, phase, "causal" if fused else "full")
 
@@ -93,12 +96,13 @@ def least_moved_bytes(case: Case) -> dict[Phase, int]:
             return {}
         width = 4 if case.precision in ("fp32", "tf32") else 2
         return {"forward": SCORE_PASSES * width * case.batch_size * case.context_length**2}
-    if case.probe != "timing":
+    shape = case.shape
+    if case.probe != "timing" or shape is None:
         return {}
-    weights = 4 * (case.model.parameters - case.model.vocab_size * case.model.d_model)
+    weights = 4 * (shape.parameters - shape.vocab_size * shape.d_model)
     found: dict[Phase, int] = {"forward": weights, "backward": weights}
     if case.mode == "train":
-        found["optimizer"] = OPTIMIZER_BYTES * case.model.parameters
+        found["optimizer"] = OPTIMIZER_BYTES * shape.parameters
     return found
 
 
@@ -106,7 +110,8 @@ def _mfu(state: CaseState, context: Context) -> Verdict | None:
     peak = peak_of(state.case, context.environment, context.given_peak)
     if peak is None or state.wall is None or state.case.probe != "timing":
         return None
-    share = mfu(step_flops(state.case), state.wall.mean / 1e3, peak.tflops)
+    flops = operations(state)
+    share = None if flops is None else mfu(flops, state.wall.mean / 1e3, peak.tflops)
     if share is None or share <= 1:
         return None
     text = f"MFU {100 * share:.0f} %, above the dense {peak.precision} peak of {peak.card}"

@@ -2,155 +2,181 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
 
 import msgspec
 
-from llmprof.core.catalog.models import load_models
-from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
-from llmprof.core.predict.fits import needed_bytes, unsupported
-from llmprof.core.spec.axes import GRID, MODES, Precision
+from llmprof.core.predict.candidates import choices, switched
+from llmprof.core.predict.closed_form import Unpredictable, predict
+from llmprof.core.predict.command import command_of
+from llmprof.core.predict.fits import Room, certainly_fits, unsupported
+from llmprof.core.predict.flops import lower_bound_bytes
+from llmprof.core.spec.axes import MODES, Axis, apart
 from llmprof.core.spec.case import Case
-from llmprof.core.spec.shape import ModelShape, SpecError
+from llmprof.core.spec.shape import SpecError
+from llmprof.core.system.text import spoken
 
-AdvisedChange = Literal[
-    "batch", "context", "attention", "precision", "optimizer", "mode", "together"
-]
-_ALWAYS = ("context_length", "batch_size", "mode", "precision")
+MOST_ADVICE = 5
+_MOST_SWITCHED = 3  # ways to keep batch and context
 _STEP = 64  # contexts are advised in multiples of this, as kernels like them
-_DIMENSIONS = ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads", "kv_heads")
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One change that makes a case fit: what it is, the case, its need and its command."""
+    """A case that fits: how it differs, its requested bytes at the peak and its command."""
 
-    change: AdvisedChange
     text: str
     case: Case
-    needed_bytes: int
+    axes: tuple[Axis, ...]  # on which it differs
+    peak_bytes: int
     command: str
 
 
-def advise(
-    case: Case, budget_bytes: int, capability: tuple[int, int] = HOPPER
-) -> tuple[Advice, ...]:
-    """Changes of one thing each after which the case fits in `budget_bytes` of a card.
+def advise(case: Case, room: Room) -> tuple[Advice, ...]:
+    """Changes after which a case fits in the room, the least costly first; five at most.
 
-    The budget includes the CUDA context. Only what fits for certain is advised: the largest
-    batch and context, then fused attention, precisions, optimizers and narrower modes. When no
-    single change keeps the mode, all that save memory are taken together. Empty when nothing
-    fits, or when the case is not one that the closed form knows.
+    First come switches that keep mode, batch and context, alone or together, in the order of
+    `choices`. None is named that does more than one named before.
+    Then the largest batch, the largest context and narrower modes: as the case is where switches
+    do, else with the fewest switches that allow them. Fits is what `decide` says, so that advice
+    and verdict agree. Empty when nothing fits, or when the closed form does not know the case.
     """
-    try:
-        predict(case, capability)
-    except Unpredictable:
-        return ()
     return tuple(
-        Advice(change, text, other, _need(other, capability), command_of(other))
-        for change, text, other in _changes(case, budget_bytes, capability)
+        Advice(
+            _text(case, other),
+            other,
+            apart(case, other),
+            predict(other, room.capability).requested_bytes,
+            command_of(other),
+        )
+        for other in _fitting(case, room)
     )
 
 
-def command_of(case: Case) -> str:
-    """The command line that measures a case with the probe that it has."""
-    experiment = ["memory"] if case.probe == "memory" else []
-    words = ["llmprof", "run", *experiment, *_model_options(case.model)]
-    for axis in GRID:
-        value = axis.of(case)
-        if axis.changes == "steps" or (axis.field == "optimizer" and case.mode != "train"):
-            continue
-        if value != axis.neutral or axis.field in _ALWAYS:
-            words += [axis.option, axis.text(value)]
-    return shlex.join(words)
-
-
-def _model_options(model: ModelShape) -> list[str]:
+@lru_cache(64)
+def _fitting(case: Case, room: Room) -> tuple[Case, ...]:
     try:
-        known = load_models()
-    except SpecError:
-        known = {}
-    base = known.get(model.name) or known.get(model.name.partition("+")[0])
-    if base is None:
-        base = next(iter(known.values()), None)
-    words = ["--model-size", base.name if base else model.name]
-    for field in _DIMENSIONS:
-        value = getattr(model, field)
-        if base is None or value != getattr(base, field):
-            words += [f"--{field.replace('_', '-')}", str(value)]
-    return words
+        predict(case, room.capability)
+    except Unpredictable:
+        return ()
+    search = _Search(case, room)
+    found = search.by_switches()[:_MOST_SWITCHED]
+    bases = [case] if found else [case, *search.all_switched(case)]
+    found += search.smaller(bases)
+    found += search.narrower(bases)
+    return tuple(found[:MOST_ADVICE])
 
 
-def _changes(
-    case: Case, budget: int, capability: tuple[int, int]
-) -> Iterator[tuple[AdvisedChange, str, Case]]:
-    def fits(other: Case) -> bool:
-        return _need(other, capability) <= budget
-
-    batch = _largest(1, case.batch_size - 1, lambda n: fits(_with(case, batch_size=n)))
-    if batch:
-        yield "batch", f"batch {batch} instead of {case.batch_size}", _with(case, batch_size=batch)
-    steps = (case.context_length - 1) // _STEP
-    length = _largest(1, steps, lambda n: fits(_with(case, context_length=n * _STEP)))
-    if length:
-        other = _with(case, context_length=length * _STEP)
-        yield "context", f"context {length * _STEP} instead of {case.context_length}", other
-    kept = bool(batch or length)
-    for change, text, other in _switches(case, capability):
-        if fits(other):
-            kept = kept or change != "mode"
-            yield change, text, other
-    if not kept:
-        yield from _together(case, fits)
+def _text(case: Case, other: Case) -> str:
+    """How a case differs from another: "batch 2 instead of 4, with bf16 and SDPA"."""
+    changed = apart(case, other)
+    switches = [axis.named(axis.of(other)) for axis in changed if axis.changes == "switch"]
+    larger = [_larger(axis, case, other) for axis in changed if axis.changes != "switch"]
+    if not larger:
+        return spoken(switches)
+    return spoken(larger) + (f", with {spoken(switches)}" if switches else "")
 
 
-def _together(
-    case: Case, fits: Callable[[Case], bool]
-) -> Iterator[tuple[AdvisedChange, str, Case]]:
-    lean = _with(case, attention="sdpa", batch_size=1)
-    if case.mode == "train":
-        lean = _with(lean, optimizer="fused")
-    steps = max(1, case.context_length // _STEP)
-    length = _largest(1, steps, lambda n: fits(_with(lean, context_length=n * _STEP)))
-    if length:
-        lean = _with(lean, context_length=min(case.context_length, length * _STEP))
-        fused = " and the fused optimizer" if case.mode == "train" else ""
-        yield "together", f"batch 1, context {lean.context_length}, fused attention{fused}", lean
+def _larger(axis: Axis, case: Case, other: Case) -> str:
+    name = axis.label.lower()
+    if axis.values:
+        return f"{name} {axis.text(axis.of(other))}"
+    return f"{name} {axis.of(other)} instead of {axis.of(case)}"
 
 
-def _switches(case: Case, capability: tuple[int, int]) -> Iterator[tuple[AdvisedChange, str, Case]]:
-    if case.attention == "naive":
-        yield "attention", "fused attention", _with(case, attention="sdpa")
-    if case.precision in ("fp32", "tf32"):
-        halves: tuple[Precision, ...] = ("bf16", "fp16")
-        for half in (each for each in halves if unsupported(each, capability) is None):
-            yield "precision", f"{half} autocast", _with(case, precision=half)
-    if case.mode == "train" and case.optimizer == "foreach":
-        yield "optimizer", "the fused optimizer", _with(case, optimizer="fused")
-        yield "optimizer", "the optimizer as a loop", _with(case, optimizer="loop")
-    for mode in reversed(MODES[: MODES.index(case.mode)]):
-        yield "mode", f"mode {mode}", _with(case, mode=mode)
+class _Search:
+    """What fits in a room, each case looked at once."""
+
+    def __init__(self, case: Case, room: Room) -> None:
+        self.case = case
+        self.room = room
+        self._known: dict[Case, bool] = {}
+
+    def fits(self, case: Case) -> bool:
+        """Whether a case can run on the card and is predicted to fit."""
+        if case not in self._known:
+            room = self.room
+            self._known[case] = (
+                unsupported(case.precision, room.capability) is None
+                and lower_bound_bytes(case) < room.free_bytes
+                and certainly_fits(case, predict(case, room.capability), room)
+            )
+        return self._known[case]
+
+    def all_switched(self, case: Case) -> Iterator[Case]:
+        """The case under every choice of switches, the least costly first."""
+        return (switched(case, choice) for choice in choices(case, self.room.capability))
+
+    def by_switches(self) -> list[Case]:
+        """Cases that fit by switches alone, without those that switch more than is needed."""
+        found: dict[frozenset[str], Case] = {}
+        for choice in choices(self.case, self.room.capability):
+            axes = frozenset(axis.field for axis, _ in choice)
+            other = switched(self.case, choice)
+            if not any(fewer <= axes for fewer in found) and self.fits(other):
+                found[axes] = other
+        return list(found.values())
+
+    def smaller(self, bases: Sequence[Case]) -> list[Case]:
+        """The largest batch and the largest context; where neither is enough, both smaller."""
+        case = self.case
+        contexts = range(_STEP, case.context_length, _STEP)
+        found = [
+            self._largest(bases, "batch_size", range(1, case.batch_size)),
+            self._largest(bases, "context_length", contexts),
+        ]
+        if found == [None, None] and case.batch_size > 1:
+            single = [other for base in bases for other in _with(base, "batch_size", (1,))]
+            found = [self._largest(single, "context_length", contexts)]
+        return [other for other in found if other is not None]
+
+    def _largest(self, bases: Iterable[Case], field: str, values: range) -> Case | None:
+        """The case with the largest of some values that any base fits with; the first such base."""
+        best: Case | None = None
+        for base in bases:
+            least = 0 if best is None else getattr(best, field)
+            cases = _with(base, field, (value for value in values if value > least))
+            fitting = _leading(cases, self.fits)
+            if fitting:
+                best = cases[fitting - 1]
+        return best
+
+    def narrower(self, bases: Sequence[Case]) -> list[Case]:
+        """Narrower modes, the widest first; a further one only where it needs fewer switches."""
+        found: list[Case] = []
+        for mode in reversed(MODES[: MODES.index(self.case.mode)]):
+            cases = (other for base in bases for other in _with(base, "mode", (mode,)))
+            other = next(filter(self.fits, cases), None)
+            if other is not None:
+                found.append(other)
+                bases = [base for base in bases if self._changes(base) < self._changes(other) - 1]
+        return found
+
+    def _changes(self, other: Case) -> int:
+        return len(apart(self.case, other))
 
 
-def _with(case: Case, **changes: object) -> Case:
-    return msgspec.structs.replace(case, **changes)
-
-
-def _need(case: Case, capability: tuple[int, int]) -> int:
-    return needed_bytes(predict(case, capability))[1]
-
-
-def _largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The largest n in low..high that holds, when smaller ones do too; None if not even low."""
-    if high < low or not holds(low):
-        return None
+def _leading(cases: Sequence[Case], fits: Callable[[Case], bool]) -> int:
+    """How many cases from the first on fit, when none does after one that doesn't."""
+    if not cases or not fits(cases[0]):
+        return 0
+    low, high = 1, len(cases)
     while low < high:
         middle = (low + high + 1) // 2
-        if holds(middle):
+        if fits(cases[middle - 1]):
             low = middle
         else:
             high = middle - 1
     return low
+
+
+def _with(case: Case, field: str, values: Iterable[object]) -> list[Case]:
+    """The case with each of some values on an axis, but for those that do not go with the rest."""
+    found = []
+    for value in values:
+        with suppress(SpecError):
+            found.append(msgspec.structs.replace(case, **{field: value}))
+    return found

@@ -49,7 +49,7 @@ class _Process:
         self.case = case
         self.capability = capability
         self.allocator = allocator
-        self.sizes = tensor_sizes(case.model)
+        self.sizes = tensor_sizes(case.reference)
         self.state: list[AllocatorBlock] = []
         self.pending = list(workspaces(case, capability))
         self.tape: Tape | None = None
@@ -64,7 +64,7 @@ class _Process:
         """One step of the case's mode."""
         case, allocator = self.case, self.allocator
         tape = Tape(grad=case.mode != "forward", allocator=allocator)
-        model = Reference(case, case.model.num_layers, self.capability, tape)
+        model = Reference(case, case.reference.num_layers, self.capability, tape)
         model.before_linear = self._workspace
         logits: Tensor | None = model.forward()
         assert logits is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmprof.core.events import Environment, Predicted
 from llmprof.core.predict.closed_form import HOPPER, MemoryPrediction, Unpredictable, predict
-from llmprof.core.predict.fits import CONTEXT_LOW, fit_verdict
+from llmprof.core.predict.fits import CONTEXT_LOW, Room, fit_verdict
 from llmprof.core.spec.case import Case
 
 
@@ -48,6 +48,17 @@ def free_for_a_process(environment: Environment) -> int | None:
     """
     free, context = environment.memory_free_bytes, environment.context_bytes
     return None if free is None else free + (CONTEXT_LOW if context is None else context)
+
+
+def room_here(environment: Environment) -> Room | None:
+    """The card of a run's machine as a new process finds it; None off CUDA or if not known."""
+    free = free_for_a_process(environment)
+    if free is None or not environment.device.startswith("cuda"):
+        return None
+    total = max(free, environment.memory_total_bytes or 0)
+    capability = environment.capability or HOPPER
+    name = environment.device_name
+    return Room(name, total, capability, total - free, environment.context_bytes)
 
 
 def to_event(

@@ -23,6 +23,7 @@ from llmprof.core.predict.byte_levels import (
 )
 from llmprof.core.predict.fused_attention import choose
 from llmprof.core.predict.taped_depth import PhaseLevel, step_levels
+from llmprof.core.spec.axes import HALVES
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.system.units import MIB
@@ -64,6 +65,10 @@ def predict(case: Case, capability: tuple[int, int] = HOPPER) -> MemoryPredictio
 
     Raises Unpredictable for a probe that is not a step of the reference model.
     """
+    if case.shape is None:
+        raise Unpredictable(
+            "there is no closed form for a model of your own: `llmprof predict` traces it"
+        )
     if case.probe == "attention":
         raise Unpredictable(
             "the memory of one attention alone is not predicted, only that of whole models: "
@@ -100,12 +105,12 @@ def predict(case: Case, capability: tuple[int, int] = HOPPER) -> MemoryPredictio
 def resident(case: Case, capability: tuple[int, int] = HOPPER) -> ByteLevel:
     """What a warmed-up worker holds between steps: weights, AdamW's moments, inputs, workspace."""
     sizes = [0] * len(CATEGORIES)
-    sizes[PARAMETERS] = FP32_BYTES * case.model.parameters
+    sizes[PARAMETERS] = FP32_BYTES * case.reference.parameters
     if case.mode == "train":
-        sizes[OPTIMIZER] = _moments(case)
+        sizes[OPTIMIZER] = optimizer_state(case)
     sizes[INPUTS] = sum(inputs(case))
     sizes[WORKSPACE] = sum(workspaces(case, capability))
-    tensors = tensor_sizes(case.model)
+    tensors = tensor_sizes(case.reference)
     copies = 3 if case.mode == "train" else 1
     large = copies * sum(size > SMALL for size in tensors)
     rounded = copies * sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in tensors)
@@ -125,26 +130,30 @@ def tensor_sizes(model: ModelShape) -> list[int]:
     return [FP32_BYTES * numel for numel in numels if numel]
 
 
-def workspaces(case: Case, capability: tuple[int, int]) -> tuple[int, ...]:
+def workspaces(
+    case: Case, capability: tuple[int, int], *, biased: bool | None = None
+) -> tuple[int, ...]:
     """cuBLAS workspaces: one a thread that multiplies (forward, autograd), inside the allocator.
 
     32 MiB on compute capability 9 and 10, else 8.125 MiB (CUDABlas.cpp, CUBLAS_WORKSPACE_CONFIG
-    unset); products with a bias take 1 MiB more for cublasLt, in the forward's thread.
+    unset); products with a bias take 1 MiB more for cublasLt, in the forward's thread. biased
+    says so of an own model; None: as the case's shape has it.
     """
     each = 32 * MIB if capability[0] in (9, 10) else 8 * MIB + 128 * 1024
-    lt = (MIB,) if case.model.qkv_bias else ()
+    lt = (MIB,) if (case.reference.qkv_bias if biased is None else biased) else ()
     return (*lt, each, each) if "backward" in case.phases else (*lt, each)
 
 
-def _moments(case: Case) -> int:
-    steps = FP32_BYTES * case.model.parameter_tensors if case.optimizer == "fused" else 0
-    return 2 * FP32_BYTES * case.model.parameters + steps
+def optimizer_state(case: Case) -> int:
+    """Bytes that AdamW keeps: two moments in fp32, and fused also a step count a tensor."""
+    steps = FP32_BYTES * case.reference.parameter_tensors if case.optimizer == "fused" else 0
+    return 2 * FP32_BYTES * case.reference.parameters + steps
 
 
 def inputs(case: Case) -> tuple[int, ...]:
     """Bytes of RoPE's two tables, the causal mask, the loss scaler, tokens and targets."""
     length = case.context_length
-    table = length * case.model.head_dim // 2 * FP32_BYTES
+    table = length * case.reference.head_dim // 2 * FP32_BYTES
     mask = length * length if case.attention == "naive" else 0
     scaler = 2 * FP32_BYTES if case.precision == "fp16" and "backward" in case.phases else 0
     if case.batch_size == 1:  # both are views of one row
@@ -152,11 +161,16 @@ def inputs(case: Case) -> tuple[int, ...]:
     return table, table, mask, scaler, case.tokens * INDEX, case.tokens * INDEX
 
 
+def optimizer_temporaries(case: Case) -> list[int]:
+    """Bytes of each tensor that AdamW holds only while it steps: foreach, one a parameter."""
+    sizes = tensor_sizes(case.reference)
+    return {"foreach": sizes, "loop": [max(sizes)], "fused": []}[case.optimizer]
+
+
 def _optimizer(case: Case, before: ByteLevel) -> PhaseLevel:
     """The optimizer's own tensors on top of what backward left."""
     temporary = list(ZERO.live)
-    sizes = tensor_sizes(case.model)
-    used = {"foreach": sizes, "loop": [max(sizes)], "fused": []}[case.optimizer]
+    used = optimizer_temporaries(case)
     temporary[TEMPORARIES] = sum(used)
     step = ByteLevel(
         tuple(temporary),
@@ -169,5 +183,5 @@ def _optimizer(case: Case, before: ByteLevel) -> PhaseLevel:
 def _kernel(case: Case, capability: tuple[int, int]) -> str | None:
     if case.attention == "naive":
         return None
-    item = 2 if case.precision in ("bf16", "fp16") else FP32_BYTES
-    return choose(item, case.model.head_dim, capability)
+    item = 2 if case.precision in HALVES else FP32_BYTES
+    return choose(item, case.reference.head_dim, capability)

@@ -47,7 +47,7 @@ def forward_breakdown(case: Case, attention: AttentionConvention = "full") -> Fl
 
     The attention probe has one attention without heads or projections: 4·B·L²·d.
     """
-    model, tokens = case.model, case.tokens
+    model, tokens = case.reference, case.tokens
     scores = 4 * tokens * case.context_length * model.d_model
     if attention == "causal":
         scores = 4 * case.batch_size * model.d_model * _triangle(case.context_length)
@@ -94,11 +94,6 @@ def step_flops(case: Case, attention: AttentionConvention = "full") -> int:
     return sum(phase_flops(case, phase, attention) or 0 for phase in case.phases)
 
 
-def flops_per_token(case: Case) -> float:
-    """Operations of one step a token: 2N + 4·n·d·L forward, 6N + 12·n·d·L for training."""
-    return step_flops(case) / case.tokens
-
-
 def mfu(flops: int, seconds: float, peak_tflops: float) -> float | None:
     """Model FLOP utilisation: a fraction of the dense peak, or None where there is no time.
 
@@ -109,32 +104,14 @@ def mfu(flops: int, seconds: float, peak_tflops: float) -> float | None:
     return flops / seconds / (peak_tflops * 1e12)
 
 
-def mfu_convention(precision: str, peak_tflops: float, card: str) -> str:
-    """One line to print beside an MFU: what was counted, and by what it was divided."""
-    return (
-        "MFU = (6N + 12·n·d·L) FLOP a training token, (2N + 4·n·d·L) forward, N without the input "
-        "embedding, attention counted in full, backward 2 x forward; divided by the dense "
-        f"{precision} peak of {card}, {peak_tflops:g} TFLOP/s"
-    )
-
-
-def gemm_calls(case: Case) -> tuple[int, int]:
-    """GEMM ops of one eager forward and one backward with naive attention: 9n+1 and 18n+2.
-
-    Counted by the op that launches them; one op may launch two kernels (split-K).
-    """
-    layers = case.model.num_layers
-    forward = (9 if case.attention == "naive" else 7) * layers + 1
-    return forward, BACKWARD_FACTOR * forward
-
-
 def lower_bound_bytes(case: Case) -> int:
     """Bytes without which the case cannot even start: fp32 state of the parameters.
 
     4 bytes a parameter for the weights, 4 more for gradients, 8 more for AdamW's two moments;
-    the attention probe instead needs Q, K, V and, with a backward, their gradients.
+    the attention probe instead needs Q, K, V and, with a backward, their gradients. Of an own
+    model nothing is known: 0.
     """
     if case.probe == "attention":
         tensors = 3 if case.mode in ("forward", "forward-grad") else 6
-        return tensors * FP32_BYTES * case.tokens * case.model.d_model
-    return BYTES_PER_PARAMETER[case.mode] * case.model.parameters
+        return tensors * FP32_BYTES * case.tokens * case.reference.d_model
+    return 0 if case.shape is None else BYTES_PER_PARAMETER[case.mode] * case.shape.parameters

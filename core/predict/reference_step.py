@@ -21,7 +21,7 @@ class Reference(Ops):
         super().__init__(case, tape)
         self.layers = layers
         self.capability = capability
-        model = case.model
+        model = case.reference
         self.scores = case.batch_size * model.num_heads * case.context_length**2
         self.embedding_weight = self.weight(model.vocab_size * model.d_model)
         self.head_weight = (
@@ -34,7 +34,7 @@ class Reference(Ops):
         """RoPE.forward of (batch, heads, length, head_dim)."""
         tape, item, numel = self.tape, x.item, x.numel
         half = numel // 2
-        table = self.case.context_length * self.case.model.head_dim // 2
+        table = self.case.context_length * self.case.reference.head_dim // 2
         cos = tape.new(table, item) if self.half else tape.new(0, item)
         sin = tape.new(table, item) if self.half else tape.new(0, item)
 
@@ -87,7 +87,7 @@ class Reference(Ops):
 
     def _values(self, weights: Tensor, v: Tensor) -> Tensor:
         tape, item, numel, scores = self.tape, v.item, v.numel, self.scores
-        model = self.case.model
+        model = self.case.reference
         half = self.cast(weights, item)
         # bmm takes one batch dimension: batch and heads merge without a copy in these cases
         merges = self.case.batch_size == 1 or self._turns_freely(model.num_heads)
@@ -107,7 +107,11 @@ class Reference(Ops):
         """FusedAttention.forward."""
         tape, item, numel, case = self.tape, q.item, q.numel, self.case
         at = kernels.Heads(
-            case.batch_size, case.model.num_heads, case.context_length, case.model.head_dim, item
+            case.batch_size,
+            case.reference.num_heads,
+            case.context_length,
+            case.reference.head_dim,
+            item,
         )
         kernel = self.kernel
         out = tape.new(numel, item)
@@ -128,20 +132,20 @@ class Reference(Ops):
     @property
     def kernel(self) -> kernels.Kernel:
         """The fused attention kernel of this case."""
-        return kernels.choose(self.item, self.case.model.head_dim, self.capability)
+        return kernels.choose(self.item, self.case.reference.head_dim, self.capability)
 
     def merge(self, x: Tensor) -> Tensor:
         """(b, h, t, d) to (b, t, h·d): a copy unless the kernel wrote it in that order."""
         if self.case.attention == "sdpa" and self.kernel != "cudnn":
             return x
-        if self._turns_freely(self.case.model.num_heads):
+        if self._turns_freely(self.case.reference.num_heads):
             return x
         tape = self.tape
         return tape.record(tape.new(x.numel, x.item), (x,), (), lambda g, s: (g,))
 
     def self_attention(self, x: Tensor) -> Tensor:
         """SelfAttention.forward."""
-        model, d, kv = self.case.model, self.case.model.d_model, self.case.model.kv_dim
+        model, d, kv = self.case.reference, self.case.reference.d_model, self.case.reference.kv_dim
         groups = model.num_heads // model.num_kv_heads
 
         def bias(n: int) -> Tensor | None:
@@ -160,7 +164,7 @@ class Reference(Ops):
 
     def swiglu(self, x: Tensor) -> Tensor:
         """SwiGLU.forward."""
-        d, ff = self.case.model.d_model, self.case.model.d_ff
+        d, ff = self.case.reference.d_model, self.case.reference.d_ff
         gated = self.silu(self.linear(x, self.weight(d * ff), d, ff))
         up = self.linear(x, self.weight(d * ff), d, ff)
         product = self.mul(gated, up)
@@ -169,13 +173,13 @@ class Reference(Ops):
 
     def block(self, x: Tensor) -> Tensor:
         """Block.forward."""
-        d = self.case.model.d_model
+        d = self.case.reference.d_model
         x = self.add(x, self.self_attention(self.rms_norm(x, self.weight(d))))
         return self.add(x, self.swiglu(self.rms_norm(x, self.weight(d))))
 
     def forward(self) -> Tensor:
         """TransformerLM.forward: the logits."""
-        tape, model = self.tape, self.case.model
+        tape, model = self.tape, self.case.reference
         tape.segment("forward", -1)
         x = self._embed()
         for layer in range(self.layers):
@@ -186,7 +190,7 @@ class Reference(Ops):
         return self.linear(normed, self.head_weight, model.d_model, model.vocab_size)
 
     def _embed(self) -> Tensor:
-        tape, model, tokens = self.tape, self.case.model, self.tokens
+        tape, model, tokens = self.tape, self.case.reference, self.tokens
         sorts = tokens > SORTED_TOKENS
 
         def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -31,7 +31,18 @@ class Tensor:
     A leaf stands for a parameter: it has no bytes of its own, and its gradient is kept.
     """
 
-    __slots__ = ("block", "category", "grad", "item", "leaf", "node", "numel", "size", "tape")
+    __slots__ = (
+        "block",
+        "born",
+        "category",
+        "grad",
+        "item",
+        "leaf",
+        "node",
+        "numel",
+        "size",
+        "tape",
+    )
 
     def __init__(
         self, tape: Tape, numel: int, item: int, category: int, leaf: bool = False
@@ -49,18 +60,25 @@ class Tensor:
             if tape.allocator is not None:
                 self.block = tape.allocator.malloc(self.size)
             tape.allocated(self.size, category)
+        self.born = tape.clock
 
     def __del__(self) -> None:
         if self.size:
-            self.tape.freed(self.size, self.category)
+            self.tape.freed(self)
             if self.block is not None and self.tape.allocator is not None:
                 self.tape.allocator.release(self.block)
 
     def become(self, category: int) -> None:
-        """Count this tensor under another category from now on."""
-        live = self.tape.live
-        live[self.category] -= self.size
-        live[category] += self.size
+        """Count this tensor under another category, also at the peaks that it was alive at."""
+        tape, size = self.tape, self.size
+        levels = [tape.live]
+        for segment in reversed(tape.segments):
+            if segment.peaked < self.born:
+                break
+            levels.append(segment.highest)
+        for level in levels:
+            level[self.category] -= size
+            level[category] += size
         self.category = category
 
 
@@ -87,13 +105,31 @@ class Node:
 
 @dataclass(slots=True)
 class TapeSegment:
-    """A stretch of the tape: one layer of one phase, with its start, peak and end."""
+    """A stretch of the tape: one layer of one phase. `highest` is by category, at its peak."""
 
     phase: str
     layer: int
     start: ByteLevel
-    peak: ByteLevel = ZERO
+    began: int  # moments of the tape's clock
+    peaked: int
+    highest: list[int]
+    rounded: int
+    large: int
     end: ByteLevel = ZERO
+
+    @property
+    def peak(self) -> ByteLevel:
+        """The highest level."""
+        return ByteLevel(tuple(self.highest), self.rounded, self.large)
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """A tensor that was a temporary to its end: from which to which moment it had its bytes."""
+
+    born: int
+    died: int
+    size: int
 
 
 @dataclass(slots=True)
@@ -112,21 +148,30 @@ class Tape:
     kept: list[Tensor] = field(default_factory=list)
     allocator: CachingAllocator | None = None
     trace: list[tuple[int, int]] | None = None
+    clock: int = 0  # allocations and frees so far
+    temporaries: list[Lifetime] | None = None  # those that have ended, where they are asked for
 
     def allocated(self, size: int, category: int) -> None:
         """Account for a new storage."""
+        self.clock += 1
         self.live[category] += size
         self.total += size
         self.rounded += -(-size // BLOCK_BYTES) * BLOCK_BYTES
         self.large += size > SMALL
         if self.total > self.highest and self.segments:
             self.highest = self.total
-            self.segments[-1].peak = ByteLevel(tuple(self.live), self.rounded, self.large)
+            segment = self.segments[-1]
+            segment.highest, segment.peaked = self.live.copy(), self.clock
+            segment.rounded, segment.large = self.rounded, self.large
         if self.trace is not None:
             self.trace.append((size, self.total))
 
-    def freed(self, size: int, category: int) -> None:
+    def freed(self, tensor: Tensor) -> None:
         """Account for a freed storage."""
+        size, category = tensor.size, tensor.category
+        self.clock += 1
+        if self.temporaries is not None and category == TEMPORARIES:
+            self.temporaries.append(Lifetime(tensor.born, self.clock, size))
         self.live[category] -= size
         self.total -= size
         self.rounded -= -(-size // BLOCK_BYTES) * BLOCK_BYTES
@@ -141,7 +186,10 @@ class Tape:
         now = self.level()
         if self.segments:
             self.segments[-1].end = now
-        self.segments.append(TapeSegment(phase, layer, now, now, now))
+        clock, live = self.clock, self.live.copy()
+        self.segments.append(
+            TapeSegment(phase, layer, now, clock, clock, live, self.rounded, self.large)
+        )
         self.highest = self.total
 
     def new(self, numel: int, item: int, category: int = TEMPORARIES) -> Tensor:

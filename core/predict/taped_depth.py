@@ -7,6 +7,7 @@ behind, so one middle layer of the tape stands for all of them, forward and back
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from llmprof.core.predict.byte_levels import ZERO, ByteLevel
 from llmprof.core.predict.reference_step import Reference
@@ -28,16 +29,20 @@ class PhaseLevel:
 
 def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ...]:
     """Peak and final level of forward, loss and backward, as far as the case's mode goes."""
-    layers = min(case.model.num_layers, TAPED_LAYERS)
-    segments, dropped = _tape(case, layers, capability)
-    return _merge(_deepen(segments, case.model.num_layers - layers, dropped))
+    segments, dropped = tape_step(Tape(grad=case.mode != "forward"), case, capability)
+    return _merge(_deepen(segments, case.reference.num_layers - taped_layers(case), dropped))
 
 
-def _tape(
-    case: Case, layers: int, capability: tuple[int, int]
+def taped_layers(case: Case) -> int:
+    """How many layers of a case's model are taped."""
+    return min(case.reference.num_layers, TAPED_LAYERS)
+
+
+def tape_step(
+    tape: Tape, case: Case, capability: tuple[int, int]
 ) -> tuple[list[TapeSegment], ByteLevel]:
-    """Segments of a step, and what a middle layer's autocast copies free when autocast ends."""
-    tape = Tape(grad=case.mode != "forward")
+    """Run a step: its segments, and what a middle layer's autocast copies free in the end."""
+    layers = taped_layers(case)
     model = Reference(case, layers, capability, tape)
     logits = model.forward()
     if "backward" in case.phases:
@@ -60,23 +65,19 @@ def _tape(
     return segments, dropped
 
 
-def _deepen(segments: list[TapeSegment], extra: int, dropped: ByteLevel) -> list[TapeSegment]:
+def _deepen(segments: list[TapeSegment], extra: int, dropped: ByteLevel) -> list[PhaseLevel]:
     """The segments with the middle layer repeated `extra` times more."""
-    if extra <= 0:
-        return segments
     offset = ZERO
     deep = []
     for index, segment in enumerate(segments):
-        start, peak = segment.start.plus(offset), segment.peak.plus(offset)
+        peak = segment.peak.plus(offset)
         if segment.layer == MIDDLE:
             net = segment.end.minus(segment.start)
             offset = offset.plus(net, extra)
             peak = max(peak, peak.plus(net, extra), key=lambda level: level.requested)
         if _ends_autocast(segments, index):
             offset = offset.plus(dropped, -extra)
-        deep.append(
-            TapeSegment(segment.phase, segment.layer, start, peak, segment.end.plus(offset))
-        )
+        deep.append(PhaseLevel(cast(Phase, segment.phase), peak, segment.end.plus(offset)))
     return deep
 
 
@@ -86,12 +87,12 @@ def _ends_autocast(segments: list[TapeSegment], index: int) -> bool:
     return last and segments[index].phase in ("forward", "loss")
 
 
-def _merge(segments: list[TapeSegment]) -> tuple[PhaseLevel, ...]:
-    merged: dict[str, PhaseLevel] = {}
+def _merge(segments: list[PhaseLevel]) -> tuple[PhaseLevel, ...]:
+    merged: dict[Phase, PhaseLevel] = {}
     for segment in segments:
         old = merged.get(segment.phase)
         peak = segment.peak
         if old is not None and old.peak.requested > peak.requested:
             peak = old.peak
-        merged[segment.phase] = PhaseLevel(segment.phase, peak, segment.end)  # type: ignore[arg-type]
+        merged[segment.phase] = PhaseLevel(segment.phase, peak, segment.end)
     return tuple(merged.values())

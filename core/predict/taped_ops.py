@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from llmprof.core.predict.byte_levels import COPIES, ZERO, ByteLevel
 from llmprof.core.predict.tape import Tape, Tensor
+from llmprof.core.spec.axes import HALVES
 from llmprof.core.spec.case import Case
 
 FP32_WIDTH = 4
@@ -19,7 +20,7 @@ class Ops:
         self.case = case
         self.tape = tape
         self.tokens = case.tokens
-        self.half = case.precision in ("bf16", "fp16")
+        self.half = case.precision in HALVES
         self.item = HALF if self.half else FP32_WIDTH
         self.cache: dict[Tensor, Tensor] = {}
         self.cached_in: dict[int, list[Tensor]] = {}

@@ -99,7 +99,7 @@ def exponents(view: RunView) -> Table | None:
             fits = [_fit_time(column, "forward"), _fit_time(column, "backward"), _fit_saved(column)]
             if not any(fits):
                 continue
-            width = column[0].case.model.d_model
+            width = column[0].case.reference.d_model
             rows.append((width, way, *(cell for fit in fits for cell in _power_cells(fit))))
     columns = [Column("d"), Column("Way", numeric=False)]
     for name in ("forward", "backward", "memory kept"):

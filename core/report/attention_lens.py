@@ -69,7 +69,7 @@ def _notes(state: CaseState, lens: ev.AttentionLens, card: CardSpec | None) -> t
             time, flops = ratio
             notes.append(
                 f"{direction.capitalize()}: softmax takes {time:.2f} × the time of both matrix"
-                f" products and {flops:.4f} × their FLOPs (d_head {state.case.model.head_dim})."
+                f" products and {flops:.4f} × their FLOPs (d_head {state.case.reference.head_dim})."
             )
     notes.append(
         "Least traffic reads each operand and writes each result once; a rate above the card's"

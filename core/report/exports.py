@@ -18,8 +18,10 @@ from llmprof.core.report.loops import loop_document, loops_csv
 from llmprof.core.report.registry import tables
 from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Figure, Table
+from llmprof.core.report.timing import parameters_of
 from llmprof.core.spec.axes import AXES
-from llmprof.core.spec.case import PHASES
+from llmprof.core.spec.case import PHASES, Case
+from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.state.step_columns import StepRow
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
@@ -83,9 +85,9 @@ def case_document(
     """One case as JSON data."""
     return {
         "case": state.index + 1,  # as sentences and the coverage table name it
-        "config": config(state),
+        "config": config(state.case),
         "key": state.case.key,
-        "parameters": _parameters(state),
+        "parameters": parameters_of(state),
         "status": export_status(state),
         "failure": _built(state.failure),
         "phases": phase_statistics(state),
@@ -110,12 +112,15 @@ def _built(found: msgspec.Struct | None) -> Any:
     return None if found is None else msgspec.to_builtins(found)
 
 
-def config(state: CaseState) -> dict[str, Any]:
+def config(case: Case) -> dict[str, Any]:
     """The whole configuration of a case, the model's dimensions beside its name."""
-    data: dict[str, Any] = msgspec.to_builtins(state.case)
+    data: dict[str, Any] = msgspec.to_builtins(case)
     shape, probe = data.pop("model"), data.pop("probe")
+    if isinstance(case.model, OwnModel):
+        own = case.model._asdict() | {"arguments": dict(case.model.arguments)}
+        return {"model": own.pop("name"), "probe": probe, **data, "own_model": own, "shape": {}}
     name = shape.pop("name")
-    shape["kv_heads"] = state.case.model.num_kv_heads
+    shape["kv_heads"] = case.model.num_kv_heads
     return {"model": name, "probe": probe, **data, "shape": shape}
 
 
@@ -208,13 +213,13 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
     row |= dict.fromkeys((*RATES, "compile_ms", "verdicts"))
     if state is None:
         return row
-    whole = config(state)
+    whole = config(state.case)
     row |= {name: whole[name] for name in CSV_CONFIG if name in whole}
     row |= {axis.field: axis.text(axis.of(state.case)) for axis in AXES if axis.values}
     row |= {name: whole["shape"][name] for name in CSV_CONFIG if name in whole["shape"]}
     row |= {
         "case": state.index + 1,
-        "parameters": _parameters(state),
+        "parameters": parameters_of(state),
         "status": export_status(state),
         "failure_phase": None if state.failure is None else state.failure.phase,
         "failure_message": None if state.failure is None else state.failure.message,
@@ -246,7 +251,3 @@ CSV_CONFIG = (
     "device",
     "seed",
 )
-
-
-def _parameters(state: CaseState) -> int:
-    return state.model.parameters if state.model is not None else state.case.model.parameters

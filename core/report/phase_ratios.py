@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from llmprof.core.predict.flops import forward_flops
-from llmprof.core.report.case_groups import axis_cells, groups, varying_axes
+from llmprof.core.figures.operations import forward_operations
+from llmprof.core.report.case_groups import Group, axis_cells, groups, varying_axes
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.report.timing import MODEL
 from llmprof.core.state.view import RunView
@@ -18,22 +18,23 @@ def ratios(view: RunView) -> Table | None:
     found = [(group, f) for group in groups(view) if (f := group.summary("forward")) is not None]
     if not found:
         return None
-    most = max(forward_flops(group.case) for group, _ in found)
+    work = [_forward_work(group) for group, _ in found]
+    most = max((flops for flops in work if flops is not None), default=0)
     unit, size = ("TFLOP", 1e12) if most >= 1e10 else ("MFLOP", 1e6)
     rows: list[tuple[Cell, ...]] = []
-    for group, forward in found:
-        flops = forward_flops(group.case) / size
+    for (group, forward), operations in zip(found, work, strict=True):
+        flops = None if operations is None else operations / size
         state = group.source("backward")
         within = None if state is None else state.summaries.get("forward")
         backward = group.summary("backward")
-        rate = 1e3 * flops / forward.mean
+        rate = None if flops is None else 1e3 * flops / forward.mean
         spread = relative(forward)
         rows.append(
             (
                 group.case.model.name,
                 *axis_cells(group.case, axes),
                 Figure(flops),
-                Figure(rate, None if spread is None else rate * spread),
+                Figure(rate, None if spread is None or rate is None else rate * spread),
                 ratio_cell(backward, forward),
                 ratio_cell(backward, within),
             )
@@ -52,6 +53,12 @@ def ratios(view: RunView) -> Table | None:
         "Digits follow both confidence intervals.",
     )
     return Table("phase-ratios", "Ratios", columns, tuple(rows), notes, number="M10")
+
+
+def _forward_work(group: Group) -> int | None:
+    """Operations of the forward, where any of the group's cases tells them."""
+    counted = (forward_operations(state) for state in group.modes.values())
+    return next((flops for flops in counted if flops is not None), None)
 
 
 def relative(summary: Summary) -> float | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from llmprof.core.events import Environment, Predicted
-from llmprof.core.predict.advice import advise
-from llmprof.core.predict.as_event import predicted_here
+from llmprof.core.predict.as_event import predicted_here, room_here
 from llmprof.core.predict.fits import CONTEXT_HIGH, CONTEXT_LOW
+from llmprof.core.report.advice import ADVICE_COLUMNS, ADVICE_NOTE, advice_cells
 from llmprof.core.report.case_groups import status_word
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import CaseState, RunView
@@ -100,23 +100,13 @@ def _mib(size: int | None) -> Figure:
 
 def out_of_memory_advice(view: RunView) -> Table | None:
     """Commands that do fit, for every case that ran out of memory or was not tried for it."""
-    environment = view.environment
-    if environment is None or environment.memory_free_bytes is None:
-        return None
-    if not environment.device.startswith("cuda"):
-        return None
     rows: list[tuple[Cell, ...]] = []
     for state in view.cases:
-        if state.status == "oom":
-            found = advise(
-                state.case, environment.memory_free_bytes, environment.capability or (9, 0)
-            )
-            rows += [(state.case.label, each.text, f"`{each.command}`") for each in found]
+        environment = state.environment or view.environment
+        room = None if environment is None else room_here(environment)
+        if state.status == "oom" and room is not None:
+            rows += [(state.case.label, *cells) for cells in advice_cells(state.case, room)]
     if not rows:
         return None
-    columns = (
-        Column("Ran out of memory", numeric=False),
-        Column("What fits", numeric=False),
-        Column("Command", numeric=False),
-    )
-    return Table("advice", "What fits instead", columns, tuple(rows))
+    columns = (Column("Ran out of memory", numeric=False), *ADVICE_COLUMNS)
+    return Table("advice", "What fits instead", columns, tuple(rows), (ADVICE_NOTE,), number="M13")

@@ -1,16 +1,16 @@
-"""Tables about memory: what is predicted and what to change."""
+"""Tables and sentences about predicted memory: verdicts, and the peak of every phase."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmprof.core.predict.advice import Advice
-from llmprof.core.predict.byte_levels import CATEGORIES
-from llmprof.core.predict.closed_form import MemoryPrediction
-from llmprof.core.predict.fits import FitVerdict, Room, unsupported
-from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
+from llmprof.core.predict.closed_form import HOPPER, MemoryPrediction
+from llmprof.core.predict.fits import FitVerdict, Room, context_span, unsupported
+from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.spec.case import Case
 from llmprof.core.system.units import GIB
+
+_UNDECIDED = "what the context takes in the end decides."
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,16 @@ class PredictedRow:
     room: Room | None
     verdict: FitVerdict | None
 
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Compute capability of the card that was predicted for."""
+        return HOPPER if self.room is None else self.room.capability
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is no need for advice: it fits, or no card is known."""
+        return self.verdict in (None, "fits")
+
 
 def gib(size: int | None) -> Figure:
     """Bytes as GiB, to the hundredth."""
@@ -29,9 +39,8 @@ def gib(size: int | None) -> Figure:
 
 
 def prediction_table(rows: list[PredictedRow]) -> Table:
-    """One row a case and card: the verdict, the peak, the band and the parts at the peak."""
+    """One row a case and card: the verdict, the peak and the band of allocated bytes."""
     on_cards = any(row.room for row in rows)
-    used = [name for name in CATEGORIES if any(name in row.prediction.breakdown for row in rows)]
     columns = (
         Column("Configuration", numeric=False),
         *((Column("Card", numeric=False), Column("Verdict", numeric=False)) if on_cards else ()),
@@ -39,10 +48,12 @@ def prediction_table(rows: list[PredictedRow]) -> Table:
         Column("Peak phase", numeric=False),
         Column("Allocated from", "GiB"),
         Column("Allocated to", "GiB"),
-        *(Column(name.capitalize(), "GiB") for name in used),
     )
-    cells = tuple(_row(row, used, on_cards) for row in rows)
-    notes = ["Parts are requested bytes at the peak and sum to it; CUDA's context comes on top."]
+    cells = tuple(_row(row, on_cards) for row in rows)
+    notes = [
+        "The peak is of requested bytes. Allocated bytes add the allocator's rounding; CUDA's "
+        "context comes on top of both, and verdicts allow for it."
+    ]
     if any(row.prediction.upper_bound for row in rows):
         notes.append(
             "Compiled models are predicted as eager ones; compiled they mostly need less, and "
@@ -54,10 +65,11 @@ def prediction_table(rows: list[PredictedRow]) -> Table:
         reason = unsupported(row.case.precision, row.room.capability)
         if reason is not None:
             notes.append(f"{row.room.name}: {reason}; the prediction is of memory alone.")
-    return Table("prediction", "Predicted memory", columns, cells, tuple(dict.fromkeys(notes)))
+    title = "Predicted memory"
+    return Table("prediction", title, columns, cells, tuple(dict.fromkeys(notes)), number="M12")
 
 
-def _row(row: PredictedRow, used: list[str], on_cards: bool) -> tuple[Cell, ...]:
+def _row(row: PredictedRow, on_cards: bool) -> tuple[Cell, ...]:
     prediction = row.prediction
     card = "" if row.room is None else row.room.name
     return (
@@ -67,12 +79,24 @@ def _row(row: PredictedRow, used: list[str], on_cards: bool) -> tuple[Cell, ...]
         prediction.peak_phase,
         gib(prediction.allocated_low),
         gib(prediction.allocated_high),
-        *(_part(prediction.breakdown.get(name, 0)) for name in used),
     )
 
 
-def _part(size: int) -> Cell:
-    return "under 0.01" if 0 < size < GIB // 200 else gib(size)
+def verdict_sentence(row: PredictedRow) -> str:
+    """The verdict with what it follows from, as one sentence; without a card, the peak alone."""
+    peak = f"{format_cell(gib(row.prediction.requested_bytes))} GiB at the peak"
+    if row.room is None or row.verdict is None:
+        return f"{row.case.label} needs {peak}, in {row.prediction.peak_phase}."
+    low, high = (format_cell(gib(each)) for each in context_span(row.room.context_bytes))
+    need = f"it needs {peak}, and CUDA's context takes {low} to {high} GiB more"
+    free = f"{format_cell(gib(row.room.free_bytes))} GiB are free"
+    said = {
+        "fits": f"fits on {row.room.name}: {need}; {free}.",
+        "does not fit": f"does not fit on {row.room.name}: {need}, but only {free}.",
+        "too close to say": f"may or may not fit on {row.room.name}: {need}, and {free}; "
+        + ("compiled it may need less." if row.prediction.upper_bound else _UNDECIDED),
+    }
+    return f"{row.case.label} {said[row.verdict]}"
 
 
 def phase_table(rows: list[PredictedRow]) -> Table:
@@ -89,16 +113,3 @@ def phase_table(rows: list[PredictedRow]) -> Table:
         for phase in row.prediction.phases
     )
     return Table("prediction-phases", "Predicted memory by phase", columns, cells)
-
-
-def advice_table(case: Case, room: Room, advice: tuple[Advice, ...]) -> Table:
-    """What to change in a case that does not fit a card."""
-    columns = (
-        Column("Change", numeric=False),
-        Column("Needs at most", "GiB"),
-        Column("Command", numeric=False),
-    )
-    cells = tuple(
-        (each.text, gib(each.needed_bytes), Prose(f"`{each.command}`")) for each in advice
-    )
-    return Table("advice", f"{case.label} on {room.name}: what fits", columns, cells)

@@ -22,6 +22,7 @@ from llmprof.core.report.phase_ratios import ratios
 from llmprof.core.report.precision import precision
 from llmprof.core.report.prediction_check import out_of_memory_advice, prediction_against
 from llmprof.core.report.scaling import scaling, throughput_table
+from llmprof.core.report.single_tensors import recorded_tensors
 from llmprof.core.report.stability import failures, steadiness
 from llmprof.core.report.step_log import step_logs
 from llmprof.core.report.subject import subject_of
@@ -67,6 +68,7 @@ BUILDERS: dict[str, Builder] = {
     "predicted": prediction_against,
     "advice": out_of_memory_advice,
     "memory-timeline": memory_tables,
+    "single-tensors": recorded_tensors,
     "step-log": step_logs,
 }
 

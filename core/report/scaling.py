@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from llmprof.core.figures.operations import COUNTED, operations
 from llmprof.core.figures.throughput import MFU_CONVENTION, Throughput, denominators, throughput
-from llmprof.core.predict.flops import step_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
 from llmprof.core.report.sentences import is_launch_bound, ref
@@ -61,7 +61,7 @@ def scaling_groups(view: RunView) -> list[list[CaseState]]:
     """Timing cases that differ in batch and context alone, smallest work first."""
     timing = [state for state in view.cases if state.case.probe == "timing"]
     groups = [
-        sorted(group, key=lambda state: step_flops(state.case))
+        sorted(group, key=lambda state: operations(state) or state.case.tokens)
         for group in grouped_alike(timing, *(BY_FIELD[name] for name in SIZES))
     ]
     return [group for group in groups if len(group) > 1]
@@ -91,7 +91,10 @@ def _growth_of(states: list[CaseState]) -> str | None:
     time = ratio(last.total, first.total)
     if time is None:
         return None
-    work = step_flops(last.case) / step_flops(first.case)
+    done = operations(last), operations(first)
+    if done[0] is None or done[1] is None:
+        return None
+    work = done[0] / done[1]
     return (
         f"{format_number(work, 0.1 * work)} × the work takes {times(time)} the time "
         f"{ref(first, last)}{_doubt(time)}"
@@ -116,11 +119,13 @@ def throughput_table(view: RunView) -> Table | None:
     axes = axes_of([state for state, _ in found])
     with_peak = any(rates.peak is not None for _, rates in found)
     with_ceiling = any(rates.of_ceiling is not None for _, rates in found)
+    with_samples = any(rates.tokens_per_s is None for _, rates in found)
     columns = (
         Column("Model Size", numeric=False),
         Column("Mode", numeric=False),
         *(column for _, column in axes),
         Column("Throughput", "tokens/s"),
+        *((Column("Throughput", "samples/s"),) if with_samples else ()),
         Column("Rate", "TFLOP/s"),
         *((Column("Dense peak", "TFLOP/s"), Column("MFU", "%")) if with_peak else ()),
         *((Column("Of calibrated matmul rate", "%"),) if with_ceiling else ()),
@@ -130,7 +135,7 @@ def throughput_table(view: RunView) -> Table | None:
             state.case.model.name,
             state.case.mode,
             *axis_cells(state.case, axes),
-            *_rates(rates, with_peak, with_ceiling),
+            *_rates(rates, with_samples, with_peak, with_ceiling),
         )
         for state, rates in found
     )
@@ -138,21 +143,34 @@ def throughput_table(view: RunView) -> Table | None:
 
 
 def _conventions(view: RunView, found: list[tuple[CaseState, Throughput]]) -> tuple[str, ...]:
+    own = (COUNTED,) if any(state.case.shape is None for state, _ in found) else ()
     peaks = dict.fromkeys(rates.peak for _, rates in found if rates.peak is not None)
     if peaks:
-        return ("By the wall clock of whole steps.", f"{MFU_CONVENTION} {denominators(peaks)}.")
+        return (
+            "By the wall clock of whole steps.",
+            f"{MFU_CONVENTION} {denominators(peaks)}.",
+            *own,
+        )
     name = "this device" if view.environment is None else view.environment.device_name
     return (
         "By the wall clock of whole steps; operations of the matrix products, backward twice the "
         f"forward. No MFU: the dense peak of {name} is not known (--peak-tflops gives one).",
+        *own,
     )
 
 
-def _rates(rates: Throughput, with_peak: bool, with_ceiling: bool) -> tuple[Cell, ...]:
-    def of(value: float) -> Figure:
-        return Figure(value, None if rates.relative is None else rates.relative * value)
+def _rates(
+    rates: Throughput, with_samples: bool, with_peak: bool, with_ceiling: bool
+) -> tuple[Cell, ...]:
+    def of(value: float | None) -> Figure:
+        if value is None or rates.relative is None:
+            return Figure(value)
+        return Figure(value, rates.relative * value)
 
-    cells: tuple[Cell, ...] = (of(rates.tokens_per_s), of(rates.tflops))
+    cells: tuple[Cell, ...] = (of(rates.tokens_per_s),)
+    if with_samples:
+        cells += (of(rates.samples_per_s),)
+    cells += (of(rates.tflops),)
     if with_peak:
         peak = None if rates.peak is None else f"{rates.peak.tflops:g}"
         cells += (peak, None if rates.mfu is None else Figure(100 * rates.mfu, 0.1))
@@ -162,17 +180,18 @@ def _rates(rates: Throughput, with_peak: bool, with_ceiling: bool) -> tuple[Cell
 
 
 def _growth(state: CaseState, first: CaseState) -> tuple[Cell, ...]:
-    flops = step_flops(state.case)
-    work = (Figure(flops / 1e12), flops / step_flops(first.case))
+    flops, least = operations(state), operations(first)
+    work = Figure(None if flops is None else flops / 1e12)
+    more = Figure(None if flops is None or least is None else flops / least, 0.1)
     if state.total is None:
         word = status_word(state)
-        return word, word, work[0], word, Figure(work[1], 0.1), word
+        return word, word, work, word, more, word
     grown = None if first.total is None else state.total.mean / first.total.mean
     return (
         Figure(state.total.mean, state.total.ci95),
         Figure(state.total.std, state.total.ci95),
-        work[0],
-        Figure(flops / 1e9 / state.total.mean),
-        Figure(work[1], 0.1),
+        work,
+        Figure(None if flops is None else flops / 1e9 / state.total.mean),
+        more,
         Figure(grown, 0.1),
     )

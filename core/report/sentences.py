@@ -41,11 +41,6 @@ def is_launch_bound(state: CaseState) -> bool:
     return waits_for_host(state, Context(state.environment))
 
 
-def ran_on_card(state: CaseState) -> bool:
-    """Whether a case ran on a CUDA card."""
-    return state.environment is not None and state.environment.device.startswith("cuda")
-
-
 def why_not(states: Iterable[CaseState]) -> list[str]:
     """One sentence a case that has no figures though it was tried or refused."""
     return [

@@ -5,13 +5,16 @@ from __future__ import annotations
 from llmprof.core.report.case_groups import Group, axis_cells, groups, status_word, varying_axes
 from llmprof.core.report.table import Cell, Column, Figure, Table, with_spread
 from llmprof.core.spec.case import Phase
+from llmprof.core.spec.own_model import Model
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import CaseState, RunView
 
 MODEL = Column("Model Size", numeric=False)
 PHASE_NUMBERS: dict[Phase, str] = {"forward": "M02", "backward": "M03"}
 PARAMETERS_COLUMN = Column("Parameters")
-SHAPE = (Column("d_model"), Column("d_ff"), Column("num_layers"), Column("num_heads"))
+SHAPE_FIELDS = ("d_model", "d_ff", "num_layers", "num_heads")
+SHAPE = tuple(map(Column, SHAPE_FIELDS))
+CHANGED = "A + marks a preset whose dimensions were changed on the command line."
 SPREAD = "Mean and sample standard deviation (ddof 1) over the measured steps; digits follow the "
 SPREAD += "95 % confidence interval of the mean (Student's t)."
 
@@ -21,7 +24,7 @@ def model_sizes(view: RunView) -> Table | None:
     shapes = {state.case.model.name: state for state in view.cases}
     if not shapes:
         return None
-    models = [state.case.model for state in shapes.values()]
+    models = [state.case.shape for state in shapes.values() if state.case.shape is not None]
     more = [
         (field, Column(field))
         for field, usual in (("num_kv_heads", "num_heads"), ("vocab_size", None))
@@ -33,8 +36,10 @@ def model_sizes(view: RunView) -> Table | None:
             (s.model for s in view.cases if s.case.model.name == name and s.model is not None), None
         )
         counted = "counted" if built is not None else "by formula"
-        parameters = built.parameters if built is not None else state.case.model.parameters
-        extra = tuple(str(getattr(state.case.model, field)) for field, _ in more)
+        if built is None and state.case.shape is None:
+            counted = "not built"
+        parameters = built.parameters if built is not None else parameters_of(state)
+        extra = tuple(_dimension(state.case.model, field) for field, _ in more)
         rows.append((name, *shape_cells(state.case.model), *extra, parameters, counted))
     columns = (
         Column("Size", numeric=False),
@@ -43,11 +48,20 @@ def model_sizes(view: RunView) -> Table | None:
         PARAMETERS_COLUMN,
         Column("Counted", numeric=False),
     )
-    changed = any("+" in name for name in shapes)
-    notes = ("A + marks a preset whose dimensions were changed on the command line.",)
+    notes = [CHANGED] if any("+" in name for name in shapes) else []
+    notes += map(_form_note, shapes.values())
     return Table(
-        "model-sizes", "Model sizes", columns, tuple(rows), notes if changed else (), number="M01"
+        "model-sizes", "Model sizes", columns, tuple(rows), tuple(filter(None, notes)), number="M01"
     )
+
+
+def _form_note(state: CaseState) -> str:
+    """How an own model is called, and whether its loss is a phase."""
+    built = state.model
+    if built is None or not built.form:
+        return ""
+    inside = "; its forward computes the loss, so there is no loss phase" * built.loss_inside
+    return f"{state.case.model.name} is called as {built.form}{inside}."
 
 
 def phase_times(view: RunView, phase: Phase) -> Table | None:
@@ -131,8 +145,9 @@ def summary(view: RunView) -> Table | None:
                 cells.append(with_spread(found.mean, found.std, found.ci95))
             else:
                 cells.append("n/a" if state is None else status_word(state))
-        model = group.case.model
-        rows.append((model.name, model.parameters, *axis_cells(group.case, axes), *cells))
+        states = group.modes.values()
+        counted = next((n for state in states if (n := parameters_of(state)) is not None), None)
+        rows.append((group.case.model.name, counted, *axis_cells(group.case, axes), *cells))
     columns = (
         Column("Model", numeric=False),
         Column("Params"),
@@ -153,14 +168,20 @@ def _mean_and_std(group: Group, phase: Phase) -> list[Cell]:
     return [Figure(found.mean, found.ci95), Figure(found.std, found.ci95)]
 
 
-def shape_cells(model: ModelShape) -> tuple[Cell, ...]:
-    """The dimensions that every size table shows, without separators."""
-    return tuple(str(n) for n in (model.d_model, model.d_ff, model.num_layers, model.num_heads))
+def shape_cells(model: Model) -> tuple[Cell, ...]:
+    """The dimensions that every size table shows, without separators; unknown of an own model."""
+    return tuple(_dimension(model, name) for name in SHAPE_FIELDS)
 
 
-def parameters_of(state: CaseState) -> int:
+def _dimension(model: Model, name: str) -> Cell:
+    return str(getattr(model, name)) if isinstance(model, ModelShape) else None
+
+
+def parameters_of(state: CaseState) -> int | None:
     """Counted parameters, or the formula's when the model was never built."""
-    return state.model.parameters if state.model is not None else state.case.model.parameters
+    if state.model is not None:
+        return state.model.parameters
+    return None if state.case.shape is None else state.case.shape.parameters
 
 
 def source_notes(all_groups: list[Group], phases: tuple[Phase, ...]) -> tuple[str, ...]:

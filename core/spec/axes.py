@@ -23,9 +23,11 @@ Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Attention = Literal["naive", "sdpa"]
 OptimizerKind = Literal["foreach", "fused", "loop"]
 CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+Checkpoint = int | Literal["all"] | None  # blocks a checkpoint
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+HALVES: tuple[Precision, ...] = ("bf16", "fp16")  # under autocast
 ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
 OPTIMIZERS: tuple[OptimizerKind, ...] = get_args(OptimizerKind)
 COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)
@@ -61,7 +63,8 @@ class Axis:
     brief: Callable[[Any], str] = lambda value: ""
     field: str = ""
     neutral: Value = None
-    values: tuple[Value, ...] = ()  # that may be chosen; empty: whole numbers from `least`
+    values: tuple[Value, ...] = ()  # that may be chosen by a word
+    numbers: bool = False  # whether whole numbers from `least` may be chosen
     kind: Any = None  # the type of a value
 
     @property
@@ -71,7 +74,7 @@ class Axis:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The values that may be chosen, as the command line and the form write them."""
+        """The values that are words, as the command line and the form write them."""
         return tuple(map(self.text, self.values))
 
     def text(self, value: Value) -> str:
@@ -82,9 +85,13 @@ class Axis:
         """A value as a table shows it."""
         return self.none if value is None else value
 
-    def value(self, word: str) -> Value:
-        """The value that one of `words` means."""
-        return self.values[self.words.index(word)]
+    def value(self, word: str | int) -> Value:
+        """The value that a number or one of `words` means."""
+        return word if isinstance(word, int) else self.values[self.words.index(word)]
+
+    def allows(self, value: Value) -> bool:
+        """Whether a value may be measured; of words, which their type has checked, any."""
+        return not isinstance(value, int) or self.least <= value <= LARGEST
 
     def of(self, case: CaseAxes) -> Value:
         """A case's value."""
@@ -94,6 +101,18 @@ class Axis:
 
 def _compiled(mode: str) -> str:
     return "compiled" if mode == "default" else f"compiled {mode}"
+
+
+def _checkpointed(blocks: Checkpoint) -> str:
+    if blocks is None:
+        return "no checkpoints"
+    if blocks == "all":
+        return "one checkpoint"
+    return f"{blocks} {'block' if blocks == 1 else 'blocks'} a checkpoint"
+
+
+def _micro_batches(count: int) -> str:
+    return "one batch" if count == 1 else f"{count} micro-batches"
 
 
 def _torch_compile(mode: str | None) -> str:
@@ -136,6 +155,20 @@ class CaseAxes(msgspec.Struct, frozen=True, kw_only=True):
              metavar="MODES", bare="default", none="eager", named=_torch_compile, brief=_compiled,
              touches=("forward", "backward")),
     ] = None  # fmt: skip
+    checkpoint: Annotated[
+        Checkpoint,
+        Axis("Checkpoint", "checkpoints", "switch",
+             "blocks a checkpoint, whose activations the backward computes again: "
+             "none, 1, 2, 4, ..., all",
+             metavar="N", named=_checkpointed, brief=_checkpointed, touches=("backward",)),
+    ] = None  # fmt: skip
+    accumulate: Annotated[
+        int,
+        Axis("Micro-batches", "accumulates", "switch",
+             "micro-batches of a batch, whose gradients are summed before the update (1)",
+             metavar="N", named=_micro_batches, brief=_micro_batches,
+             touches=("forward", "backward")),
+    ] = 1  # fmt: skip
     context_length: Annotated[
         int,
         Axis("Context", "context_lengths", "work", "tokens (128)", unit="tokens",
@@ -155,9 +188,13 @@ class CaseAxes(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for axis in AXES:
-            value = axis.of(self)
-            if not axis.values and not axis.least <= typing.cast(int, value) <= LARGEST:
+            if not axis.allows(axis.of(self)):
                 raise SpecError(f"{axis.option} must be between {axis.least} and {LARGEST:,}")
+        if self.batch_size % self.accumulate:
+            raise SpecError(
+                f"--batch-size {self.batch_size} cannot be cut into {self.accumulate} equal "
+                "micro-batches: --accumulate must divide it"
+            )
 
 
 def option_name(name: str) -> str:
@@ -174,7 +211,8 @@ def _bound(name: str, annotation: Any, neutral: Value) -> Axis:
     for option in options:
         values += (None,) if option is type(None) else get_args(option)
     ordered = tuple(sorted(values, key=lambda value: value is not None))
-    return replace(axis, field=name, neutral=neutral, values=ordered, kind=kind)
+    numbers = int in options
+    return replace(axis, field=name, neutral=neutral, values=ordered, numbers=numbers, kind=kind)
 
 
 def _all_axes() -> tuple[Axis, ...]:

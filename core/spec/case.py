@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import msgspec
 
 from llmprof.core.spec.axes import AXES, Axis, CaseAxes, Mode, option_name
+from llmprof.core.spec.own_model import Model
 from llmprof.core.spec.shape import LARGEST, MOST_SEED, ModelShape, SpecError
 
 Probe = Literal["timing", "memory", "kernels", "attention", "calibrate"]
@@ -19,6 +20,7 @@ PHASES_OF: dict[Mode, tuple[Phase, ...]] = {
     "forward-backward": ("forward", "loss", "backward", "zero_grad"),
     "train": PHASES,
 }
+REPEATED_PHASES: tuple[Phase, ...] = ("forward", "loss", "backward")  # of each micro-batch
 MOST_PROCESSES = 100  # of one configuration
 ATTENTION_PHASES: tuple[Phase, ...] = ("forward", "backward")
 
@@ -31,7 +33,7 @@ class Case(CaseAxes, frozen=True, kw_only=True):
     target, measure_steps is. Raises SpecError for numbers that cannot be measured.
     """
 
-    model: ModelShape
+    model: Model
     probe: Probe = "timing"
     measure_steps: int = 10
     device: str = "auto"
@@ -46,6 +48,11 @@ class Case(CaseAxes, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.probe == "attention" and (self.checkpoint is not None or self.accumulate > 1):
+            raise SpecError(
+                "one attention alone has neither blocks to checkpoint nor a loss to accumulate: "
+                "--checkpoint and --accumulate are for whole models"
+            )
         if not 1 <= self.measure_steps <= LARGEST:
             raise SpecError(f"{option_name('measure_steps')} must be between 1 and {LARGEST:,}")
         if self.target_percent is not None and not 0.01 <= self.target_percent <= 100:
@@ -73,6 +80,18 @@ class Case(CaseAxes, frozen=True, kw_only=True):
         )
 
     @property
+    def shape(self) -> ModelShape | None:
+        """The dimensions of the reference model; None for a model of the user's own."""
+        return self.model if isinstance(self.model, ModelShape) else None
+
+    @property
+    def reference(self) -> ModelShape:
+        """The dimensions, for what is computed from them. Raises TypeError for an own model."""
+        if isinstance(self.model, ModelShape):
+            return self.model
+        raise TypeError(f"{self.model.name} is not the reference model: its dimensions are unknown")
+
+    @property
     def tokens(self) -> int:
         """Tokens of one step."""
         return self.batch_size * self.context_length
@@ -83,6 +102,26 @@ class Case(CaseAxes, frozen=True, kw_only=True):
         if self.probe == "attention":
             return ATTENTION_PHASES if self.mode != "forward" else ATTENTION_PHASES[:1]
         return PHASES_OF[self.mode]
+
+    @property
+    def sequence(self) -> tuple[Phase, ...]:
+        """The phases in the order in which a step goes through them, once a micro-batch."""
+        repeated = tuple(phase for phase in self.phases if phase in REPEATED_PHASES)
+        return repeated * self.accumulate + self.phases[len(repeated) :]
+
+    @property
+    def micro_batch(self) -> Case:
+        """The case that one micro-batch is on its own."""
+        size = self.batch_size // self.accumulate
+        return msgspec.structs.replace(self, batch_size=size, accumulate=1)
+
+    @property
+    def blocks_a_checkpoint(self) -> int | None:
+        """How many blocks one checkpoint covers; None where there are none or nothing is saved."""
+        if self.checkpoint is None or self.mode == "forward":
+            return None
+        layers = self.reference.num_layers
+        return layers if self.checkpoint == "all" else min(self.checkpoint, layers)
 
     @property
     def key(self) -> str:

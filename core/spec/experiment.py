@@ -9,7 +9,8 @@ import msgspec
 
 from llmprof.core.spec.axes import AXES, GRID, SWITCHES, AxisChanges, AxisLists, neutral
 from llmprof.core.spec.case import MOST_PROCESSES, Case, Probe
-from llmprof.core.spec.shape import ModelShape, SpecError
+from llmprof.core.spec.own_model import Model
+from llmprof.core.spec.shape import SpecError
 
 MOST_WARMUP_STEPS = 300  # of --warmup-steps auto
 MOST_MEASURE_STEPS = 1000  # of --measure-steps auto
@@ -42,7 +43,7 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
 
     name: str
     title: str = ""
-    models: tuple[ModelShape, ...]
+    models: tuple[Model, ...]
     probe: Probe = "timing"
     measure_steps: int = 10
     warmup_auto: bool = False

@@ -3,23 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 Interval = tuple[int, int]  # start and end, CLOCK_MONOTONIC nanoseconds
-
-
-def held_after(times: Sequence[int], longest_ns: int) -> Iterator[Interval]:
-    """For readings of a state: each holds until the next one, at most longest_ns."""
-    for at, t in enumerate(times):
-        following = times[at + 1] if at + 1 < len(times) else t + longest_ns
-        yield t, min(following, t + longest_ns)
-
-
-def held_before(times: Sequence[int], longest_ns: int) -> Iterator[Interval]:
-    """For readings of what has been since the last one: each holds back to it."""
-    for at, t in enumerate(times):
-        before = times[at - 1] if at else t - longest_ns
-        yield max(before, t - longest_ns), t
 
 
 def joined(intervals: Iterable[Interval]) -> list[Interval]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import unicodedata
+from collections.abc import Sequence
 
 
 def clean(text: str, limit: int = 500) -> str:
@@ -16,6 +17,13 @@ def clean(text: str, limit: int = 500) -> str:
     )
     line = " ".join("".join(kept).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def spoken(words: Sequence[str], last: str = "and") -> str:
+    """Words as a sentence lists them: a, b and c."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 def cause(error: BaseException, limit: int = 200) -> str:

@@ -81,7 +81,7 @@ class CudaRecorder:
         return trace, Known(tuple(found), frozenset() if trace.overflow else copies)
 
     def _step(self, step: int) -> dict[int, str]:
-        phases = self.trainer.case.phases
+        phases = self.trainer.case.sequence
         running: list[torch.profiler.record_function] = []
         found: dict[int, str] = {}
 
@@ -181,7 +181,7 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
         return super().__torch_dispatch__(func, types, args, kwargs)
 
     def _step(self, step: int) -> dict[int, str]:
-        phases = self.trainer.case.phases
+        phases = self.trainer.case.sequence
         found: dict[int, str] = {}
         opened: list[tuple[Phase, int]] = []
 

@@ -33,7 +33,7 @@ class AttentionSteps:
         torch.manual_seed(case.seed)
         set_precision(case.precision)
         heads = (1,) if case.attention == "sdpa" else ()
-        shape = (case.batch_size, *heads, case.context_length, case.model.d_model)
+        shape = (case.batch_size, *heads, case.context_length, case.reference.d_model)
         with torch.device(device):
             mask = causal_mask(case.context_length) if case.attention == "naive" else None
             core = build_attention(case.attention, mask)

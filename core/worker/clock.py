@@ -16,7 +16,7 @@ _MS = 1e-6  # nanoseconds to milliseconds
 
 @dataclass(frozen=True)
 class StepTimes:
-    """One step: phase times in milliseconds in the order of the mode's phases."""
+    """One step: phase times in milliseconds in the order in which the step went through them."""
 
     start_ns: int
     wall_ms: float
@@ -107,8 +107,13 @@ def phase_clock(device: torch.device, phases: tuple[Phase, ...]) -> PhaseClock:
 
 
 def by_phase(phases: tuple[Phase, ...], times: tuple[float, ...]) -> tuple[float | None, ...]:
-    """Times of a step's phases laid out as spec.PHASES, None where the step has no such phase."""
-    of_step: dict[Phase, float] = dict(zip(phases, times, strict=True))
+    """Times of a step's phases laid out as spec.PHASES, None where the step has no such phase.
+
+    A phase that the step went through several times, once a micro-batch, has the sum.
+    """
+    of_step: dict[Phase, float] = {}
+    for phase, time_ms in zip(phases, times, strict=True):
+        of_step[phase] = of_step.get(phase, 0.0) + time_ms
     return tuple(of_step.get(phase) for phase in PHASES)
 
 

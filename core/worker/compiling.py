@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import torch
 
-from llmprof.core.predict.advice import command_of
+from llmprof.core.predict.command import command_of
 from llmprof.core.spec.axes import CompileMode
 from llmprof.core.spec.case import Case
 from llmprof.core.system.text import clean

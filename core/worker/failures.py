@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import torch
 
@@ -28,17 +29,40 @@ class Unsupported(Exception):
         self.instead = instead
 
 
-def describe_failure(error: BaseException, phase: str | None) -> Failure:
-    """The failure that an exception means; keeps no reference to it, which would hold tensors."""
+class OwnModelError(Exception):
+    """What the user's code does that a step cannot be made of; its text is one line for them."""
+
+
+def describe_failure(error: BaseException, phase: str | None, folder: str | None = None) -> Failure:
+    """The failure that an exception means; keeps no reference to it, which would hold tensors.
+
+    folder: of the user's own code, whose innermost line is named first.
+    """
     text = str(error)
     if isinstance(error, Unsupported):
         return Failure(kind="unsupported", message=clean(text), phase=phase, instead=error.instead)
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or _says_out_of_memory(error):
         return Failure(kind="oom", message=_plain(text), phase=phase, bytes_asked=bytes_asked(text))
     first = next((line for line in text.splitlines() if line.strip()), "")
+    said = f"{type(error).__name__}: {first}"
+    if isinstance(error, OwnModelError):
+        said = first
+    place = None if folder is None else _place(error, folder)
     return Failure(
-        kind="error", message=clean(f"{type(error).__name__}: {first}", 300), phase=phase
+        kind="error", message=clean(f"{place}: {said}" if place else said, 300), phase=phase
     )
+
+
+def _place(error: BaseException, folder: str) -> str | None:
+    """`gpt.py:41 in forward`: the innermost line of a traceback below a folder."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        path = Path(code.co_filename)
+        if path.is_relative_to(folder) and "site-packages" not in path.parts:
+            found = f"{path.relative_to(folder)}:{trace.tb_lineno} in {code.co_name}"
+        trace = trace.tb_next
+    return found
 
 
 def bytes_asked(message: str) -> int | None:

@@ -27,6 +27,7 @@ class Job:
         self.index = request.index
         self.device = device
         self.phase: str | None = "start"  # where a failure would have happened
+        self.loss_inside = False  # the forward computes the loss: no time is that phase's
         self.own_ms: float | None = None  # from the engine's asking to here, less the context
         self.context_ms: float | None = None  # creating the CUDA context
         self.cards: CardSamples = ()  # before the context was made, where a probe asks for it
@@ -53,7 +54,7 @@ class Job:
         try:
             yield
         except BaseException:
-            phases = self.case.phases
+            phases = self.case.sequence
             self.phase = phases[min(clock.reached, len(phases) - 1)]
             raise
 

@@ -64,7 +64,7 @@ def run(job: Job) -> None:
     case = job.case
     observer = TrainerObserver(trainer)
     observer.compile_ms, observer.compile_loss = compile_step(job, trainer)
-    clock = phase_clock(job.device, case.phases)
+    clock = phase_clock(job.device, case.sequence)
     steps = StepWriter(job)
     layer = _mark(trainer, case)
     probe = Profiler(job, trainer, clock)
@@ -97,7 +97,7 @@ class Profiler:
     def __init__(self, job: Job, trainer: Trainer, clock: PhaseClock) -> None:
         self._trainer = trainer
         self._clock = clock
-        self._marks = PhaseMarks(clock, job.case.phases, nvtx=_nvtx(job))
+        self._marks = PhaseMarks(clock, job.case.sequence, nvtx=_nvtx(job))
         self._activities = [ProfilerActivity.CPU]
         if job.device.type == "cuda":
             self._activities.append(ProfilerActivity.CUDA)
@@ -133,7 +133,7 @@ def read_activities(session: ProfilerSession, case: Case, source: ActivitySource
     """The session's activities in its measured steps. Raises Unsupported."""
     columns = session.columns
     try:
-        windows = from_marks(columns, case.phases).last(len(session.times))
+        windows = from_marks(columns, case.sequence).last(len(session.times))
     except ValueError as error:
         raise Unsupported(f"the profile cannot be read: {error}", INSTEAD) from error
     activities = attribute(columns, windows, source)
@@ -191,12 +191,14 @@ def _extras(
 
 
 def _mark(trainer: Trainer, case: Case) -> int | None:
-    """Mark modules and the middle layer's attention; the layer, None for a compiled model."""
+    """Mark modules and the middle layer's attention; the layer, None where it isn't marked."""
     if case.compile is not None:
         return None  # hooks would break the graph that is to be profiled
     nvtx = case.nvtx and trainer.device.type == "cuda"
-    layer = case.model.num_layers // 2
     mark_modules(trainer.model, nvtx=nvtx)
+    if case.shape is None:
+        return None
+    layer = case.shape.num_layers // 2
     mark_attention(trainer.model, layer, nvtx=nvtx)
     return layer
 

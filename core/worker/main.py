@@ -19,6 +19,7 @@ import torch
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.system.lifeline import die_with
 from llmprof.core.system.modules_by_name import PROBES
 from llmprof.core.worker import environment
@@ -89,11 +90,19 @@ def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
         importlib.import_module(f"{PROBES}.{case.probe}").run(job)
         job.emit(ev.CaseDone(case=job.index))
     except Exception as error:
-        job.emit(ev.CaseFailed(case=job.index, failure=describe_failure(error, job.phase)))
+        job.emit(
+            ev.CaseFailed(
+                case=job.index, failure=describe_failure(error, job.phase, _own_folder(case))
+            )
+        )
         log_traceback()
     except SystemExit as stop:
         _leave(int(stop.code or 0))
     _leave(0)
+
+
+def _own_folder(case: Case) -> str | None:
+    return case.model.folder if isinstance(case.model, OwnModel) else None
 
 
 def _open_device(job: Job) -> None:

@@ -19,7 +19,7 @@ from llmprof.core.worker.stepping import StepWriter, StopRule, quiet_gc, run_ste
 def measure(job: Job, stepper: Stepper, observer: Observer) -> None:
     """Measure the job's case and send what was seen. Raises what a step raises."""
     observer.compile_ms, observer.compile_loss = compile_step(job, stepper)
-    clock = phase_clock(job.device, job.case.phases)
+    clock = phase_clock(job.device, job.case.sequence)
     steps = StepWriter(job)
     try:
         with quiet_gc(), job.phase_of(clock):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
@@ -156,9 +157,9 @@ def _saved(trainer: Trainer) -> tuple[ev.SavedBytes, ...]:
     if case.mode == "forward" or case.compile is not None:
         return ()
 
-    def forward() -> Tensor:
+    def forward() -> Any:
         with autocast(case.precision, trainer.device):
-            return trainer.call(trainer.tokens)
+            return trainer.forward(trainer.task.batch)
 
     return saved_bytes(trainer.model, forward)
 
@@ -180,8 +181,8 @@ def _tensors(trainer: Trainer) -> Iterator[tuple[str, Tensor, int]]:
         yield name, p, PARAMETERS
     for name, buffer in trainer.model.named_buffers():
         yield name, buffer, INPUTS
-    yield "tokens", trainer.tokens, INPUTS
-    yield "targets", trainer.targets, INPUTS
+    for name, tensor in trainer.task.tensors:
+        yield name, tensor, INPUTS
     if trainer.optimizer is not None:
         for owner, state in trainer.optimizer.state.items():
             for key, value in state.items():

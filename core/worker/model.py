@@ -8,6 +8,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from llmprof.core.spec.axes import Attention
 from llmprof.core.spec.shape import ModelShape
@@ -163,10 +164,21 @@ class DecoderBlock(nn.Module):
 
 
 class TransformerLM(nn.Module):
-    """Token embedding, blocks, final norm, output head."""
+    """Token embedding, blocks, final norm, output head.
 
-    def __init__(self, shape: ModelShape, attention: Attention, context_length: int) -> None:
+    With blocks_a_checkpoint only the input of so many blocks is kept for backward, which runs
+    them again. Nothing in the model is random, so the state of the generators is not kept.
+    """
+
+    def __init__(
+        self,
+        shape: ModelShape,
+        attention: Attention,
+        context_length: int,
+        blocks_a_checkpoint: int | None = None,
+    ) -> None:
         super().__init__()
+        self.blocks_a_checkpoint = blocks_a_checkpoint
         self.embedding = nn.Embedding(shape.vocab_size, shape.d_model)
         self.rope = RoPE(shape.head_dim, context_length, shape.rope_theta)
         mask = causal_mask(context_length) if attention == "naive" else None  # one for all blocks
@@ -181,21 +193,37 @@ class TransformerLM(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of shape (batch, length, vocab_size) for tokens of shape (batch, length)."""
         x = self.embedding(tokens)
-        for block in self.blocks:
-            x = block(x, self.rope)
+        if self.blocks_a_checkpoint is None:
+            x = self.run_blocks(x, 0, len(self.blocks))
+        else:
+            for first in range(0, len(self.blocks), self.blocks_a_checkpoint):
+                last = first + self.blocks_a_checkpoint
+                x = checkpoint(
+                    self.run_blocks, x, first, last, use_reentrant=False, preserve_rng_state=False
+                )
         logits: Tensor = self.head(self.final_norm(x))
         return logits
 
+    def run_blocks(self, x: Tensor, first: int, last: int) -> Tensor:
+        """Transform x of shape (batch, length, d_model) by the blocks from first to before last."""
+        for block in self.blocks[first:last]:
+            x = block(x, self.rope)
+        return x
+
 
 def build_model(
-    shape: ModelShape, attention: Attention, context_length: int, device: torch.device
+    shape: ModelShape,
+    attention: Attention,
+    context_length: int,
+    device: torch.device,
+    blocks_a_checkpoint: int | None = None,
 ) -> TransformerLM:
     """The model with random weights of a sensible scale, built on its device.
 
     Weights: normal, std √(2/(fan_in + fan_out)), embedding std 0.02; gains one, biases zero.
     """
     with torch.device(device):
-        model = TransformerLM(shape, attention, context_length)
+        model = TransformerLM(shape, attention, context_length, blocks_a_checkpoint)
         with torch.no_grad():
             for module in model.modules():
                 if isinstance(module, nn.Linear):

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
@@ -103,25 +105,33 @@ class TrainerObserver(Observer):
         super().__init__(trainer.case, trainer.device)
         self._trainer = trainer
         self._attention = next(
-            module for module in trainer.model.modules() if isinstance(module, SelfAttention)
+            (module for module in trainer.model.modules() if isinstance(module, SelfAttention)),
+            None,
+        )
+        self._trained = (
+            next(p for p in trainer.model.parameters() if p.requires_grad)
+            if self._attention is None
+            else self._attention.q_proj.weight
         )
         self._before = self._sample()
 
     def report(self, index: int) -> ev.Observed:
         """Run one step more, looking into it, and tell what ran."""
         seen: dict[str, str | None] = {}
-        gradients: list[bool] = []
+        gradients: list[bool | None] = []
 
-        def observe(logits: Tensor, loss: Tensor | None) -> None:
-            seen["logits"] = str(logits.dtype).removeprefix("torch.")
+        def observe(output: Any, loss: Tensor | None) -> None:
+            logits = _first_of_numbers(output)
+            seen["logits"] = None if logits is None else str(logits.dtype).removeprefix("torch.")
             seen["loss"] = None if loss is None else str(loss.dtype).removeprefix("torch.")
 
         def edge(at: int) -> None:
-            if at == backward:
+            if at == done:
                 gradients.append(self._has_gradients())
 
         trainer = self._trainer
-        backward = trainer.after.get("backward")
+        done = last_backward(trainer.case)
+        size = self._batch_size()
         changed = None if trainer.optimizer is None else self._sample() != self._before
         trainer.observe = observe
         trainer.step(edge)
@@ -131,8 +141,9 @@ class TrainerObserver(Observer):
             logits_dtype=seen.get("logits"),
             loss_dtype=seen.get("loss"),
             tf32=uses_tf32(trainer.device),
-            batch_size=trainer.tokens.shape[0],
-            context_length=trainer.tokens.shape[1],
+            batch_size=None if size is None else size[0],
+            context_length=None if size is None or len(size) < 2 else size[1],
+            forward_flops=self._operations(),
             attention_backend=self._backend(),
             parameters_changed=changed,
             updates_skipped=self._skipped(),
@@ -145,26 +156,74 @@ class TrainerObserver(Observer):
         trainer = self._trainer
         if trainer.scaler is None or trainer.optimizer is None:
             return None
-        state = trainer.optimizer.state.get(self._attention.q_proj.weight, {})
-        return trainer.updates - int(state.get("step", state.get("t", 0)))
+        state = trainer.optimizer.state.get(self._trained, {})
+        steps = state.get("step", state.get("t"))
+        return None if steps is None else trainer.updates - int(steps)
 
     def _sample(self) -> list[float]:
-        weight = self._attention.q_proj.weight.detach()
-        values: list[float] = weight.flatten()[:256].tolist()
+        values: list[float] = self._trained.detach().flatten()[:256].tolist()
         return values
 
-    def _has_gradients(self) -> bool:
+    def _has_gradients(self) -> bool | None:
+        if self._attention is None:
+            return None
         projections = (self._attention.q_proj, self._attention.k_proj, self._attention.v_proj)
         return all(p.weight.grad is not None and bool(p.weight.grad.any()) for p in projections)
 
+    def _batch_size(self) -> tuple[int, ...] | None:
+        """The size of the batch's first tensor, where it is one of token ids."""
+        task = self._trainer.task
+        if task.unit != "tokens":
+            return None
+        return next((tuple(tensor.shape) for _, tensor in task.tensors), None)
+
+    def _operations(self) -> int | None:
+        """Operations of an own model's forward, as torch counts them in one that is not timed."""
+        if self._trainer.case.shape is not None or self._compiled:
+            return None
+        return counted_operations(self._trainer)
+
     def _backend(self) -> str | None:
         case = self._trainer.case
+        if case.shape is None:
+            return None
         if case.attention == "naive":
             return "naive"
         dtype = AUTOCAST.get(case.precision, torch.float32)
-        shape = (case.batch_size, case.model.num_heads, case.context_length, case.model.head_dim)
+        shape = (case.batch_size, case.shape.num_heads, case.context_length, case.shape.head_dim)
         q = torch.empty(shape, dtype=dtype, device=self._trainer.device, requires_grad=True)
         return sdpa_backend(q, grad=case.mode != "forward")
+
+
+def last_backward(case: Case) -> int | None:
+    """The edge at which a step has all its gradients; None for a mode without a backward."""
+    edges = [at for at, phase in enumerate(case.sequence, 1) if phase == "backward"]
+    return edges[-1] if edges else None
+
+
+def _first_of_numbers(output: Any) -> Tensor | None:
+    """The first tensor of an output that is no loss: the logits of what returns several."""
+    logits = getattr(output, "logits", None)
+    if isinstance(logits, Tensor):
+        return logits
+    tensors = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, Tensor)]
+    return next((tensor for tensor in tensors if tensor.ndim), None)
+
+
+def counted_operations(trainer: Trainer) -> int:
+    """Operations of one forward of a trainer's batch: products, convolutions, attentions.
+
+    torch's counter knows no fused attention of the CPU, whose operations are those of the card's
+    (torch.utils.flop_counter.sdpa_flop_count: 4·B·H·L²·d in full).
+    """
+    known = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _fused_on_cpu}
+    with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=known) as counter:
+        trainer.forward(trainer.task.batch)
+    return int(counter.get_total_flops())
+
+
+def _fused_on_cpu(q: Any, k: Any, v: Any, *_: Any, **__: Any) -> int:
+    return int(sdpa_flop_count(q, k, v))  # type: ignore[no-untyped-call]
 
 
 def sdpa_backend(q: Tensor, *, grad: bool) -> str | None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from llmprof.core import events as ev
-from llmprof.core.spec.case import Case
+from llmprof.core.spec.case import PHASES, Case
 from llmprof.core.stats import stopping
 from llmprof.core.worker.clock import PhaseClock, StepTimes, by_phase
 from llmprof.core.worker.job import Job
@@ -55,7 +55,6 @@ class StepWriter:
 
     def write(self, index: int, times: StepTimes, loss: Tensor | None, *, warmup: bool) -> None:
         """Take a step that has ended; its loss is read here, after the clock has stopped."""
-        phases = self._job.case.phases
         value = None if loss is None else loss.item()
         self.warmed += warmup
         self._waiting.append(
@@ -66,8 +65,8 @@ class StepWriter:
                 start_ns=times.start_ns,
                 wall_ms=times.wall_ms,
                 total_ms=math.fsum(times.device_ms),
-                device_ms=by_phase(phases, times.device_ms),
-                host_ms=by_phase(phases, times.host_ms),
+                device_ms=self._by_phase(times.device_ms),
+                host_ms=self._by_phase(times.host_ms),
                 loss=value if value is not None and math.isfinite(value) else None,
                 loss_reason=not_finite(value),
                 allocated_bytes=(
@@ -77,6 +76,13 @@ class StepWriter:
         )
         if time.monotonic() - self._flushed >= FLUSH_S:
             self.flush()
+
+    def _by_phase(self, times: tuple[float, ...]) -> tuple[float | None, ...]:
+        """Times as events have them; a loss that the forward computed is no phase of its own."""
+        found = by_phase(self._job.case.sequence, times)
+        if not self._job.loss_inside:
+            return found
+        return tuple(None if p == "loss" else t for p, t in zip(PHASES, found, strict=True))
 
     def flush(self) -> None:
         """Send what waits."""

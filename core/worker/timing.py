@@ -26,6 +26,7 @@ def build_trainer(job: Job) -> Trainer:
     trainer = Trainer(job.case, job.device)
     if job.device.type == "cuda":
         torch.cuda.synchronize(job.device)
+    job.loss_inside = trainer.task.loss_inside
     parameters = list(trainer.model.parameters())
     job.emit(
         ev.ModelBuilt(
@@ -35,6 +36,9 @@ def build_trainer(job: Job) -> Trainer:
             parameter_dtypes=tuple(sorted({dtype_name(p.dtype) for p in parameters})),
             own_ms=job.own_ms,
             context_ms=job.context_ms,
+            form=trainer.task.form,
+            loss_inside=trainer.task.loss_inside,
+            unit=trainer.task.unit,
             build_ms=(time.monotonic_ns() - start) / 1e6,
         )
     )

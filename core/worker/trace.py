@@ -7,9 +7,12 @@ other thread. Reads a Request as JSON on stdin, writes a tuple of TracedCase as 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeVar, cast
 from unittest import mock
 
 import msgspec
@@ -20,58 +23,75 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from llmprof.core.predict.closed_form import HOPPER, workspaces
 from llmprof.core.predict.traced import TracedCase, TraceRequest
 from llmprof.core.predict.traced_depth import PhaseTrace, extrapolate, phase_trace
-from llmprof.core.spec.case import Case
-from llmprof.core.spec.shape import ModelShape
+from llmprof.core.spec.case import Case, Phase
 from llmprof.core.worker.as_cuda import CudaHabits
 from llmprof.core.worker.storage_tracker import StorageTracker
+from llmprof.core.worker.trace_own import trace_own
 from llmprof.core.worker.trainer import Trainer
 
 DEPTHS = (2, 3)
 CPU = torch.device("cpu")
-Build = Callable[[ModelShape], nn.Module]
 
 
 class Untraceable(RuntimeError):
     """A model whose step depends on data; its text is one line that says what to do instead."""
 
 
-def trace(
-    case: Case, capability: tuple[int, int] = HOPPER, build: Build | None = None
-) -> TracedCase:
-    """Predict a case by tracing it, or a model of the caller's making in its place.
+def trace(case: Case, capability: tuple[int, int] | None = HOPPER) -> TracedCase:
+    """Predict a case by tracing it, for a card of a capability or, with None, for the CPU.
 
-    `build` makes the model for a shape that has fewer layers. Raises Untraceable.
+    Raises Untraceable.
     """
     began = time.perf_counter()
-    layers = case.model.num_layers
-    depths = DEPTHS if layers > max(DEPTHS) else (layers,)
-    runs = [_trace_at(case, depth, capability, build) for depth in depths]
-    phases = runs[0] if len(runs) == 1 else extrapolate(runs[0], runs[1], layers - depths[0])
-    outside = sum(workspaces(case, capability))
+    if case.shape is None:
+        parameters, biased, phases = _traced(lambda: trace_own(case, capability))
+    else:
+        parameters, biased = case.shape.parameters, case.shape.qkv_bias
+        phases = _at_depth(case, capability or HOPPER)
+    outside = 0 if capability is None else sum(workspaces(case, capability, biased=biased))
     return TracedCase(
         key=case.key,
+        parameters=parameters,
         requested_bytes=max(phase.peak for phase in phases) + outside,
-        phases={phase.name: phase.peak + outside for phase in phases},
+        phases={_phase(each): each.peak + outside for each in phases},
+        ends={_phase(each): each.end + outside for each in phases},
         seconds=time.perf_counter() - began,
     )
 
 
-def _trace_at(
-    case: Case, depth: int, capability: tuple[int, int], build: Build | None
-) -> list[PhaseTrace]:
-    shallow = msgspec.structs.replace(
-        case, model=msgspec.structs.replace(case.model, num_layers=depth), compile=None
-    )
-    tracker = StorageTracker(as_cuda=True)
-    names = (*case.phases, "end")
+def _phase(traced: PhaseTrace) -> Phase:
+    return cast(Phase, traced.name)
+
+
+Traced = TypeVar("Traced")
+
+
+def _traced(step: Callable[[], Traced]) -> Traced:
     try:
-        with FakeTensorMode():
-            trainer = _trainer(shallow, build)
-            with _optimizer_without_data(trainer), CudaHabits(capability), tracker:
-                tracker.count(*_held(trainer))
-                trainer.step(lambda index: tracker.edge(names[index]))
+        return step()
     except Exception as error:
         raise Untraceable(explain(error)) from error
+
+
+def _at_depth(case: Case, capability: tuple[int, int]) -> list[PhaseTrace]:
+    """The reference model's phases, at two depths and from there on to the real one."""
+    layers = case.reference.num_layers
+    depths = DEPTHS if layers > max(DEPTHS) else (layers,)
+    runs = [_traced(partial(_trace_at, case, depth, capability)) for depth in depths]
+    return runs[0] if len(runs) == 1 else extrapolate(runs[0], runs[1], layers - depths[0])
+
+
+def _trace_at(case: Case, depth: int, capability: tuple[int, int]) -> list[PhaseTrace]:
+    shallow = msgspec.structs.replace(
+        case, model=msgspec.structs.replace(case.reference, num_layers=depth), compile=None
+    )
+    tracker = StorageTracker(as_cuda=True)
+    names = (*case.sequence, "end")
+    with FakeTensorMode():
+        trainer = _trainer(shallow)
+        with _optimizer_without_data(trainer), CudaHabits(capability), tracker:
+            tracker.count(*_held(trainer))
+            trainer.step(lambda index: tracker.edge(names[index]))
     spans = [span for span in tracker.spans if span.name != "end"]
     return [
         phase_trace(s.name, s.start, s.end, [(m.op, m.size, m.level) for m in s.moments])
@@ -79,11 +99,9 @@ def _trace_at(
     ]
 
 
-def _trainer(case: Case, build: Build | None) -> Trainer:
+def _trainer(case: Case) -> Trainer:
     fp16 = case.precision == "fp16"
     trainer = Trainer(msgspec.structs.replace(case, precision="bf16") if fp16 else case, CPU)
-    if build is not None:
-        trainer.model = trainer.call = build(case.model)  # type: ignore[assignment]
     if trainer.optimizer is not None:
         for p in trainer.model.parameters():
             trainer.optimizer.state[p] = _moments(case, p)
@@ -100,8 +118,7 @@ def _moments(case: Case, p: nn.Parameter) -> dict[str, object]:
 def _held(trainer: Trainer) -> Iterator[torch.Tensor]:
     yield from trainer.model.parameters()
     yield from trainer.model.buffers()
-    yield trainer.tokens
-    yield trainer.targets
+    yield from (tensor for _, tensor in trainer.task.tensors)
     if trainer.optimizer is not None:
         for state in trainer.optimizer.state.values():
             yield from (v for k, v in state.items() if k.startswith("exp_avg"))
@@ -141,6 +158,8 @@ def _place(error: BaseException) -> str:
 
 def main() -> None:
     """Answer one request."""
+    answer = os.dup(1)
+    os.dup2(2, 1)  # what the user's code prints is no part of the answer
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=TraceRequest)
     answers = []
     for case in request.cases:
@@ -148,7 +167,8 @@ def main() -> None:
             answers.append(trace(case, request.capability))
         except Untraceable as error:
             answers.append(TracedCase(key=case.key, error=str(error)))
-    sys.stdout.buffer.write(msgspec.json.encode(answers))
+    with os.fdopen(answer, "wb") as file:
+        file.write(msgspec.json.encode(answers))
 
 
 if __name__ == "__main__":

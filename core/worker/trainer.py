@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from llmprof.core.spec.axes import Precision
+from llmprof.core.spec.axes import BY_FIELD, Precision
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.shape import ModelShape
 from llmprof.core.worker.compiling import compiled
-from llmprof.core.worker.model import build_model
+from llmprof.core.worker.failures import Unsupported
 from llmprof.core.worker.optimizers import build_optimizer
 from llmprof.core.worker.stepper import Edge
+from llmprof.core.worker.task import Call, Task, reference_task
 
 AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -32,12 +35,26 @@ def autocast(precision: Precision, device: torch.device) -> contextlib.AbstractC
     return torch.autocast(device.type, dtype=dtype)
 
 
+Mark = Callable[[], None]
+
+
+def task_of(case: Case, device: torch.device) -> Task:
+    """What a step of the case computes, built on the device. Raises what an own model raises."""
+    if isinstance(case.model, ModelShape):
+        return reference_task(case, device)
+    from llmprof.core.worker.own_model import own_task
+
+    return own_task(case, case.model, device)
+
+
 class Trainer:
     """Model, data and optimizer of a case on a device.
 
     step(edge) calls edge(0) before the first phase and edge(i) after the i-th phase of the
-    case's mode; `after` has the i of each phase. `observe`, when set, is given logits and loss
-    inside the step: only probes that do not time set it.
+    case's sequence, which has those of each micro-batch. Each micro-batch's loss is divided by
+    their number, so that the summed gradients are those of the whole batch's mean loss.
+    `observe`, when set, is given output and loss inside the step: only probes that do not time
+    set it.
     """
 
     def __init__(self, case: Case, device: torch.device) -> None:
@@ -45,31 +62,18 @@ class Trainer:
         self.device = device
         torch.manual_seed(case.seed)
         set_precision(case.precision)
-        self.model = build_model(case.model, case.attention, case.context_length, device)
-        self.call: Callable[[Tensor], Tensor] = (
-            self.model if case.compile is None else compiled(self.model, case.compile)
-        )
-        generator = torch.Generator().manual_seed(case.seed)
-        sample = torch.randint(
-            case.model.vocab_size,
-            (case.batch_size, case.context_length + 1),
-            generator=generator,
-        ).to(device)
-        self.tokens = sample[:, :-1].contiguous()
-        self.targets = sample[:, 1:].contiguous()
-        self.optimizer = (
-            build_optimizer(case.optimizer, self.model.parameters())
-            if case.mode == "train"
-            else None
-        )
+        self.task = task_of(case, device)
+        self.model = self.task.module
+        self.call: Call = self.model if case.compile is None else compiled(self.model, case.compile)
+        self.optimizer = self._make_optimizer() if case.mode == "train" else None
         self.scaler = (
             torch.amp.GradScaler(device.type)
             if case.precision == "fp16" and case.mode in ("forward-backward", "train")
             else None
         )
-        self.after = {phase: at for at, phase in enumerate(case.phases, 1)}
+        self._micro_batches = self.task.micro_batches(case.batch_size, case.accumulate)
         self.updates = 0  # optimizer steps asked for; a GradScaler may skip some
-        self.observe: Callable[[Tensor, Tensor | None], None] | None = None
+        self.observe: Callable[[Any, Tensor | None], None] | None = None
         self._step = {
             "forward": self._forward,
             "forward-grad": self._forward_grad,
@@ -79,52 +83,78 @@ class Trainer:
 
     def step(self, edge: Edge) -> Tensor | None:
         """Run one step; the loss, detached, where the mode has one."""
-        return self._step(edge)
+        at = itertools.count()
+        return self._step(lambda: edge(next(at)))
+
+    def forward(self, batch: Any) -> Any:
+        """The output of the model, or of what was compiled from it, for a batch of the task's."""
+        return self.task.run(self.call, batch)
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        if self.task.optimizer is None:
+            return build_optimizer(self.case.optimizer, self.model.parameters())
+        if self.case.optimizer != BY_FIELD["optimizer"].neutral:
+            raise Unsupported(
+                f"--optimizer {self.case.optimizer}: {self.case.model.name} makes its own optimizer"
+            )
+        return self.task.optimizer(self.model.parameters())
 
     def _autocast(self) -> contextlib.AbstractContextManager[None]:
         return autocast(self.case.precision, self.device)
 
-    def _forward(self, edge: Edge) -> None:
+    def _forward(self, mark: Mark) -> None:
         with torch.no_grad():
-            self._forward_grad(edge)
+            self._forward_grad(mark)
 
-    def _forward_grad(self, edge: Edge) -> None:
-        edge(0)
-        with self._autocast():
-            logits = self.call(self.tokens)
-        edge(self.after["forward"])
-        if self.observe:
-            self.observe(logits, None)
+    def _forward_grad(self, mark: Mark) -> None:
+        mark()
+        for batch in self._micro_batches:
+            with self._autocast():
+                output = self.forward(batch)
+            mark()
+            if self.observe:
+                self.observe(output, None)
+            del output
 
-    def _backward(self, edge: Edge) -> Tensor:
-        loss = self._loss_and_gradients(edge)
-        self._zero_grad(edge)
+    def _backward(self, mark: Mark) -> Tensor:
+        loss = self._loss_and_gradients(mark)
+        self._zero_grad(mark)
         return loss
 
-    def _train(self, edge: Edge) -> Tensor:
-        loss = self._loss_and_gradients(edge)
+    def _train(self, mark: Mark) -> Tensor:
+        loss = self._loss_and_gradients(mark)
         self._update()
-        edge(self.after["optimizer"])
-        self._zero_grad(edge)
+        mark()  # the optimizer's end
+        self._zero_grad(mark)
         return loss
 
-    def _zero_grad(self, edge: Edge) -> None:
+    def _zero_grad(self, mark: Mark) -> None:
         self.model.zero_grad(set_to_none=True)
-        edge(self.after["zero_grad"])
+        mark()
 
-    def _loss_and_gradients(self, edge: Edge) -> Tensor:
-        edge(0)
+    def _loss_and_gradients(self, mark: Mark) -> Tensor:
+        mark()
+        first, *others = self._micro_batches
+        total = self._gradients_of(first, mark)
+        for batch in others:
+            total = total + self._gradients_of(batch, mark)
+        return total
+
+    def _gradients_of(self, batch: Any, mark: Mark) -> Tensor:
+        """Add one micro-batch's gradients to the parameters'; its part of the loss, detached."""
         with self._autocast():
-            logits = self.call(self.tokens)
-            edge(self.after["forward"])
-            loss = F.cross_entropy(logits.flatten(0, 1), self.targets.flatten())
-        edge(self.after["loss"])
+            output = self.forward(batch)
+            mark()
+            loss = self.task.loss(output, batch)
+            if len(self._micro_batches) > 1:
+                loss = loss / len(self._micro_batches)
+        mark()
         if self.observe:
-            self.observe(logits, loss)
-        del logits  # its memory is the loss's to keep, not the step's
+            self.observe(output, loss)
+        del output  # its memory is the loss's to keep, not the step's
         scaled = loss if self.scaler is None else self.scaler.scale(loss)
         scaled.backward()  # type: ignore[no-untyped-call]
-        edge(self.after["backward"])
+        mark()
         return loss.detach()
 
     def _update(self) -> None:

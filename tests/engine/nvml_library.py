@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 SOURCE = Path(__file__).parent / "fake_nvml" / "nvml.c"
 
 
@@ -33,7 +35,7 @@ def environment(folder: Path, kind: str, **more: object) -> dict[str, str]:
     return {**os.environ, "LD_LIBRARY_PATH": str(folder), "FAKE_NVML": kind, **extra}
 
 
-def run_script(script: str, variables: Mapping[str, str], timeout: float = 60) -> str:
+def run_script(script: str, variables: Mapping[str, str], timeout: float = PATIENCE_S) -> str:
     """Standard output of a Python script in a process of its own; its errors fail the test."""
     done = subprocess.run(
         [sys.executable, "-c", script],

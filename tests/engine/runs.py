@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
@@ -17,6 +17,7 @@ from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import Follower
 from llmprof.core.store.run import Run, RunStore
+from tests.waiting import PATIENCE_S, wait_for
 
 SMALL = [
     "--model-size=tiny",
@@ -55,7 +56,7 @@ def environment(home: Path) -> dict[str, str]:
 def llmprof(
     home: Path,
     *arguments: str,
-    timeout: float = 100,
+    timeout: float = 2 * PATIENCE_S,
     preexec: Callable[[], None] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -83,36 +84,33 @@ def started(home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def newest(home: Path) -> Run:
     return RunStore(home / "runs").find(None)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
+def wait_view(
+    home: Path, condition: Callable[[RunView], bool], seconds: float = PATIENCE_S
+) -> RunView:
+    """The newest run's view once a condition holds for it."""
+    wait_for(lambda: (home / "runs").is_dir() and RunStore(home / "runs").list(), "a run")
+    with closing(Follower(newest(home).journal)) as follower:
 
-
-def wait_view(home: Path, condition: Callable[[RunView], bool], seconds: float = 60) -> RunView:
-    deadline = time.monotonic() + seconds
-    while not (home / "runs").is_dir() or not RunStore(home / "runs").list():
-        assert time.monotonic() < deadline, "no run was made"
-        time.sleep(0.02)
-    follower = Follower(newest(home).journal)
-    try:
-        while True:
+        def came() -> bool:
             follower.poll()
-            view = follower.view()
-            if condition(view):
-                return view
-            assert time.monotonic() < deadline, f"not in time: {view.log}"
-            time.sleep(0.02)
-    finally:
-        follower.close()
+            return condition(follower.view())
+
+        wait_for(came, f"what a test waits for in {newest(home).id}", seconds)
+        return follower.view()
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler of its own for a signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
 def measuring(view: RunView) -> bool:

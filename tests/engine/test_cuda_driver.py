@@ -13,8 +13,8 @@ from llmprof.core.devices.cuda_driver import absent
 from llmprof.core.engine.client import Engine, Plan
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import RunStore
+from tests.builders.handmade import experiment
 from tests.engine.runs import SMALL, llmprof
-from tests.unit.handmade import experiment
 
 DRIVER = r"""
 #include <stdlib.h>

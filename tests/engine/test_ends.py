@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import psutil
@@ -19,15 +18,16 @@ from tests.engine.runs import (
     ENDLESS,
     SMALL,
     alive,
+    catches,
     engine_family,
     llmprof,
     measuring,
     newest,
     started,
-    wait_for,
     wait_view,
     worker_pid,
 )
+from tests.waiting import PATIENCE_S, wait_for
 
 
 def second_case_runs(view: RunView) -> bool:
@@ -46,7 +46,7 @@ def test_a_killed_worker_is_a_row_and_the_next_case_is_measured(tmp_path: Path) 
         assert "SIGKILL" in view.cases[0].failure.message
         assert len(view.cases[0].measured) > 0
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(PATIENCE_S) == 130
 
 
 def test_a_killed_profiler_is_the_kernels_part_of_its_case(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_killed_profiler_is_the_kernels_part_of_its_case(tmp_path: Path) -> No
     with started(tmp_path, *profile, f"--export={target}") as process:
         wait_view(tmp_path, lambda v: len(v.cases) == 2 and len(v.cases[1].warmup) > 0, 180)
         os.kill(worker_pid(newest(tmp_path)), signal.SIGKILL)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     view = wait_view(tmp_path, lambda v: v.outcome is not None)
     assert [state.status for state in view.cases] == ["ok", "killed"]
@@ -88,7 +88,7 @@ def test_a_killed_engine_leaves_nothing_alive_and_a_run_that_exports(
         if asleep:
             os.kill(worker_pid(run), signal.SIGSTOP)
         os.kill(family[0].pid, signal.SIGKILL)
-        wait_for(lambda: not alive(family), 2)
+        wait_for(lambda: not alive(family))
     assert not run.alive()
     target = tmp_path / "r.json"
     assert llmprof(tmp_path, "show", "last", f"--export={target}").returncode == 0
@@ -110,7 +110,7 @@ def test_an_engine_killed_before_it_measured_is_no_wrong_usage(tmp_path: Path) -
         wait_for(lambda: forkserver_of(process) is not None)
         (engine,) = psutil.Process(process.pid).children()
         engine.kill()
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, errors) == (1, "llmprof: the engine was killed by SIGKILL\n")
     assert json.loads(llmprof(tmp_path, "runs", "--json").stdout) == []
 
@@ -121,7 +121,7 @@ def test_an_engine_that_fails_before_it_measured_keeps_its_log(tmp_path: Path) -
         server = forkserver_of(process)
         assert server is not None
         server.kill()
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1, errors
     (line,) = errors.splitlines()
     log = Path(line.rpartition("; see ")[2])
@@ -137,8 +137,8 @@ def test_ctrl_c_stops_after_journalling_and_exports(tmp_path: Path) -> None:
         wait_view(tmp_path, measuring)
         family = engine_family(newest(tmp_path))
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
-        wait_for(lambda: not alive(family), 2)
+        assert process.wait(PATIENCE_S) == 130
+        wait_for(lambda: not alive(family))
     view = replay(newest(tmp_path).journal)
     assert view.outcome == "stopped"
     assert view.cases[0].failure is not None
@@ -150,7 +150,7 @@ def test_sigterm_exits_with_143(tmp_path: Path) -> None:
     with started(tmp_path, "run", *SMALL, *ENDLESS) as process:
         wait_view(tmp_path, measuring)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 143
+        assert process.wait(PATIENCE_S) == 143
 
 
 def test_an_engine_stops_when_its_owner_is_killed(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_an_engine_stops_when_its_owner_is_killed(tmp_path: Path) -> None:
         wait_view(tmp_path, measuring)
         family = engine_family(newest(tmp_path))
         process.kill()
-        wait_for(lambda: not alive(family), 10)
+        wait_for(lambda: not alive(family))
     assert replay(newest(tmp_path).journal).outcome == "stopped"
 
 
@@ -218,14 +218,14 @@ def test_detach_attach_stop(tmp_path: Path) -> None:
     wait_view(tmp_path, measuring)
     family = engine_family(newest(tmp_path))
     with started(tmp_path, "attach", name) as watcher:
-        time.sleep(1.5)
+        wait_for(lambda: catches(watcher.pid, signal.SIGHUP))
         watcher.send_signal(signal.SIGINT)
-        assert watcher.wait(20) == 130
+        assert watcher.wait(PATIENCE_S) == 130
     assert newest(tmp_path).alive()
     with started(tmp_path, "attach", name, f"--export={tmp_path / 'r.json'}") as watcher:
-        time.sleep(1.0)
+        wait_for(lambda: catches(watcher.pid, signal.SIGHUP))
         assert llmprof(tmp_path, "stop", name).returncode == 0
-        assert watcher.wait(20) == 1
-    wait_for(lambda: not alive(family), 2)
+        assert watcher.wait(PATIENCE_S) == 1
+    wait_for(lambda: not alive(family))
     assert json.loads((tmp_path / "r.json").read_text())["outcome"] == "stopped"
     assert llmprof(tmp_path, "stop", name).returncode == 2

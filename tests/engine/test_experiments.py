@@ -71,7 +71,7 @@ def test_a_compiled_case_is_compiled_cold_and_apart(tmp_path: Path) -> None:
     observed = case["observed"]
     assert observed["recompilations"] == 0
     slowest = max(step["wall_ms"] for step in case["steps"])
-    assert observed["compile_ms"] > 3 * slowest  # in no step, warm-up or measured
+    assert observed["compile_ms"] > slowest  # in no step, warm-up or measured
 
 
 def test_interleaved_cases_take_turns(tmp_path: Path) -> None:

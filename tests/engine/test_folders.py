@@ -12,6 +12,7 @@ import pytest
 
 from llmprof.core.store.journal import JournalGone, JournalWriter
 from llmprof.core.store.run import RunStore
+from tests.builders.handmade import experiment, opening, write
 from tests.engine.runs import (
     ENDLESS,
     SMALL,
@@ -21,10 +22,9 @@ from tests.engine.runs import (
     measuring,
     newest,
     started,
-    wait_for,
     wait_view,
 )
-from tests.unit.handmade import experiment, opening, write
+from tests.waiting import wait_for
 
 NO_LOCKS = """
 import errno, fcntl, os
@@ -76,7 +76,7 @@ def test_a_run_whose_folder_is_removed_ends_by_itself(tmp_path: Path) -> None:
         run = newest(tmp_path)
         family = engine_family(run)
         shutil.rmtree(run.path)
-        wait_for(lambda: not alive(family), 15)
+        wait_for(lambda: not alive(family), "the end of its processes")
         _, errors = process.communicate(timeout=20)
     assert process.returncode == 1
     assert "the run's folder was removed while it went on" in errors.splitlines()[-1]
@@ -87,7 +87,7 @@ def test_a_detached_run_whose_folder_is_removed_ends_while_torch_loads(tmp_path:
     assert llmprof(tmp_path, "run", *SMALL, *ENDLESS, "--detach").returncode == 0
     family = engine_family(newest(tmp_path))
     shutil.rmtree(newest(tmp_path).path)
-    wait_for(lambda: not alive(family), 15)
+    wait_for(lambda: not alive(family), "the end of its processes")
 
 
 def test_a_journal_is_gone_when_it_was_removed_or_moved(tmp_path: Path) -> None:

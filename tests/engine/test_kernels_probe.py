@@ -13,6 +13,7 @@ import pytest
 from llmprof.core import events as ev
 from llmprof.core.catalog.experiments import build_experiment
 from llmprof.core.engine.client import Engine, Plan
+from llmprof.core.events.kernel_rows import UNATTRIBUTED
 from llmprof.core.kernels.timeline_strip import Strip
 from llmprof.core.report.attention_lens import lens_tables
 from llmprof.core.report.kernel_timeline import timeline_table
@@ -22,8 +23,8 @@ from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.worker.request import WorkerRequest
+from tests.builders.kernel_events import Made
 from tests.engine.runs import MINI
-from tests.unit.kernel_events import Made
 
 torch = pytest.importorskip("torch")
 
@@ -119,9 +120,12 @@ def test_backward_is_tied_to_modules(state: CaseState) -> None:
     coverage = state.kernels.coverage
     assert coverage.to_phase == coverage.to_op == 100.0
     assert coverage.backward_to_module is not None
-    assert coverage.backward_to_module > 99.0
-    modules = {row.label for row in state.kernels.modules if row.phase == "backward"}
-    assert {"blocks.*.attention.q_proj", "blocks.*.ffn.down", "head", "(loss)"} <= modules
+    assert 0.0 < coverage.backward_to_module <= 100.0
+    # Counted, not timed: an op that the machine interrupts takes any share of the time.
+    calls = {row.label: row.calls for row in state.kernels.modules if row.phase == "backward"}
+    assert {"blocks.*.attention.q_proj", "blocks.*.ffn.down", "head", "(loss)"} <= calls.keys()
+    loose = sum(calls.get(label, 0) for label in ("(backward)", "(forward)", UNATTRIBUTED))
+    assert loose < 0.01 * sum(calls.values())
 
 
 def test_every_stage_of_attention_is_seen(state: CaseState) -> None:
@@ -278,4 +282,4 @@ def test_grouped_and_fused_attention_have_a_lens(job: Any) -> None:
     assert all(count.expected_per_step is None for count in table.gemms)
     for count in table.gemms:
         if count.phase == "forward":
-            assert count.per_step >= 7 * 2 + 1
+            assert count.ops >= (7 * 2 + 1) * count.steps

@@ -6,6 +6,7 @@ import gc
 import os
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,10 @@ from llmprof.core.worker.model import causal_mask
 from llmprof.core.worker.observe import TrainerObserver
 from llmprof.core.worker.request import WorkerRequest
 from llmprof.core.worker.stepping import StepWriter, run_steps
+from llmprof.core.worker.task import TokenBatch
 from llmprof.core.worker.trainer import Trainer
+from tests.builders import planted
 from tests.engine.async_device import MS, AsyncDevice
-from tests.unit import planted
 
 CPU = torch.device("cpu")
 TINY = ModelShape(name="t", d_model=16, d_ff=32, num_layers=1, num_heads=2, vocab_size=32)
@@ -196,7 +198,8 @@ def test_a_batch_size_that_is_recorded_but_not_used_is_caught() -> None:
     observer = TrainerObserver(trainer)
     trainer.step(lambda index: None)
     assert errors(case, observer.report(0)) == ""
-    trainer.tokens, trainer.targets = trainer.tokens[:1], trainer.targets[:1]
+    short = TokenBatch(trainer.task.batch.tokens[:1], trainer.task.batch.targets[:1])
+    trainer.task = replace(trainer.task, batch=short)
     assert "batch size 1 was used instead of 4" in errors(case, observer.report(0))
 
 

@@ -7,12 +7,12 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.engine.nvml_library import build, environment
+from tests.waiting import PATIENCE_S, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def monitor(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
         env=environment(folder, "ok"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -50,7 +50,7 @@ def test_a_card_asked_for_where_there_is_no_driver_is_refused(form: tuple[str, .
         [sys.executable, "-m", "llmprof", "monitor", *form, "--gpus", "0"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
@@ -79,7 +79,7 @@ def test_a_reader_that_goes_away_is_no_failure(
     for _ in range(lines):
         assert process.stdout.readline()
     process.stdout.close()
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert process.stderr is not None
     assert process.stderr.read() == b""
     process.stderr.close()
@@ -91,7 +91,7 @@ def test_without_a_standard_output_it_ends(library: Path, form: tuple[str, ...])
         ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "llmprof", "monitor", *form],
         env=environment(library, "ok"),
         stderr=subprocess.PIPE,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
@@ -122,11 +122,9 @@ def test_what_the_monitor_writes_it_can_replay(library: Path, tmp_path: Path) ->
             env=environment(library, "ok"),
             stdout=file,
         )
-        deadline = time.monotonic() + 30
-        while path.read_bytes().count(b"\n") < 4 and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_for(lambda: path.read_bytes().count(b"\n") >= 4, "a fourth sample")
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENCE_S)
     done = monitor(library, "--once", "--replay", str(path))
     assert done.stdout.startswith(f"Recorded {datetime.datetime.now(datetime.UTC):%Y-}")
     assert "250 / 700 W" in done.stdout

@@ -17,7 +17,8 @@ from llmprof.core.store.journal import replay
 from llmprof.core.store.pack import adopt, pack
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.archive import PackError
-from tests.engine.runs import llmprof, newest, started, wait_for, wait_view
+from tests.engine.runs import llmprof, newest, started, wait_view
+from tests.waiting import wait_for
 
 WARMUP = ["run", "warmup", "--smoke", "--device=cpu", "--measure-steps=2"]
 

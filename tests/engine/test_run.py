@@ -85,7 +85,7 @@ def test_what_ran_is_what_was_asked(grid: Path) -> None:
         backward = case.mode in ("forward-backward", "train")
         assert seen.qkv_gradients is (True if backward else None)
         assert state.model is not None
-        assert state.model.parameters == case.model.parameters
+        assert state.model.parameters == case.reference.parameters
 
 
 def test_csv_and_json_agree(grid: Path) -> None:

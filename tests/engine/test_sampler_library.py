@@ -83,8 +83,8 @@ def test_a_card_lost_in_mid_run(library: Path) -> None:
 
 
 def test_a_slow_call_is_paid_for_and_made_rare(library: Path) -> None:
-    sample = poll(library, "slow", polls=3, ms=60)
-    assert sample["cost_ms"] < 60  # the last poll no longer makes the call
+    sample = poll(library, "slow", polls=3, ms=2000)
+    assert sample["cost_ms"] < 2000  # the last poll no longer makes the call
     assert values(sample["cards"][0])["power"] == 250
 
 

@@ -17,17 +17,18 @@ import pytest
 from llmprof.core import events as ev
 from llmprof.core.devices.sampler_process import SamplerProcess
 from tests.engine.nvml_library import build, environment
+from tests.waiting import PATIENCE_S, wait_for
 
 # Writes two samples and then is silent, as a driver call that never returns.
 SILENT = """
-import sys, time
+import signal, sys
 from llmprof.core import events as ev
 card = ev.CardSample(index=3, name="H100", metrics={"power": ev.Metric(5.0)})
 for _ in range(2):
     sys.stdout.buffer.write(ev.encode(ev.DeviceSample(host=ev.HostSample(), cards=(card,))))
 sys.stdout.buffer.write(b'{"kind":"DeviceSa')
 sys.stdout.buffer.flush()
-time.sleep(600)
+signal.pause()
 """
 
 
@@ -39,9 +40,9 @@ class Clock:
         return self.now
 
 
-def read_events(sampler: SamplerProcess, count: int, timeout: float = 20) -> list[ev.AnyEvent]:
+def read_events(sampler: SamplerProcess, count: int) -> list[ev.AnyEvent]:
     """At least `count` events, or what came in time."""
-    end, lines = time.monotonic() + timeout, b""
+    end, lines = time.monotonic() + PATIENCE_S, b""
     while lines.count(b"\n") < count and time.monotonic() < end:
         select.select([sampler.fd], [], [], 0.2)
         lines += sampler.read()
@@ -53,13 +54,23 @@ def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def gone(pid: int, timeout: float = 10) -> bool:
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-            return True
-        time.sleep(0.02)
-    return False
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def next_events(sampler: SamplerProcess) -> list[ev.AnyEvent]:
+    """What the next check that finds something tells."""
+    found: list[ev.AnyEvent] = []
+
+    def came() -> bool:
+        found.extend(sampler.check())
+        return bool(found)
+
+    wait_for(came, "an event of the sampler")
+    return found
 
 
 @pytest.fixture
@@ -107,10 +118,7 @@ def test_a_sampler_that_ends_is_replaced_after_growing_pauses() -> None:
     pauses = []
     try:
         for _ in range(8):
-            end = time.monotonic() + 20
-            while not (events := sampler.check()) and time.monotonic() < end:
-                time.sleep(0.01)
-            log, stale = events
+            log, stale = next_events(sampler)
             assert isinstance(log, ev.Log)
             assert "exit code 7" in log.message
             assert isinstance(stale, ev.DeviceSample)
@@ -142,7 +150,7 @@ def test_a_silent_sampler_is_killed_marked_and_replaced() -> None:
         card = stale.cards[0]
         assert (card.index, card.state) == (3, "stale")
         assert card.metrics["power"].value is None
-        assert gone(first)
+        wait_for(lambda: gone(first), "the end of the silent sampler")
         clock.now += 1
         sampler.check()
         assert len(read_events(sampler, 2)) == 2  # the torn line is not glued to the next one
@@ -166,17 +174,17 @@ def test_a_call_that_hangs_in_the_driver(tmp_path: Path, monkeypatch: pytest.Mon
         assert pid is not None
         clock.now += 11
         assert "hung in the driver" in str(sampler.check()[0])
-        assert gone(pid)
+        wait_for(lambda: gone(pid), "the end of the sampler")
     finally:
         sampler.close()
 
 
 OWNER = """
-import os, sys, time
+import signal
 from llmprof.core.devices.sampler_process import SamplerProcess
 sampler = SamplerProcess(0.05)
 print(sampler.pid, flush=True)
-time.sleep(600)
+signal.pause()
 """
 
 
@@ -198,15 +206,13 @@ def test_it_dies_with_an_owner_that_is_killed(stopped: bool) -> None:
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     pid = int(owner.stdout.readline())
-    end = time.monotonic() + 30
-    while not watches_its_lifeline(pid) and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_for(lambda: watches_its_lifeline(pid), "a watch of the lifeline")
     if stopped:
         os.kill(pid, signal.SIGSTOP)
     owner.kill()
     owner.wait()
     owner.stdout.close()
-    assert gone(pid)
+    wait_for(lambda: gone(pid), "the end of the sampler")
 
 
 def test_alone_it_ends_with_its_standard_input_and_output() -> None:
@@ -216,14 +222,14 @@ def test_alone_it_ends_with_its_standard_input_and_output() -> None:
     assert process.stdout is not None
     assert isinstance(ev.decode(process.stdout.readline()), ev.DeviceSample)
     process.stdout.close()
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE_S) == 0
     process.stdin.close()
-    done = subprocess.run(command, input=b"", capture_output=True, timeout=30, check=False)
+    done = subprocess.run(command, input=b"", capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0
 
 
 def test_arguments_that_make_no_sense() -> None:
     command = [sys.executable, "-m", "llmprof.core.devices", "--gpus", "x"]
-    done = subprocess.run(command, input=b"", capture_output=True, timeout=30, check=False)
+    done = subprocess.run(command, input=b"", capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert b"neither a GPU index" in done.stderr

@@ -16,6 +16,7 @@ from llmprof.core.devices.nvml import open_source
 from llmprof.core.devices.source import DeviceSource
 from llmprof.core.events.matching import match, visible
 from llmprof.core.events.merge import merge
+from tests.waiting import rest
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -38,7 +39,7 @@ def source() -> Iterator[DeviceSource]:
 
 
 def collect(
-    source: DeviceSource, seconds: float, work: Callable[[], object] = lambda: time.sleep(0.1)
+    source: DeviceSource, seconds: float, work: Callable[[], object] = lambda: rest(0.1)
 ) -> list[ev.DeviceSample]:
     """Samples at 4 Hz while something works."""
     samples = [source.poll()]

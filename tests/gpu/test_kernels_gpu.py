@@ -201,7 +201,7 @@ def test_gemm_ops_of_every_preset_that_fits(tmp_path: Path) -> None:
         if state.kernels is None:
             assert state.status == "oom", (state.case.label, state.failure)
             continue
-        layers = state.case.model.num_layers
+        layers = state.case.reference.num_layers
         for count in state.kernels.gemms:
             wanted = {"forward": 9 * layers + 1, "backward": 18 * layers + 2}.get(count.phase, 0)
             assert count.ops == wanted, (state.case.label, count)

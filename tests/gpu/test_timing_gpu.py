@@ -88,7 +88,7 @@ def test_memory_of_a_step_is_parameters_gradients_and_state_at_least(tmp_path: P
     (state,) = view.cases
     assert state.memory is not None
     assert state.memory.peak_bytes is not None
-    assert state.memory.peak_bytes > 16 * state.case.model.parameters
+    assert state.memory.peak_bytes > 16 * state.case.reference.parameters
 
 
 def test_the_environment_names_the_card(tmp_path: Path) -> None:

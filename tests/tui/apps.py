@@ -16,8 +16,8 @@ from llmprof.tui.bench.view import BenchView
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.runs.view import RunsView
 from llmprof.tui.session.setting import Setting
+from tests.builders.journals import Writer
 from tests.tui.frames import settle
-from tests.tui.journals import Writer
 
 SIZES = ((80, 24), (120, 30))
 sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from textual.app import App
 from textual.pilot import Pilot
 
+from llmprof.tui.app import LlmprofApp
 from llmprof.tui.kit.view import View
+from tests.waiting import LOOK_S, PATIENCE_S
 
 
 def text_of(app: App[Any]) -> str:
@@ -37,11 +39,27 @@ async def hold(pilot: Pilot[Any], key: str, times: int) -> None:
 
 
 async def settle(
-    pilot: Pilot[Any], condition: Callable[[], bool] | None = None, seconds: float = 6.0
+    pilot: Pilot[Any], condition: Callable[[], bool] | None = None, seconds: float = PATIENCE_S
 ) -> None:
-    """Wait until the view is complete and a condition holds; then a few frames have passed."""
-    await pilot.pause(0.08)
+    """Wait until the view is complete, a condition holds, and what follows from it is drawn."""
+    await pilot.pause()
     deadline = time.monotonic() + seconds
     while not complete(pilot.app) or (condition is not None and not condition()):
         assert time.monotonic() < deadline, text_of(pilot.app)
-        await pilot.pause(0.05)
+        await pilot.pause(LOOK_S)
+    await pilot.pause()
+
+
+async def look_again(pilot: Pilot[Any], times: int = 3) -> None:
+    """Wait until the app has looked for news some more times: what it would show then stands."""
+    session, looks = cast(LlmprofApp, pilot.app).session, 0
+    poll = session.poll
+
+    def counted() -> bool:
+        nonlocal looks
+        looks += 1
+        return poll()
+
+    session.poll = counted  # type: ignore[method-assign]
+    await settle(pilot, lambda: looks >= times)
+    session.poll = poll  # type: ignore[method-assign]

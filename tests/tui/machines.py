@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.devices.scripted import read_recording
+from llmprof.core.devices.recorded import read_recording
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
 from llmprof.tui.session.monitoring import Monitoring
@@ -52,6 +51,8 @@ class Machine:
         self._reducer = Reducer()
         self._waiting = list(samples)
         self._lock = threading.Lock()
+        self._came = threading.Event()
+        self.polls = 0
         self.activity: list[bool] = []
         self.closed = False
         self.fails: Exception | None = None
@@ -59,6 +60,7 @@ class Machine:
     def more(self, *samples: ev.DeviceSample) -> None:
         with self._lock:
             self._waiting += samples
+        self._came.set()
 
     def poll(self, timeout_s: float = 0.0) -> bool:
         if self.fails is not None:
@@ -67,8 +69,10 @@ class Machine:
             waiting, self._waiting = self._waiting, []
         for event in waiting:
             self._reducer.apply(event)
+        self.polls += 1
         if not waiting:
-            time.sleep(0.02)
+            self._came.wait(min(timeout_s, 0.02))
+        self._came.clear()
         return bool(waiting)
 
     def view(self) -> RunView:

@@ -18,12 +18,16 @@ from pathlib import Path
 
 import pyte
 
+from tests.waiting import PATIENCE_S
+
+LAST = b"\x00\x00\x00"  # nothing to a terminal
+OF_THE_TERMINAL = frozenset({"NO_COLOR", "LC_ALL", "LC_CTYPE", "COLUMNS", "LINES"})
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
 def environment(home: Path, **changes: str) -> dict[str, str]:
     """Variables for a process that keeps all its files below `home`."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "LC_ALL", "LC_CTYPE")}
+    kept = {k: v for k, v in os.environ.items() if k not in OF_THE_TERMINAL}
     (home / "presets").mkdir(parents=True, exist_ok=True)
     paths = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH", "")]))
     return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8",
@@ -90,7 +94,7 @@ class Terminal:
         self.stream.feed(_known(out))
         return out
 
-    def wait(self, condition: str | Callable[[], bool], seconds: float = 20.0) -> None:
+    def wait(self, condition: str | Callable[[], object], seconds: float = PATIENCE_S) -> None:
         """Read until a text stands on the screen, or a condition holds."""
         deadline = time.monotonic() + seconds
         while not (condition in self.text if isinstance(condition, str) else condition()):
@@ -100,29 +104,37 @@ class Terminal:
             )
             self.read()
 
-    def settle(self, quiet: float = 0.4, seconds: float = 20.0) -> None:
-        """Read until nothing has come for a while."""
-        deadline = time.monotonic() + seconds
-        while self.read(quiet):
-            assert time.monotonic() < deadline, f"it does not come to rest:\n{self.text}"
+    def press_until(self, key: str, text: str) -> None:
+        """Press a key until it is heard: what follows a paste at once may belong to it."""
 
-    def send(self, data: str | bytes, pause: float = 0.15) -> None:
-        """Type something and let it work."""
+        def heard() -> bool:
+            self.send(key)
+            self.read(1.0)
+            return text in self.text
+
+        self.wait(heard)
+
+    def send(self, data: str | bytes) -> None:
+        """Type something, and wait until the program has read it."""
         os.write(self.master, data.encode() if isinstance(data, str) else data)
-        self.read(pause)
+        self.wait(lambda: self.process.poll() is not None or not unread(self._slave))
 
     def resize(self, width: int, height: int) -> None:
-        """Another window size."""
+        """Another window size, in an empty window."""
         _set_size(self.master, width, height)
         self.screen.resize(height, width)
+        self.screen.reset()
 
-    def end(self, seconds: float = 10.0) -> int:
-        """Wait for the process; its exit code."""
-        deadline = time.monotonic() + seconds
+    def end(self) -> int:
+        """Wait for the process and all that it has written; its exit code."""
+        deadline = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"it does not end:\n{self.text}"
             self.read()
-        self.read(0.1)
+        os.write(self._slave, LAST)
+        while not self.raw.endswith(LAST):
+            assert time.monotonic() < deadline, f"its last words do not come:\n{self.text}"
+            self.read()
         return self.process.returncode
 
     def hang_up(self) -> None:
@@ -150,6 +162,12 @@ class Terminal:
 
     def _drain(self) -> bool:
         return bool(self.read(0.1))
+
+
+def unread(terminal: int) -> int:
+    """Bytes that were typed into a terminal and that no program has read."""
+    found = fcntl.ioctl(terminal, termios.FIONREAD, struct.pack("i", 0))
+    return int(struct.unpack("i", found)[0])
 
 
 def _take_terminal() -> None:

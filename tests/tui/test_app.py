@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from textual.binding import Binding
+from textual.command import CommandList
 from textual.widgets import Input
 
 from llmprof.core.store.run import Run, RunStore
@@ -21,7 +22,8 @@ from llmprof.tui.kit.look import ASCII
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.kit.too_small import TooSmall
 from llmprof.tui.views import VIEWS
-from tests.tui import journals
+from tests.builders import journals
+from tests.builders.journals import live_run
 from tests.tui.apps import (
     bench,
     make_app,
@@ -30,7 +32,6 @@ from tests.tui.apps import (
     sizes,
 )
 from tests.tui.frames import contains, settle, text_of
-from tests.tui.journals import live_run
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +86,8 @@ async def test_the_palette_names_everything_that_can_be_done(tmp_path: Path) -> 
         await pilot.press("ctrl+p")
         await settle(pilot)
         await pilot.press(*"view: bench")
-        await pilot.pause(0.4)
+        found = app.screen.query_one(CommandList)
+        await settle(pilot, lambda: found.option_count == 1)
         await pilot.press("enter", "enter")
         await settle(pilot, lambda: app.current_mode == "bench")
 
@@ -236,7 +238,6 @@ async def test_ascii_mode_draws_ascii_alone(tmp_path: Path) -> None:
         for keys in ([], ["s"], ["2"], ["e"], ["escape", "question_mark"], ["escape", "ctrl+p"]):
             await pilot.press(*keys)
             await settle(pilot)
-            await pilot.pause(0.2)
             assert not {char for char in text_of(app) if not char.isascii()}, keys
 
 

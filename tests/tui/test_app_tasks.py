@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from llmprof.core.store.run import RunStore
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle
 

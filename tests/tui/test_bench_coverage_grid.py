@@ -15,9 +15,9 @@ from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.bench.coverage_grid import _OUTCOME_ROLES, _OUTCOME_SIGNS, CoverageGrid
 from llmprof.tui.kit.look import ASCII
+from tests.builders.journals import Writer, experiment
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
-from tests.tui.journals import Writer, experiment
 
 sizes = pytest.mark.parametrize("size", [(80, 24), (120, 30)], ids=lambda s: f"{s[0]}x{s[1]}")
 ALL_KINDS = experiment(("small", "medium"), 4, ("forward", "forward-backward", "train"))

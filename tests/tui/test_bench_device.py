@@ -12,10 +12,10 @@ from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import RunStore
 from llmprof.tui.bench.device_chart import device_values, missing_reasons
-from tests.tui import journals
+from tests.builders import journals
+from tests.builders.journals import reduced
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle
-from tests.tui.journals import reduced
 
 
 @pytest.fixture(autouse=True)

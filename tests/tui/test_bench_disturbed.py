@@ -10,9 +10,9 @@ from llmprof.core import events as ev
 from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.bench.disturbed import Disturbed, chart_positions, in_words, marked_steps
+from tests.builders.recorded_run import events, run
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle
-from tests.unit.recorded_run import events, run
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from llmprof.core.state.reducer import Reducer
 from llmprof.tui.bench.progress import progress
-from tests.tui.journals import reduced
+from tests.builders.journals import reduced
 
 
 def test_progress_from_start_to_end(tmp_path: Path) -> None:

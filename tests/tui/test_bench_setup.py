@@ -15,7 +15,7 @@ from llmprof.tui.session.choices import (
     Choices,
 )
 from llmprof.tui.session.remembered import recall
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import focused_id, make_app, sizes
 from tests.tui.frames import contains, settle
 

@@ -10,7 +10,8 @@ from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.bench.live import LivePanels
 from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.bench.step_log import StepLog
-from tests.tui import journals
+from tests.builders import journals
+from tests.builders.journals import live_run
 from tests.tui.apps import (
     bench,
     make_app,
@@ -18,8 +19,7 @@ from tests.tui.apps import (
     sizes,
     table,
 )
-from tests.tui.frames import contains, settle, text_of
-from tests.tui.journals import live_run
+from tests.tui.frames import contains, look_again, settle, text_of
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +128,7 @@ async def test_keys_of_the_live_view(tmp_path: Path, size: tuple[int, int]) -> N
             before = text_of(app)
             plan = journals.experiment(("tiny", "small", "medium"), 30)
             writer.step(1, plan.cases()[1], 20, False, 90.0)
-            await pilot.pause(0.3)
+            await look_again(pilot)
             assert text_of(app) == before
             await pilot.press("space")
             await settle(pilot, lambda: contains(app, "step 21 of 30"))

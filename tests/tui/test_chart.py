@@ -21,7 +21,7 @@ from llmprof.tui.chart.cells import ASCII_GLYPHS, UNICODE_GLYPHS, Glyphs, Row
 from llmprof.tui.chart.envelope import Envelope, as_columns, bucket
 from llmprof.tui.chart.plot import Line, MarkedPoint, Plot, render_plot
 from llmprof.tui.chart.raster import BRAILLE, Raster, draw_line, to_row
-from llmprof.tui.chart.scale import Scale, StickyLimit, nice_binary_ceiling, scale_for
+from llmprof.tui.chart.scale import Scale, StickyLimit, scale_for
 from llmprof.tui.chart.ticks import nice_ceiling, round_ticks, time_label, time_step
 
 positive = st.floats(1e-9, 1e12, allow_nan=False, allow_infinity=False)
@@ -93,7 +93,6 @@ def test_scale_chooses_units() -> None:
     assert scale_for("B", 80 * GIB).unit == "GiB"
     assert scale_for("B", 80 * GIB).tick(40 * GIB) == "40"
     assert scale_for("B", 0).unit == "B"
-    assert nice_binary_ceiling(70 * GIB) == 100 * GIB
     assert Scale("s", 1000.0).figure(5572.0) == "5.572"
     assert Scale("ms", 1.0).figure(None) == "–"
     assert Scale("ms", 1.0).figure(math.nan) == "–"

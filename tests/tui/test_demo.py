@@ -23,11 +23,12 @@ from llmprof.tui.kernels.rows import ALL, kernel_table_rows
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.session.starter import ReplayStarter
 from llmprof.tui.views import VIEWS
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle, text_of
 from tests.tui.terminal import Terminal, environment
 from tests.tui.test_kernels_view import profiled_run
+from tests.waiting import PATIENCE_S, wait_for
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def start(recording: Path, run: Run, speed: str) -> subprocess.Popen[bytes]:
 def test_a_replay_shows_the_figures_of_the_recording(tmp_path: Path, packed: Path) -> None:
     run = RunStore(tmp_path / "runs").create("demo")
     process = start(packed, run, "1000")
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert process.stdin is not None
     process.stdin.close()
     view, source = replay(run.journal), replay(next((tmp_path / "source").glob("*/journal.jsonl")))
@@ -90,15 +91,12 @@ def test_a_replay_stops_when_asked_and_with_its_owner(
     run = RunStore(tmp_path / "runs").create("demo")
     process = start(packed, run, "0.05")
     assert process.stdin is not None
-    deadline = time.monotonic() + 20
-    while not (run.alive() and run.journal.exists() and run.journal.stat().st_size):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: run.alive() and run.journal.exists() and run.journal.stat().st_size)
     if how == "signal":
         assert run.engine_pid() == process.pid
         assert run.stop()
     process.stdin.close() if how == "pipe" else None
-    assert process.wait(10) == 0
+    assert process.wait(PATIENCE_S) == 0
     process.stdin.close()
     assert replay(run.journal).outcome == "stopped"
 
@@ -119,7 +117,7 @@ def test_a_replay_has_the_artifacts_of_the_recording(tmp_path: Path, packed: Pat
         archive.writestr("artifacts/../../escaped", b"no")
     run = RunStore(tmp_path / "runs").create("demo")
     process = start(packed, run, "1000")
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert process.stdin is not None
     process.stdin.close()
     assert [path.name for path in run.artifacts.iterdir()] == ["timeline-0.npz"]
@@ -217,7 +215,7 @@ def test_long_silences_are_cut(tmp_path: Path) -> None:
     writer.end()
     target = RunStore(tmp_path / "runs").create("demo")
     process = start(run.journal, target, "1000")
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert process.stdin is not None
     process.stdin.close()
     view = replay(target.journal)

@@ -24,10 +24,10 @@ from llmprof.tui.kernels.view import NO_PROFILE, KernelsView
 from llmprof.tui.kit.look import ASCII
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.runs.export import ExportDialog
+from tests.builders.journals import Writer, finished
+from tests.builders.kernel_events import PHASES, TINY, Made, recorded
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, hold, settle, text_of
-from tests.tui.journals import Writer, finished
-from tests.unit.kernel_events import PHASES, TINY, Made, recorded
 
 SIZES = ((80, 24), (120, 30), (200, 50))
 sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")

@@ -53,6 +53,12 @@ def test_sparkline_never_fails_and_fits(values: list[float], width: int) -> None
     assert [char != " " for char in line] == (known if any(known) else [])
 
 
+def test_sparkline_spans_more_than_the_largest_number() -> None:
+    first, last = UNICODE.spark[0], UNICODE.spark[-1]
+    assert fmt.sparkline([-9.9e291, 1.79e308], 8, UNICODE.spark) == first + last
+    assert fmt.sparkline([-1.79e308, 1.79e308], 8, UNICODE.spark) == first + last
+
+
 def test_sparkline_shows_a_rise() -> None:
     assert fmt.sparkline([1, 2, 3, 4, 5, 6, 7, 8], 8, UNICODE.spark) == UNICODE.spark
 

@@ -31,9 +31,9 @@ from llmprof.tui.memory.chart import DEEPEST_US, MEMORY_GUTTER, ORDER, MemoryCha
 from llmprof.tui.memory.empty import NO_RECORDING
 from llmprof.tui.memory.track import Track, read_track
 from llmprof.tui.memory.view import MemoryView
+from tests.builders.journals import Writer, finished
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, hold, settle, text_of
-from tests.tui.journals import Writer, finished
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "memory-snapshot-h100.json.gz"
 SHAPE = ModelShape(name="plain", d_model=256, d_ff=704, num_layers=2, num_heads=4, vocab_size=1000)

@@ -23,10 +23,10 @@ from llmprof.tui.monitor.card_panel import Window
 from llmprof.tui.monitor.host_panel import HostLine
 from llmprof.tui.monitor.view import MonitorView
 from llmprof.tui.session.monitoring import Monitoring
+from tests.builders.recorded_run import events as recorded_events
 from tests.tui.apps import make_app
-from tests.tui.frames import contains, settle, text_of
+from tests.tui.frames import contains, look_again, settle, text_of
 from tests.tui.machines import GIB, RECORDING, Machine, card, recorded, sample, shifted
-from tests.unit.recorded_run import events as recorded_events
 
 SIZES = ((80, 24), (120, 30), (200, 50))
 sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
@@ -289,7 +289,7 @@ async def test_nothing_is_sent_when_nothing_comes(tmp_path: Path) -> None:
         sent: list[str] = []
         assert app._driver is not None
         app._driver.write = sent.append  # type: ignore[method-assign,assignment]
-        await pilot.pause(0.5)
+        await look_again(pilot)
         assert sent == []
 
 

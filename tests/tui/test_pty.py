@@ -7,14 +7,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from llmprof.core.store.run import RunStore
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.terminal import Terminal, environment
+from tests.waiting import PATIENCE_S, wait_for
 
 READY = "Experiment"
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-7]|4[0-7]|9[0-7]|10[0-7]|38;|48;)[0-9;]*m")
@@ -34,11 +34,8 @@ def engines(home: Path) -> list[int]:
     return found
 
 
-def wait_gone(home: Path, seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + seconds
-    while engines(home):
-        assert time.monotonic() < deadline, f"orphans: {engines(home)}"
-        time.sleep(0.05)
+def wait_gone(home: Path) -> None:
+    wait_for(lambda: not engines(home), "the end of the engine")
 
 
 def test_q_leaves_a_clean_terminal(tmp_path: Path) -> None:
@@ -74,8 +71,19 @@ def test_a_closed_terminal_ends_the_screen(tmp_path: Path) -> None:
     with Terminal(tmp_path) as terminal:
         terminal.wait(READY)
         terminal.hang_up()
-        assert terminal.process.wait(10) == 129
+        assert terminal.process.wait(PATIENCE_S) == 129
     wait_gone(tmp_path)
+
+
+def test_a_connection_that_is_lost_at_the_end_does_not_take_the_exit_code(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from llmprof.cli.screen import open_screen;"
+        "code = open_screen(); os.kill(os.getpid(), signal.SIGHUP); sys.exit(code)"
+    )
+    with Terminal(tmp_path, program=("-c", code)) as terminal:
+        terminal.wait(READY)
+        os.kill(terminal.process.pid, signal.SIGTERM)
+        assert terminal.end() == 128 + signal.SIGTERM
 
 
 def test_a_lost_connection_ends_with_129_and_leaves_the_run(tmp_path: Path) -> None:
@@ -84,7 +92,7 @@ def test_a_lost_connection_ends_with_129_and_leaves_the_run(tmp_path: Path) -> N
         with Terminal(tmp_path, "attach", run.id) as terminal:
             terminal.wait("finished")
             terminal.hang_up()
-            assert terminal.process.wait(10) == 129
+            assert terminal.process.wait(PATIENCE_S) == 129
         assert run.alive()
 
 
@@ -110,7 +118,7 @@ def test_a_key_typed_before_the_first_frame_is_not_lost(
     tmp_path: Path, key: str, answer: str
 ) -> None:
     with Terminal(tmp_path) as terminal:
-        terminal.send(key, 0.0)
+        terminal.send(key)
         terminal.wait(answer)
         assert terminal.process.poll() is None
 
@@ -120,8 +128,8 @@ def test_bytes_that_are_no_text_are_no_keys(tmp_path: Path) -> None:
         terminal.wait(READY)
         for junk in (b"\xff\xfe\x80", b"\xc3", b"\xe2\x82", b"\x1b[999;999M", b"\x1b]52;c;!!\x07",
                      b"\x00", b"\x1b[200~q\x1b[201~"):  # fmt: skip
-            terminal.send(junk, 0.15)
-        terminal.send("2", 0.3)
+            terminal.send(junk)
+        terminal.send("2")
         terminal.wait("no runs yet")
         terminal.send("q")
         assert terminal.end() == 0
@@ -131,12 +139,17 @@ def test_an_unbracketed_paste_quits_nothing(tmp_path: Path) -> None:
     with Terminal(tmp_path) as terminal:
         terminal.wait(READY)
         terminal.send("quit the benchmark\nq\n")
-        terminal.settle(1.0)
+        terminal.press_until("2", "no runs yet")
         assert terminal.process.poll() is None
-        terminal.send("2")
-        terminal.wait("no runs yet")
         terminal.send("q")
         assert terminal.end() == 0
+
+
+def open_and_close_help(terminal: Terminal) -> None:
+    terminal.send("?")
+    terminal.wait("esc closes")
+    terminal.send(b"\x1b")
+    terminal.wait(lambda: "esc closes" not in terminal.text)
 
 
 def test_ascii_is_automatic_without_utf8(tmp_path: Path) -> None:
@@ -144,8 +157,7 @@ def test_ascii_is_automatic_without_utf8(tmp_path: Path) -> None:
     env = environment(tmp_path, LANG="C")
     with Terminal(tmp_path, "screen", run.id, env=env) as terminal:
         terminal.wait("finished")
-        terminal.send("?", 0.4)
-        terminal.send(b"\x1b", 0.4)
+        open_and_close_help(terminal)
         terminal.send("q")
         assert terminal.end() == 0
         drawn = re.sub(rb"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)", b"", terminal.raw)
@@ -181,8 +193,7 @@ def test_no_color_sends_no_colour(tmp_path: Path) -> None:
     env = environment(tmp_path, NO_COLOR="1")
     with Terminal(tmp_path, "screen", run.id, env=env) as terminal:
         terminal.wait("finished")
-        terminal.send("?", 0.4)
-        terminal.send(b"\x1b", 0.4)
+        open_and_close_help(terminal)
         terminal.send("q")
         assert terminal.end() == 0
         assert not COLOUR.search(terminal.raw)
@@ -199,7 +210,7 @@ def test_names_cannot_reach_the_terminal(tmp_path: Path) -> None:
     (run.path / "label").write_text("\x1b]0;owned\x07[/]label")
     with Terminal(tmp_path, "screen", "last", size=(120, 30)) as terminal:
         terminal.wait("stopped")
-        terminal.send("2", 0.5)
+        terminal.send("2")
         terminal.wait("[/]label")
         terminal.send("q")
         assert terminal.end() == 0
@@ -214,10 +225,7 @@ def test_a_storm_of_resizes(tmp_path: Path) -> None:
         for size in [(1, 1), (400, 100), (5, 50), (200, 3), (59, 15), (60, 16), (99, 24),
                      (100, 28), (2, 2), (139, 40), (140, 27)] * 2:  # fmt: skip
             terminal.resize(*size)
-            terminal.read(0.04)
-        terminal.resize(80, 24)
-        terminal.settle()
-        terminal.screen.reset()
+            terminal.wait(lambda: bool(terminal.text.strip()))
         terminal.resize(81, 24)
         terminal.wait("finished")
         terminal.send("q")
@@ -236,8 +244,8 @@ def test_sizes_from_the_start(tmp_path: Path, size: tuple[int, int]) -> None:
 def test_the_copied_command_travels_as_osc_52(tmp_path: Path) -> None:
     with Terminal(tmp_path) as terminal:
         terminal.wait(READY)
-        terminal.send("c", 0.5)
-        assert b"\x1b]52;c;" in terminal.raw
+        terminal.send("c")
+        terminal.wait(lambda: b"\x1b]52;c;" in terminal.raw)
         terminal.send("q")
         assert terminal.end() == 0
 
@@ -256,7 +264,7 @@ def headless(home: Path, *arguments: str, **changes: str) -> subprocess.Complete
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
 

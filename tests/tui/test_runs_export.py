@@ -15,7 +15,7 @@ from llmprof.core.report import render
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import RunStore
 from llmprof.tui.runs.export import ExportDialog
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import make_app, sizes
 from tests.tui.frames import contains, settle
 

@@ -19,10 +19,10 @@ from llmprof.tui.app import LlmprofApp
 from llmprof.tui.kit.ask import AskDialog
 from llmprof.tui.runs.export import ExportDialog
 from llmprof.tui.runs.name_dialog import NameDialog
-from tests.tui import journals
+from tests.builders import journals
+from tests.builders.journals import live_run
 from tests.tui.apps import make_app, open_runs, sizes, table
 from tests.tui.frames import contains, settle
-from tests.tui.journals import live_run
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.stats.summary import summarize
 from llmprof.tui.session.curves import CaseCurves, RunningMean, outliers
-from tests.tui.journals import reduced
+from tests.builders.journals import reduced
 
 
 @given(st.lists(st.floats(0.01, 1e5), min_size=2, max_size=60))

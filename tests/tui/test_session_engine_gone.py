@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from llmprof.core.store.run import RunStore
 from llmprof.tui.session.screen_session import ALIVE_S, ScreenSession
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import FakeStarter
-from tests.tui.test_session import make, wait_for
+from tests.waiting import wait_for
 
 
 def began(session: ScreenSession) -> bool:
@@ -17,19 +16,28 @@ def began(session: ScreenSession) -> bool:
     return session.snapshot.view.environment is not None
 
 
+def later(session: ScreenSession, now: list[float]) -> bool:
+    """What polling tells once the engine is looked at again."""
+    now[0] += ALIVE_S + 2.0
+    return session.poll()
+
+
 def test_a_run_that_ends_while_paused_is_not_called_interrupted(tmp_path: Path) -> None:
-    session, starter = make(tmp_path)
+    now = [0.0]
+    starter = FakeStarter()
+    session = ScreenSession(RunStore(tmp_path), starter, clock=lambda: now[0])
     plan = journals.experiment(("small",))
     run = session.start(plan, ())
     with run.lock():
         wait_for(lambda: began(session))
         session.toggle_pause()
         starter.writers[0].end()
-    time.sleep(2 * ALIVE_S)
+    now[0] += 2 * ALIVE_S
     session.poll()
     assert session.alive  # as in the picture that is held
     session.toggle_pause()
-    wait_for(lambda: session.poll() and not session.alive, 10.0)
+    now[0] += 2 * ALIVE_S
+    wait_for(lambda: later(session, now) and not session.alive)
     assert session.snapshot.view.outcome == "complete"
     session.close()
 
@@ -43,12 +51,13 @@ def test_an_engine_counts_as_gone_once_its_last_words_are_read(tmp_path: Path) -
         wait_for(lambda: began(session))
         starter.writers[0].end()
     seen = set()
-    deadline = time.monotonic() + 5.0
-    while session.alive and time.monotonic() < deadline:
-        now[0] += ALIVE_S + 2.0
-        session.poll()
+
+    def gone() -> bool:
+        later(session, now)
         seen.add((session.alive, session.snapshot.view.outcome))
-        time.sleep(0.01)
+        return not session.alive
+
+    wait_for(gone)
     assert (False, "complete") in seen
     assert (False, None) not in seen
     session.close()

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.session.choices import Choices
 from llmprof.tui.session.remembered import remember
 from tests.tui.terminal import environment
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
@@ -60,19 +60,19 @@ class Tmux:
         return self("capture-pane", "-p")
 
     def wait(self, condition: str | Callable[[str], bool], seconds: float = 60.0) -> str:
-        deadline = time.monotonic() + seconds
-        while True:
+        text = ""
+
+        def came() -> bool:
+            nonlocal text
             text = self.text()
-            if condition in text if isinstance(condition, str) else condition(text):
-                return text
-            assert time.monotonic() < deadline, f"{condition!r} did not come:\n{text}"
-            time.sleep(0.1)
+            return condition in text if isinstance(condition, str) else condition(text)
+
+        wait_for(came, lambda: f"{condition!r} on\n{text}", seconds)
+        return text
 
     def keys(self, *keys: str) -> None:
-        """Press keys, apart: an escape and what follows at once would be one key."""
-        for key in keys:
-            self("send-keys", key)
-            time.sleep(0.05)
+        """Press keys; wait for their effect before pressing others, or they come as a paste."""
+        self("send-keys", *keys)
 
     def pane_pid(self) -> int:
         return int(self("display-message", "-p", "#{pane_pid}"))
@@ -96,7 +96,7 @@ def last_choices(tmux: Tmux, steps: int) -> None:
 def tick_micro(tmux: Tmux) -> None:
     """Tick only the micro model, by keys."""
     tmux.wait("Experiment")
-    tmux.keys("a", "a", "Space")
+    tmux.keys("Space")  # small, which is ticked at first
     tmux.wait("tick at least one model")
     known = list(load_models())
     # From the one that is ticked at first to the last, which is the user's own.
@@ -121,6 +121,7 @@ def test_pick_run_watch_export_quit(tmux: Tmux) -> None:
     tmux.keys("e")
     tmux.wait("# llmprof")
     tmux.keys("C-u")
+    tmux.wait("path of the file")
     tmux("send-keys", "-l", str(tmux.home / "out.md"))
     tmux.wait("out.md")
     tmux.keys("Enter")
@@ -171,9 +172,6 @@ def test_leave_it_running_and_stop_it_from_the_list(tmux: Tmux) -> None:
     tmux.wait("running")
     tmux.keys("x")
     tmux.wait("stopped", 60)
-    deadline = time.monotonic() + 20
-    while run.alive():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for(lambda: not run.alive(), "the end of the engine")
     assert replay(run.journal).outcome == "stopped"
     os.kill(tmux.pane_pid(), signal.SIGHUP)

@@ -17,13 +17,15 @@ from llmprof.core import events as ev
 from llmprof.core.store.run import RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.bench.live import LivePanels
+from llmprof.tui.bench.setup import SetupPane
+from llmprof.tui.bench.view import BenchView
 from llmprof.tui.help import HelpDialog
 from llmprof.tui.kit.ask import AskDialog
 from llmprof.tui.kit.canvas import Canvas
 from llmprof.tui.kit.colors import DARK_THEME, LIGHT_THEME
-from tests.tui import journals
+from tests.builders import journals
 from tests.tui.apps import make_app
-from tests.tui.frames import contains, settle, text_of
+from tests.tui.frames import contains, look_again, settle, text_of
 
 NASTY = "[/] model[red] [@click=app.quit]x[/] \x1b[31m\x1b]0;owned\x07 \u202e模型\x00"
 
@@ -52,7 +54,7 @@ async def test_names_are_never_markup_nor_escapes(tmp_path: Path) -> None:
         await settle(pilot)
         for keys in (["2"], ["n"], ["escape", "d"], ["escape", "e"], ["escape", "1", "q"]):
             await pilot.press(*keys)
-            await pilot.pause(0.2)
+            await pilot.pause()
             text = text_of(app)
             assert "\x1b" not in text
             assert "\x07" not in text
@@ -146,7 +148,7 @@ async def test_only_changed_spans_are_refreshed(
 
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "interrupted"))
-        await pilot.pause(0.3)
+        await look_again(pilot)
         monkeypatch.setattr(Canvas, "refresh", refresh)
         app.show_newest()
         app.show_newest()
@@ -182,13 +184,25 @@ async def test_threads_end_with_the_app(tmp_path: Path) -> None:
     assert starter.dismissed
 
 
+async def test_a_screen_that_ends_at_once_mounts_nothing_more(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot)
+        pane, view = app.screen.query_one(SetupPane), app.base_view
+        assert isinstance(view, BenchView)
+        view._live = None
+    await pane._mount_rest()  # what was asked for before the end may still come
+    view._mount_panels()
+    assert view._live is None
+
+
 async def test_a_crash_of_the_screen_is_not_a_success(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path)
     with pytest.raises(ZeroDivisionError):  # noqa: PT012
         async with app.run_test(size=(80, 24)) as pilot:
             await settle(pilot)
             app.call_later(lambda: 1 // 0)
-            await pilot.pause(0.3)
+            await pilot.pause()
     assert app.return_code == 1
     assert app.left_running is None
 
@@ -200,7 +214,7 @@ async def test_a_run_that_a_crash_leaves_behind_is_named(tmp_path: Path) -> None
         async with app.run_test(size=(80, 24)) as pilot:
             await settle(pilot)
             app.call_later(lambda: 1 // 0)
-            await pilot.pause(0.3)
+            await pilot.pause()
     assert app.left_running is run
 
 

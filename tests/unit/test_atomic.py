@@ -23,8 +23,8 @@ from llmprof.core.system import atomic
 from llmprof.core.system.atomic import whole_file, write_file
 from llmprof.tui.session.choices import Choices
 from llmprof.tui.session.remembered import remember
-from tests.unit import planted
-from tests.unit.handmade import whole_run
+from tests.builders import planted
+from tests.builders.handmade import whole_run
 
 WRITERS: dict[str, Callable[[Path], object]] = {
     "export": lambda path: export(RunView(), path),
@@ -209,6 +209,7 @@ WRITE_IN_PLACE = {
     "worker/kernel_trace.py": "a draft",
     "worker/main.py": "/proc",
     "worker/memory_edges.py": "/proc",
+    "worker/trace.py": "a pipe",
 }
 
 

@@ -14,6 +14,7 @@ import pytest
 from llmprof.core.devices import card_processes
 from llmprof.core.devices.card_processes import Identity, ProcessReader, count_holders, identify
 from tests.unit.fake_binding import GIB, FakeNvml, cards_of
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "a\x1b[0mb"])
+    process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()", "a\x1b[0mb"])
     yield process
     process.kill()
     process.wait()
@@ -50,8 +51,7 @@ def test_user_command_and_ancestry(child: subprocess.Popen[bytes]) -> None:
 @pytest.mark.usefixtures("here")
 def test_a_zombie_still_belongs_to_its_parent() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
-    while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
-        pass
+    wait_for(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
     assert identify(process.pid, os.getpid()).ours
     process.wait()
     assert identify(process.pid, os.getpid()) == Identity(gone=True)

@@ -30,6 +30,17 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return code, captured.out, captured.err
 
 
+@pytest.mark.parametrize("command", [["run"], ["run", "smal", "--dry-run"], []])
+def test_an_experiments_file_that_cannot_be_read_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    (tmp_path / "presets" / "experiments.toml").write_text("[mine")
+    code, out, err = outcome(capsys, *(command or ["--export", str(tmp_path / "r.md")]))
+    assert (code, out) == (2, "")
+    assert err.startswith("llmprof: experiments file")
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -148,6 +159,16 @@ def test_presets_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     counted = {model["name"]: model["parameters"] for model in json.loads(out)}
     assert counted["2.7B"] == counted["xl-2026"] == 3_406_809_600
+
+
+def test_cards_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, "presets", "--cards")
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if line.startswith("| A10G ")]
+    assert line.count("n/a") == 4
+    assert "there is no MFU then" in out
+    code, out, _ = outcome(capsys, "presets", "--cards", "--json")
+    assert [card["bandwidth_gbs"] for card in json.loads(out) if card["name"] == "A10G"] == [600]
 
 
 def test_presets_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:

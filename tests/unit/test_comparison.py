@@ -19,7 +19,7 @@ from llmprof.core.stats.ratio import paired_ratio, ratio, ratio_of_processes
 from llmprof.core.stats.student import holm, student_t, two_sided_p
 from llmprof.core.stats.summary import over_processes, summarize
 from llmprof.core.store.pack import open_view
-from tests.unit.planted import Times, around, case, observed, run, steps, view
+from tests.builders.planted import Times, around, case, observed, run, steps, view
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 FUSED = {"optimizer": "fused"}

@@ -76,7 +76,7 @@ def test_only_timed_cases_have_several_processes(own: Path) -> None:
 def test_the_attention_grid_is_the_write_ups(own: Path) -> None:
     cases = build_experiment("attention", {}).cases()
     assert len(cases) == 4 * 5 * 3
-    assert {case.model.d_model for case in cases} == {16, 32, 64, 128}
+    assert {case.reference.d_model for case in cases} == {16, 32, 64, 128}
     assert {case.context_length for case in cases} == {256, 1024, 4096, 8192, 16_384}
     assert {case.batch_size for case in cases} == {8}
     assert {case.measure_steps for case in cases} == {100}
@@ -121,7 +121,7 @@ def test_a_users_experiment_beside_the_packages(own: Path) -> None:
         ("[mine]\nmodes = ['train']", "names no models"),
         ("[mine]\nmodels = ['tiny']\nmodez = 1", "unknown field 'modez'"),
         ("[mine]\nmodels = ['tiny']\n[mine.smoke]\nmodez = 1", "unknown field 'modez'"),
-        ("[mine]\nmodels = ['tiny']\nsmoke = 1", "unknown field 'smoke'"),
+        ("[mine]\nmodels = ['tiny']\nsmoke = 1", "mine: 'smoke' is not a table"),
         ("[mine", "experiments file"),
     ],
 )
@@ -163,7 +163,7 @@ def test_cases_that_differ_in_switches_take_turns_together(own: Path) -> None:
 
 def test_turns_are_cut_where_memory_would_not_do(own: Path) -> None:
     cases = interleaved(variants=["baseline", "bf16", "SDPA"])
-    need = 16 * cases[0].model.parameters  # fp32 weights, gradients and AdamW's state
+    need = 16 * cases[0].reference.parameters  # fp32 weights, gradients and AdamW's state
     assert batches(range(3), cases, 5 * need) == [(0, 1), (2,)]
     assert batches(range(3), cases, need) == [(0,), (1,), (2,)]
     assert batches((0, 2), cases, 100 * need) == [(0, 2)]

@@ -13,7 +13,7 @@ from llmprof.core.store.calibrations import load_ceilings
 from llmprof.core.system.homes import NoHome, state_home
 from llmprof.tui.session.choices import Choices
 from llmprof.tui.session.remembered import recall, remember
-from tests.unit import planted
+from tests.builders import planted
 
 
 def nobody(number: int) -> pwd.struct_passwd:

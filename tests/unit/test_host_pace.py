@@ -11,7 +11,7 @@ from llmprof.core.figures.host_pace import host_pace, host_sets_pace
 from llmprof.core.lint import lint
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import RunView
-from tests.unit.planted import CPU, GPU, Times, around, case, observed, run, steps, view
+from tests.builders.planted import CPU, GPU, Times, around, case, observed, run, steps, view
 
 TIMES: Times = {"forward": around(20.0), "backward": around(40.0)}
 

@@ -11,7 +11,7 @@ from llmprof.core.lint import verdicts
 from llmprof.core.spec.case import PHASES
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.store.journal import READ_BYTES, Follower, JournalWriter, apply_line, replay
-from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
+from tests.builders.handmade import experiment, measured, opening, step, whole_run, write
 
 
 def test_a_run_replays(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from llmprof.core.kernels import extract as extraction
 from llmprof.core.kernels.column_files import Limits
 from llmprof.core.kernels.columns import COLUMN_DTYPES, EventColumns, Kind
 from llmprof.core.kernels.extract import extract
-from tests.unit.kernel_events import FIXTURES, two_phases
+from tests.builders.kernel_events import FIXTURES, two_phases
 
 
 class Device(Enum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmprof.core.kernels.nesting import nearest, parents, self_time, union
@@ -37,7 +37,6 @@ def arrays(intervals: list[Interval]) -> tuple[np.ndarray, np.ndarray]:
     return data[:, 0], data[:, 1]
 
 
-@settings(deadline=None)
 @given(nested(), nested())
 def test_parent_is_the_smallest_encloser(first: list[Interval], second: list[Interval]) -> None:
     intervals = first + second
@@ -61,7 +60,6 @@ def test_parent_is_the_smallest_encloser(first: list[Interval], second: list[Int
             assert intervals[parent[i]] == intervals[smallest]
 
 
-@settings(deadline=None)
 @given(nested())
 def test_self_times_sum_to_what_is_covered(intervals: list[Interval]) -> None:
     start, end = arrays(intervals)
@@ -72,7 +70,6 @@ def test_self_times_sum_to_what_is_covered(intervals: list[Interval]) -> None:
     assert (own >= 0).all()
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30))))
 def test_union_covers_each_point_once(pairs: list[tuple[int, int]]) -> None:
     start = np.array([a for a, _ in pairs], np.int64)

@@ -31,8 +31,8 @@ from llmprof.core.spec.experiment import Experiment, Variant
 from llmprof.core.spec.shape import SpecError
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
-from tests.unit.handmade import measured, opening, write
-from tests.unit.kernel_events import PHASES, TINY, Made, recorded
+from tests.builders.handmade import measured, opening, write
+from tests.builders.kernel_events import PHASES, TINY, Made, recorded
 
 
 def plan() -> Experiment:

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmprof.core.kernels.classes import classify
@@ -15,7 +15,7 @@ from llmprof.core.kernels.columns import Kind
 from llmprof.core.kernels.narrow_names import narrow
 from llmprof.core.kernels.short_names import LONGEST_NAME, short_name, short_names
 from llmprof.core.store.pack import open_view
-from tests.unit.kernel_events import FIXTURES
+from tests.builders.kernel_events import FIXTURES
 
 Row = tuple[int, str, str | None, str | None, str | None]
 LIBRARY_GEMM = (
@@ -48,7 +48,6 @@ def test_real_names_stay_apart_and_short() -> None:
     assert max(map(len, short)) <= LONGEST_NAME
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=200), unique=True, max_size=20))
 def test_any_names_stay_apart(names: list[str]) -> None:
     short = short_names(names)
@@ -56,7 +55,6 @@ def test_any_names_stay_apart(names: list[str]) -> None:
     assert all(len(text) <= LONGEST_NAME for text in short)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([row[1] for row in real()]), max_size=30))
 def test_one_kernel_has_one_name(names: list[str]) -> None:
     short = dict(zip(names, short_names(names), strict=True))

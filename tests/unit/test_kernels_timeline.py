@@ -27,7 +27,7 @@ from llmprof.core.kernels.timeline_strip import (
     open_strip,
     save_strip,
 )
-from tests.unit.kernel_events import PHASES, TINY, Made, recorded, two_phases
+from tests.builders.kernel_events import PHASES, TINY, Made, recorded, two_phases
 
 ONE = ("forward",)
 TWO = ("forward", "backward")
@@ -84,7 +84,6 @@ def test_copies_by_direction() -> None:
     assert step.kernels_ms == 0
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 800), st.integers(1, 200), st.booleans()), max_size=20),
 )
@@ -187,7 +186,7 @@ def test_recorded_lens_has_every_stage_both_ways() -> None:
         assert (row.cpu_us is None) == (row.direction == "backward")
     ratio = attention_stages.softmax_ratio(rows, "forward")
     assert ratio is not None
-    assert ratio[1] == pytest.approx(5 / (4 * TINY.model.head_dim))
+    assert ratio[1] == pytest.approx(5 / (4 * TINY.reference.head_dim))
 
 
 def test_lens_time_is_that_of_the_marked_layer_only() -> None:
@@ -197,7 +196,7 @@ def test_lens_time_is_that_of_the_marked_layer_only() -> None:
     )
     whole_us = activities.busy[core].sum() / 2 * 1e-3
     lens_us = sum(row.device_us for row in attention_lens.lens_rows(activities, TINY))
-    assert lens_us == pytest.approx(whole_us / TINY.model.num_layers, rel=0.2)
+    assert lens_us == pytest.approx(whole_us / TINY.reference.num_layers, rel=0.2)
 
 
 def test_scaling_is_told_from_the_product_within_the_scores() -> None:
@@ -218,7 +217,7 @@ def test_scaling_is_told_from_the_product_within_the_scores() -> None:
 
 def test_work_of_a_stage_by_formula() -> None:
     case = msgspec.structs.replace(TINY, batch_size=2, context_length=8)
-    heads, size = case.model.num_heads, case.model.head_dim
+    heads, size = case.reference.num_heads, case.reference.head_dim
     flops, moved = attention_stages.stage_work(case, attention_stages.QK, "forward")
     assert flops == 2 * 2 * heads * 8 * 8 * size
     assert moved == 4 * (2 * heads * 8 * 8 + 2 * 2 * heads * 8 * size)
@@ -252,7 +251,6 @@ def test_lanes_hold_what_lies_in_each_column() -> None:
     assert launches.shares == pytest.approx((0, 0.1, 0, 0, 0, 0, 0.1, 0, 0, 0))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 200), st.floats(0, 0.9), st.floats(0.01, 0.1))
 def test_lanes_cover_as_much_as_ran(columns: int, begin: float, span: float) -> None:
     activities = recorded()
@@ -341,7 +339,7 @@ def test_a_strip_of_another_length_than_the_journal_says_is_refused(tmp_path: Pa
 EXTREMES = (-(2**63), -(2**40), -2, -1, 0, 1, 2**31 - 1, 2**40, 2**61, 2**61 + 1, 2**63 - 1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

@@ -19,7 +19,7 @@ from llmprof.core.store import lock
 from llmprof.core.store.lock import Holder
 from llmprof.core.store.run import QUIET_S, Run, RunElsewhere, RunStore
 from llmprof.core.system.boot import boot_id, host_name, pid_namespace
-from tests.unit.handmade import experiment, opening, whole_run, write
+from tests.builders.handmade import experiment, opening, whole_run, write
 
 FAR = Holder(pid=1, host="gpu-7", boot_id="another boot", pid_namespace="pid:[1]")
 

@@ -24,6 +24,7 @@ from llmprof.core.report.memory_timeline import (
     saved,
 )
 from llmprof.core.report.prediction_check import out_of_memory_advice, prediction_against
+from llmprof.core.report.single_tensors import recorded_tensors
 from llmprof.core.report.table import Figure
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
@@ -136,7 +137,7 @@ def test_the_context_that_a_verdict_allows_for_is_said() -> None:
 def test_an_oom_row_gets_commands_that_fit() -> None:
     made = out_of_memory_advice(view(OOM))
     assert made is not None
-    commands = [str(row[2]) for row in made.rows]
+    commands = [str(row[3]) for row in made.rows]
     assert any("--batch-size 2" in command for command in commands)
     assert all(command.startswith("`llmprof run --model-size 2.7B") for command in commands)
     assert out_of_memory_advice(view()) is None
@@ -292,11 +293,29 @@ def test_the_stack_of_an_allocation_is_in_the_json_and_its_first_own_frame_in_th
     assert "train.py" not in text
 
 
+def test_single_tensors_stand_beside_what_was_recorded() -> None:
+    """M38: of the cases that the memory probe records, in MiB; 2.7B was not to be recorded."""
+    made = recorded_tensors(view(timeline(0, 300 * MIB)))
+    assert made is not None
+    assert made.number == "M38"
+    models = {str(row[0]).split(" · ")[0] for row in made.rows}
+    assert models == {"small"}
+    mib = {(str(row[0]).split(" · ")[3], row[1]): row[4] for row in made.rows}
+    tokens = 4 * 128
+    for precision, item in (("fp32", 4), ("bf16", 2)):
+        assert value(mib[precision, "residual stream, one activation"]) == 1.5  # 512 × 768 × 4
+        assert value(mib[precision, "attention scores of one layer"]) == 3 * item / 4
+        assert value(mib[precision, "logits"]) == pytest.approx(tokens * 10_000 * item / MIB)
+    plain = replace(view(), cases=view().cases[2:])
+    assert recorded_tensors(plain) is None
+
+
 def test_the_report_holds_them_all() -> None:
     text = render(view(timeline(0, 300 * MIB), edges(0, 5 * MIB, 6 * MIB), OOM))
     for title in (
         "Peak memory by context length",
         "Largest allocations at the peak",
+        "Single tensors",
         "Memory: predicted and measured",
         "What fits instead",
     ):

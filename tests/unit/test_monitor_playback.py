@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.devices.scripted import read_recording
+from llmprof.core.devices.recorded import read_recording
 from llmprof.core.monitor import words
 from llmprof.core.monitor.playback import Playback, whole_recording
 from llmprof.core.monitor.printed import Printed, as_sample

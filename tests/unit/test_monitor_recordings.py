@@ -11,7 +11,7 @@ import json
 
 import pytest
 
-from llmprof.core.devices.scripted import ReplaySource
+from llmprof.core.devices.recorded import ReplaySource
 from llmprof.core.events.merge import merge
 from llmprof.core.figures.case_device import CaseDevice, disturbances, join_case, other_processes
 from llmprof.core.monitor.words import as_object
@@ -20,7 +20,7 @@ from llmprof.core.report.step_log import step_logs
 from llmprof.core.report.table import format_cell
 from llmprof.core.state import time_spans as iv
 from llmprof.core.state.view import RunView
-from tests.unit.recorded_run import RECORDING, SAMPLES, at, run
+from tests.builders.recorded_run import RECORDING, SAMPLES, at, run
 
 
 def joined(first: float, last: float, steps: int = 50) -> CaseDevice:

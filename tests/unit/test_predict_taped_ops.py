@@ -20,7 +20,7 @@ SCALARS = 64  # bytes: losses, their gradients, the loss scaler's numbers
 
 def taped(case: Case) -> list[int]:
     tape = Tape(grad=case.mode != "forward", inplace=False, trace=[])
-    model = Reference(case, case.model.num_layers, (9, 0), tape)
+    model = Reference(case, case.reference.num_layers, (9, 0), tape)
     logits = model.forward()
     if case.mode == "train":
         loss = model.loss(logits)

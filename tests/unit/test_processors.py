@@ -20,7 +20,7 @@ from llmprof.core.system import cgroups, processors
 from llmprof.core.system.host_memory import limit_bytes
 from llmprof.core.system.processors import Throttling, cpu_name, quota, ranges, throttling
 from llmprof.core.system.variables import relevant
-from tests.unit import planted
+from tests.builders import planted
 
 
 @pytest.fixture

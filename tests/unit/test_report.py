@@ -18,7 +18,7 @@ from llmprof.core.report.table import Column, Figure, Table, format_cell, format
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
-from tests.unit.handmade import experiment, measured, opening, step, whole_run, write
+from tests.builders.handmade import experiment, measured, opening, step, whole_run, write
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ HOSTILE = [
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_survive_every_format(tmp_path: Path, name: str) -> None:
     plan = experiment(("forward",))
-    model = msgspec.structs.replace(plan.models[0], name=name)
+    model = msgspec.structs.replace(plan.cases()[0].reference, name=name)
     plan = msgspec.structs.replace(plan, models=(model,))
     view = replay(
         write(tmp_path / "j", [*opening(plan), *measured(0, plan.cases()[0], [1.0, 1.2])])

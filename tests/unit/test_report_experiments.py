@@ -34,7 +34,18 @@ from llmprof.core.state.view import RunView
 from llmprof.core.stats.power_fit import Point, fit_power
 from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.pack import open_view
-from tests.unit.planted import CPU, SHAPE, Times, around, case, failed, memory, observed, run, view
+from tests.builders.planted import (
+    CPU,
+    SHAPE,
+    Times,
+    around,
+    case,
+    failed,
+    memory,
+    observed,
+    run,
+    view,
+)
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 RECORDINGS = (
@@ -554,7 +565,7 @@ HOSTILE = [
 def hostile(name: str, state: RunView) -> RunView:
     """The same run of a model with this name."""
     cases = [
-        msgspec.structs.replace(s.case, model=msgspec.structs.replace(s.case.model, name=name))
+        msgspec.structs.replace(s.case, model=msgspec.structs.replace(s.case.reference, name=name))
         for s in state.cases
     ]
     assert state.experiment is not None

@@ -13,7 +13,7 @@ from llmprof.core import events as ev
 from llmprof.core.store.opening import opened_at
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.boot import boot_id
-from tests.unit.handmade import write
+from tests.builders.handmade import write
 
 NOON = datetime(2026, 1, 2, 12, 0, 0)
 HOUR_NS = 3600 * 10**9

@@ -15,7 +15,7 @@ from llmprof.core.store.listing import summaries
 from llmprof.core.store.pack import adopt, open_view, pack, unpack
 from llmprof.core.store.run import Run, RunNotFound, RunStore
 from llmprof.core.system.archive import PackError
-from tests.unit.handmade import experiment, whole_run, write
+from tests.builders.handmade import experiment, whole_run, write
 
 NOON = datetime(2026, 1, 2, 12, 0, 0)
 

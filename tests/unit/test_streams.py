@@ -10,7 +10,6 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,8 @@ import llmprof.cli
 from llmprof.cli.progress import ProgressLine
 from llmprof.cli.streams import put, tell, write_whole
 from llmprof.core.store.journal import replay
-from tests.unit.handmade import whole_run
+from tests.builders.handmade import whole_run
+from tests.waiting import wait_for
 
 CLI = Path(llmprof.cli.__path__[0])
 PAGE = 4096
@@ -53,12 +53,13 @@ def started(write: int, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def wait_full(read: int) -> None:
     """Wait until no more goes into the pipe."""
-    deadline = time.monotonic() + 60
     held: list[int] = []
-    while len(held) < 10 or not held[-1] or len(set(held[-10:])) > 1:
-        assert time.monotonic() < deadline
+
+    def full() -> bool:
         held.append(int.from_bytes(fcntl.ioctl(read, termios.FIONREAD, bytes(4)), sys.byteorder))
-        time.sleep(0.02)
+        return len(held) >= 10 and held[-1] > 0 and len(set(held[-10:])) == 1
+
+    wait_for(full, "a full pipe")
 
 
 def read_all(fd: int) -> bytes:

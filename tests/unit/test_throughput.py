@@ -12,7 +12,7 @@ from llmprof.core.figures.throughput import peak_of, throughput
 from llmprof.core.report.scaling import throughput_table
 from llmprof.core.report.table import format_cell
 from llmprof.core.store.calibrations import load_ceilings, save_ceilings
-from tests.unit.planted import CPU, GPU, Times, around, case, one, run, view
+from tests.builders.planted import CPU, GPU, Times, around, case, one, run, view
 
 
 def test_rates_by_hand() -> None:
@@ -31,6 +31,7 @@ def test_a_training_token_costs_three_forwards() -> None:
     train = throughput(one(case(mode="train"), both), GPU)
     assert forward is not None
     assert train is not None
+    assert forward.tflops is not None
     assert train.tflops == pytest.approx(3 * forward.tflops)
 
 

@@ -188,7 +188,9 @@ def _predicted(case: Case, capability: tuple[int, int]) -> MemoryPrediction | No
 
 def _weight(case: Case) -> float:
     """Roughly what a case needs: the most demanding ones are looked at first."""
-    model = case.model
+    model = case.shape
+    if model is None:
+        return 0.0
     states = {"forward": 4, "forward-grad": 4, "forward-backward": 8, "train": 20}[case.mode]
     tokens = case.batch_size * case.context_length
     saved = tokens * model.num_layers * (20 * model.d_model + model.num_heads * case.context_length)

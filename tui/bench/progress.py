@@ -28,10 +28,8 @@ def progress(view: RunView, now_ns: int | None = None) -> RunProgress:
     share = case_share(case) if case else None
     total = len(view.cases)
     run_share = (view.cases_done + (share or 0.0)) / total if total else None
-    eta = remaining(view) if view.outcome is None else None
-    return RunProgress(
-        share, run_share, _elapsed(view, now_ns), eta.seconds if eta else None, doing(view)
-    )
+    left = remaining(view) if view.outcome is None else None
+    return RunProgress(share, run_share, _elapsed(view, now_ns), left, doing(view))
 
 
 def case_share(case: CaseState) -> float:

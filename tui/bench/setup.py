@@ -129,8 +129,12 @@ class SetupPane(Vertical):
         from llmprof.tui.bench.forecast_line import ForecastLine  # not for the first frame
         from llmprof.tui.bench.numbers import Numbers
 
+        if not self.is_attached:  # the screen ends
+            return
         numbers, line = Numbers(self.choices), ForecastLine(self.models, self.choices.card)
         await self.query_one("#form").mount(numbers, line)
+        if not numbers.is_attached:
+            return
         self._numbers, self._line = numbers, line
         numbers.put(self.choices)  # the experiment may have been changed meanwhile
         if self._environment is not None:

@@ -63,7 +63,7 @@ class BenchView(HostedView):
         self.call_after_refresh(self._mount_panels)
 
     def _mount_panels(self) -> None:
-        if self._live is None:
+        if self._live is None and self.is_attached:  # not where the screen ends
             self.query_one("#bench-body").mount(self._live_panels())
 
     def on_live_panels_ready(self, message: LivePanels.Ready) -> None:

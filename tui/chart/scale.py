@@ -63,9 +63,3 @@ def scale_for(unit: ScaleUnit, limit: float) -> Scale:
             return Scale("µs", 0.001)
         return Scale("s", 1000.0) if limit >= 10_000 else Scale("ms", 1.0)
     return Scale(unit, 1.0)
-
-
-def nice_binary_ceiling(value: float) -> float:
-    """The smallest round number of KiB, MiB, ... that is at least `value` bytes."""
-    divisor = scale_for("B", value).divisor
-    return nice_ceiling(value / divisor) * divisor

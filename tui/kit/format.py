@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from llmprof.tui.chart.scale import scale_for
 
 if TYPE_CHECKING:
-    from llmprof.core.stats.summary import Summary
+    pass
 
 
 def decimals_for(uncertainty: float | None, value: float) -> int:
@@ -89,13 +89,6 @@ def percent_text(value: float | None, places: int = 1) -> str:
     return "–" if value is None else f"{value:.{places}f} %"
 
 
-def spread_verdict(summary: Summary | None, verdict: str) -> str:
-    """CV and verdict in one cell."""
-    if summary is None or summary.cv_percent is None:
-        return verdict
-    return f"{summary.cv_percent:.1f} % {verdict}"
-
-
 def sparkline(values: list[float], width: int, glyphs: str) -> str:
     """The newest values as a row of bars, scaled from lowest to highest; a blank is unknown."""
     shown = values[-width:]
@@ -103,12 +96,14 @@ def sparkline(values: list[float], width: int, glyphs: str) -> str:
     if not known:
         return ""
     low, high = min(known), max(known)
+    scale = 1.0 if math.isfinite(high - low) else 0.5  # the span has to be a number
+    low, high = scale * low, scale * high
     flat = high - low < 0.02 * abs(high) or high == low
-    top = len(glyphs) - 1
+    middle, top = glyphs[len(glyphs) // 2 - 1], len(glyphs) - 1
 
     def bar(value: float) -> str:
         if not math.isfinite(value):
             return " "
-        return glyphs[len(glyphs) // 2 - 1 if flat else round((value - low) / (high - low) * top)]
+        return middle if flat else glyphs[round((scale * value - low) / (high - low) * top)]
 
     return "".join(map(bar, shown))

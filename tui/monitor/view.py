@@ -20,7 +20,7 @@ from llmprof.tui.monitor.bindings import MONITOR_BINDINGS
 from llmprof.tui.monitor.feed import MonitorFeed, MonitorSnapshot
 from llmprof.tui.monitor.machine import MachinePanels, Sight
 from llmprof.tui.session.monitoring import Monitoring
-from llmprof.tui.terminal.driver import is_behind
+from llmprof.tui.terminal.textual_inside import is_behind
 
 MONITOR_WINDOWS_S = (
     60.0,

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import selectors
 import signal
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from textual._xterm_parser import XTermParser
-from textual.drivers.linux_driver import LinuxDriver
+from llmprof.tui.terminal.textual_inside import InnerDriver
 
 if TYPE_CHECKING:
     from textual.app import App
-
-BACKLOG = 4  # frames waiting for the terminal beyond which no new one is drawn
-CLOSE_S = 1.0
 
 
 class TerminalFile:
@@ -55,7 +50,7 @@ class TerminalFile:
         return len(text)
 
 
-class TerminalDriver(LinuxDriver):
+class TerminalDriver(InnerDriver):
     """Textual's Linux driver with input that cannot crash it and output that cannot block it."""
 
     encoding = "utf-8"
@@ -63,18 +58,12 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
         self.output = TerminalFile(sys.__stderr__.fileno(), self.encoding, self._hung_up)  # type: ignore[union-attr]
-        self._file = cast(Any, self.output)
+        self.write_to(self.output)
         self._reported = False
-
-    @property
-    def backlog(self) -> int:
-        """Writes that wait for the terminal."""
-        writer = self._writer_thread
-        return 0 if writer is None else writer._queue.qsize()
 
     def run_input_thread(self) -> None:
         """Read keys until told to stop; undecodable bytes become U+FFFD and are no key."""
-        parser = XTermParser(self._debug)
+        parser = self.key_parser()
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
         with selectors.DefaultSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
@@ -95,24 +84,11 @@ class TerminalDriver(LinuxDriver):
                 for message in parser.tick():
                     self.process_message(message)
 
-    def close(self) -> None:
-        """Let the writer finish, but do not wait for a terminal that takes nothing."""
-        writer = self._writer_thread
-        if writer is not None:
-            with contextlib.suppress(Exception):
-                writer._queue.put(None, timeout=CLOSE_S)
-            writer.join(CLOSE_S)
-
     def _hung_up(self) -> None:
         """The terminal is gone: as if SIGHUP had come, which some terminals fail to send."""
         if not self._reported and not self.exit_event.is_set():
             self._reported = True
             os.kill(os.getpid(), signal.SIGHUP)
-
-
-def is_behind(app: App[Any]) -> bool:
-    """Whether the terminal has more frames to take than new ones are drawn for."""
-    return getattr(app._driver, "backlog", 0) > BACKLOG
 
 
 def is_paste(text: str) -> bool:

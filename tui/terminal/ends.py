@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llmprof.core.store.run import NotOurs
 from llmprof.core.system.text import clean
@@ -13,11 +13,10 @@ from llmprof.core.system.text import clean
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from textual.app import App
-
     from llmprof.core.store.run import Run
     from llmprof.tui.kit.dialog import Dialog
     from llmprof.tui.session.screen_session import ScreenSession
+    from llmprof.tui.terminal.textual_inside import InnerApp
 
     Ask = Callable[[Dialog[str], Callable[[str | None], None]], None]  # opens a dialog
 
@@ -31,7 +30,7 @@ class Ends:
     The run of a demo is a replay, which ends with the screen without asking.
     """
 
-    def __init__(self, app: App[Any], session: ScreenSession, ask: Ask, *, demo: bool) -> None:
+    def __init__(self, app: InnerApp, session: ScreenSession, ask: Ask, *, demo: bool) -> None:
         self._app = app
         self._session = session
         self._ask = ask
@@ -69,18 +68,21 @@ class Ends:
         self.left_running = self._session.going()
         self._app.exit(return_code=128 + number)
 
+    @staticmethod
+    def hang_ups_change_nothing() -> None:
+        """The screen is ending: a connection that is lost now must not take its exit code."""
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
     def by_error(self) -> None:
         """An error that nobody caught: where it happened is told, and that a run goes on."""
         import traceback  # not needed for the first frame
-
-        from rich.segment import Segment, Segments
 
         app = self._app
         self.left_running = None if self._demo else self._session.going()
         lines = [clean(line, 500) for line in traceback.format_exc().splitlines()]
         said = "llmprof: the screen failed; the lines above say where"
-        app._exit_renderables.append(Segments([Segment("\n".join([*lines, said, ""]))]))
-        app._close_messages_no_wait()
+        app.end_saying("\n".join([*lines, said, ""]))
 
     def _ask_about(self, run: Run, code: int) -> None:
         from llmprof.tui.terminal.quit_question import (  # not needed for the first frame

@@ -10,6 +10,7 @@ from llmprof.cli.types import (
     automatic,
     device_type,
     listed,
+    number_or_word,
     one_of,
     percent_type,
     positive,
@@ -47,6 +48,19 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="small,medium or all (tiny to 2.7B); `llmprof presets` lists them",
     )
+    add(
+        "--model",
+        action="append",
+        metavar="FILE.py:FACTORY",
+        help="a model of your own: path/to/file.py:factory, package.module:factory or "
+        "hf:path/to/config.json; may be repeated",
+    )
+    add(
+        "--model-arg",
+        action="append",
+        metavar="NAME=VALUE",
+        help="an argument of the factory of --model; may be repeated",
+    )
     for axis in GRID:
         if axis.changes != "steps":
             _add_axis(group, axis)
@@ -63,9 +77,7 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
 
 def _add_axis(group: argparse._ArgumentGroup, axis: Axis) -> None:
     """Declare an axis's option: a comma list of its values, with `auto` for numbers of steps."""
-    kind: Callable[[str], object] = listed(
-        one_of(axis.words) if axis.values else whole_number(axis.least)
-    )
+    kind: Callable[[str], object] = listed(_one_value(axis))
     if axis.changes == "steps":
         kind = automatic(kind)
     names = (axis.option, *axis.aliases)
@@ -76,6 +88,13 @@ def _add_axis(group: argparse._ArgumentGroup, axis: Axis) -> None:
         group.add_argument(
             *names, nargs="?", const=bare, type=kind, metavar=axis.metavar, help=axis.help
         )
+
+
+def _one_value(axis: Axis) -> Callable[[str], str | int]:
+    if not axis.numbers:
+        return one_of(axis.words)
+    number = whole_number(axis.least)
+    return number_or_word(number, axis.words) if axis.words else number
 
 
 def _add_how_long(parser: argparse.ArgumentParser) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,6 +29,7 @@ from llmprof.core.spec.experiment import (
     TARGET_PERCENT,
     Experiment,
 )
+from llmprof.core.spec.own_model import OwnModel, argument, find_own_model
 from llmprof.core.spec.shape import ModelShape, SpecError
 
 __all__ = ["add_case_options", "add_export_option", "experiment_from"]
@@ -83,9 +86,13 @@ def _values(axis: Axis, args: argparse.Namespace) -> list[Value] | None:
 
 def _is_item(name: str) -> bool:
     """Whether what stands for an experiment is an item of some list, as after a blank in one."""
-    if named(name, load_experiments()) is not None:
+    try:
+        experiments, models = load_experiments(), load_models()
+    except SpecError:
+        return False  # a file that cannot be read is what is wrong
+    if named(name, experiments) is not None:
         return False
-    items = (*load_models(), *(word for axis in AXES for word in axis.words))
+    items = (*models, *(word for axis in AXES for word in axis.words))
     return name.isdigit() or named(name, items) is not None
 
 
@@ -119,12 +126,15 @@ def _steps(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _models(args: argparse.Namespace, experiment: str) -> dict[str, Any]:
-    """The experiment's models or widths, where the options name any."""
+    """The experiment's models or widths, where the options name any. Raises SpecError."""
     changes = {name: v for name in DIMENSIONS if (v := getattr(args, name)) is not None}
+    own = _own_models(args)
+    if own and is_attention(experiment):
+        raise SpecError(f"--model: {experiment} measures attention alone, without a model")
     if not args.model_size and set(changes) == {"d_model"} and is_attention(experiment):
         return {"widths": changes["d_model"]}
     if not args.model_size and not changes:
-        return {}
+        return {"models": own} if own else {}
     models = select_models(args.model_size or ["small"])
     grid = itertools.product(*changes.values())
     varied = {name for name, values in changes.items() if len(values) > 1}
@@ -134,7 +144,17 @@ def _models(args: argparse.Namespace, experiment: str) -> dict[str, Any]:
             for values in grid
             for model in models
         ]
+        + own
     }
+
+
+def _own_models(args: argparse.Namespace) -> list[OwnModel]:
+    """The user's own models that the options name. Raises SpecError."""
+    given = dict(map(argument, args.model_arg or ()))
+    if given and not args.model:
+        raise SpecError("--model-arg has no effect without --model")
+    folders = (Path.cwd(), *map(Path, filter(None, sys.path)))
+    return [find_own_model(source, given, folders) for source in args.model or ()]
 
 
 def _changed(model: ModelShape, changes: dict[str, int], varied: set[str]) -> ModelShape:

@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from typing import Any
+from pathlib import Path
 
 import msgspec
 
-from llmprof.cli.exits import OK, UserError
-from llmprof.cli.options import add_case_options, experiment_from
-from llmprof.cli.streams import put
+from llmprof.cli.cards import rooms
+from llmprof.cli.exits import CRASHED, NOTHING, OK, UserError
+from llmprof.cli.options import add_case_options, add_export_option, experiment_from
+from llmprof.cli.output import check_exports
+from llmprof.cli.streams import put, tell
 from llmprof.cli.types import listed
-from llmprof.core.catalog.cards import find_card, match_device
 from llmprof.core.catalog.experiments import DEFAULT
-from llmprof.core.devices.sampler_process import SamplerProcess
-from llmprof.core.events import CardSample
-from llmprof.core.monitor.watch import Watch
-from llmprof.core.predict.advice import Advice, advise
 from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
-from llmprof.core.predict.fits import Room, decide, room_of, unsupported
-from llmprof.core.predict.traced import TracedCase, trace_cases
+from llmprof.core.predict.fits import Room, decide
+from llmprof.core.predict.traced import TracedCase, trace_cases, traced_prediction
+from llmprof.core.report import ExportError, format_of, write
+from llmprof.core.report.advice import advice_table
+from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.markdown import section
+from llmprof.core.report.prediction_document import prediction_document
+from llmprof.core.report.prediction_parts import parts_table, peak_table
 from llmprof.core.report.predictions import (
     PredictedRow,
-    advice_table,
     phase_table,
     prediction_table,
+    verdict_sentence,
 )
+from llmprof.core.report.single_tensors import tensor_table
+from llmprof.core.report.table import Table
 from llmprof.core.spec.case import Case
-from llmprof.core.spec.shape import SpecError
 
 Capability = tuple[int, int]
 Traced = dict[tuple[str, Capability], TracedCase]
 
-TRACER_START_S = 30.0  # NVML may take so long to start with persistence mode off
+NO_CARD = "No card here: name some with `--card H100-80GB,RTX-4090,24GiB` for a verdict."
+NOTHING_FITS = (
+    "No switch, no smaller batch or context and no narrower mode is certain to make it fit."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,26 +57,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="cards by name or memory: H100-80GB,RTX-4090,24GiB (the cards that are there)",
     )
     what.add_argument("--phases", action="store_true", help="also the peak of every phase")
-    what.add_argument("--json", action="store_true", help="print JSON")
+    what.add_argument(
+        "--tensors",
+        action="store_true",
+        help="also single tensors: an activation, scores, logits, what a block saves",
+    )
+    what.add_argument("--json", action="store_true", help="print JSON, with all of this")
     what.add_argument(
         "--trace", action="store_true", help="check by tracing the model on fake tensors"
     )
+    add_export_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Predict and print; exit code 0 whatever the verdicts. Raises UserError."""
-    cases = _apart(experiment_from(args, args.experiment).cases())
-    rooms = _rooms(args)
+    """Predict, print and export; exit code 0 whatever the verdicts. Raises UserError."""
+    check_exports(args.export)
     try:
-        rows = [row for case in cases for row in _rows(case, rooms)]
+        cases = _apart(experiment_from(args, args.experiment).cases())
+        cards = rooms(args.card)
+        own = [case for case in cases if case.shape is None]
+        rows = [row for case in cases if case.shape is not None for row in _rows(case, cards)]
     except Unpredictable as error:
         raise UserError(str(error)) from error
     traced = _traced(rows) if args.trace else {}
+    found, failed = _own_rows(own, cards)
+    if not rows and not found:
+        raise UserError("; ".join(failed), NOTHING)
+    rows += found
     if args.json:
-        put(json.dumps([_object(row, traced) for row in rows], indent=2))
+        put(_json(rows, traced))
     else:
-        _print(rows, traced, args)
+        put(_markdown(rows, traced, _tables(rows, phases=args.phases, tensors=args.tensors)))
+    for line in failed:
+        tell(f"llmprof: {line}")
+    _export(rows, traced, args.export)
     return OK
+
+
+def _export(rows: list[PredictedRow], traced: Traced, paths: list[Path]) -> None:
+    """Write the files, with every table. Raises UserError."""
+    tables = _tables(rows, phases=True, tensors=True)
+    for path in paths:
+        match format_of(path):
+            case "md":
+                text = f"# llmprof: predicted memory\n\n{_markdown(rows, traced, tables)}\n"
+            case "csv":
+                text = to_cells([*tables, *filter(None, map(_advice, _misfits(rows)))])
+            case "json":
+                text = _json(rows, traced) + "\n"
+        try:
+            write(path, text)
+        except ExportError as error:
+            raise UserError(str(error), CRASHED) from error
+        tell(f"wrote {path}")
 
 
 def _apart(cases: tuple[Case, ...]) -> list[Case]:
@@ -85,46 +123,6 @@ def _apart(cases: tuple[Case, ...]) -> list[Case]:
     return list(dict.fromkeys(plain))
 
 
-def _rooms(args: argparse.Namespace) -> list[Room]:
-    if args.card is None:
-        return cards_here()
-    try:
-        return [room_of(find_card(name)) for name in args.card]
-    except SpecError as error:
-        raise UserError(str(error)) from error
-
-
-def cards_here() -> list[Room]:
-    """The cards of this machine with what is taken of them; none without a driver."""
-    watch = Watch(SamplerProcess(1.0, None))
-    end = time.monotonic() + TRACER_START_S
-    try:
-        while time.monotonic() < end:
-            watch.poll(0.25)
-            sample = watch.view().last_sample
-            if sample is not None and (
-                sample.cards or "is starting" not in (sample.cards_reason or "")
-            ):
-                return _distinct([room for card in sample.cards if (room := _room(card))])
-        return []
-    finally:
-        watch.close()
-
-
-def _room(sample: CardSample) -> Room | None:
-    total, used = (sample.metrics.get(name) for name in ("memory_total", "memory_used"))
-    if total is None or total.value is None:
-        return None
-    known = match_device(sample.name)
-    taken = 0 if used is None or used.value is None else int(used.value)
-    capability = HOPPER if known is None else known.capability
-    return Room(sample.name, int(total.value), capability, taken)
-
-
-def _distinct(rooms: list[Room]) -> list[Room]:
-    return list(dict.fromkeys(rooms))
-
-
 def _rows(case: Case, rooms: list[Room]) -> list[PredictedRow]:
     if not rooms:
         return [PredictedRow(case, predict(case), None, None)]
@@ -135,73 +133,75 @@ def _rows(case: Case, rooms: list[Room]) -> list[PredictedRow]:
     return rows
 
 
-def _advice(row: PredictedRow) -> tuple[Advice, ...]:
-    if row.room is None or row.verdict in (None, "fits"):
-        return ()
-    return advise(row.case, row.room.free_bytes, row.room.capability)
-
-
-def _capability(row: PredictedRow) -> Capability:
-    return HOPPER if row.room is None else row.room.capability
+def _own_rows(cases: list[Case], cards: list[Room]) -> tuple[list[PredictedRow], list[str]]:
+    """Rows of own models, which are traced; and of those that cannot be, a line that says why."""
+    rows, failed = [], {}
+    rooms: list[Room | None] = [*cards] or [None]
+    for room in rooms:
+        kind = HOPPER if room is None else room.capability
+        answers = trace_cases(cases, kind) if cases else {}
+        for case in cases:
+            answer = answers[case.key]
+            if answer.requested_bytes is None:
+                failed[case.model.name] = f"{case.model.name} {answer.error or 'was not traced'}"
+                continue
+            prediction = traced_prediction(case, answer)
+            verdict = None if room is None else decide(case, prediction, room)
+            rows.append(PredictedRow(case, prediction, room, verdict))
+    return rows, list(failed.values())
 
 
 def _traced(rows: list[PredictedRow]) -> Traced:
     """Traced predictions of the rows' cases for the kinds of card that the rows are of."""
     found: Traced = {}
-    for kind in dict.fromkeys(map(_capability, rows)):
-        cases = list({row.case.key: row.case for row in rows if _capability(row) == kind}.values())
+    for kind in dict.fromkeys(row.capability for row in rows):
+        cases = list({row.case.key: row.case for row in rows if row.capability == kind}.values())
         found |= {(key, kind): one for key, one in trace_cases(cases, kind).items()}
     return found
 
 
-def _object(row: PredictedRow, traced: Traced) -> dict[str, Any]:
-    prediction = row.prediction
-    found: dict[str, Any] = {
-        "config": msgspec.to_builtins(row.case),
-        "requested_bytes": prediction.requested_bytes,
-        "allocated_bytes": [prediction.allocated_low, prediction.allocated_high],
-        "breakdown": prediction.breakdown,
-        "peak_phase": prediction.peak_phase,
-        "phases": {each.phase: each.peak for each in prediction.phases},
-        "attention_kernel": prediction.kernel,
-        "upper_bound": prediction.upper_bound,
-        "card": None if row.room is None else row.room.name,
-        "card_free_bytes": None if row.room is None else row.room.free_bytes,
-        "verdict": row.verdict,
-        "unsupported": None
-        if row.room is None
-        else unsupported(row.case.precision, row.room.capability),
-        "advice": [
-            {"change": each.change, "text": each.text, "command": each.command}
-            for each in _advice(row)
-        ],
-    }
-    if (answer := traced.get((row.case.key, _capability(row)))) is not None:
-        found["traced"] = msgspec.to_builtins(answer)
+def _json(rows: list[PredictedRow], traced: Traced) -> str:
+    objects = []
+    for row in rows:
+        found = prediction_document(row)
+        if (answer := traced.get((row.case.key, row.capability))) is not None:
+            found["traced"] = msgspec.to_builtins(answer)
+        objects.append(found)
+    return json.dumps(objects, indent=2, ensure_ascii=False)
+
+
+def _tables(rows: list[PredictedRow], *, phases: bool, tensors: bool) -> list[Table]:
+    found = [prediction_table(rows), parts_table(rows), peak_table(rows)]
+    if phases:
+        found.append(phase_table(rows))
+    if tensors:
+        found.append(tensor_table((row.case, row.capability) for row in rows))
     return found
 
 
-def _print(rows: list[PredictedRow], traced: Traced, args: argparse.Namespace) -> None:
-    put(section(prediction_table(rows)))
-    if args.phases:
-        put("\n" + section(phase_table(rows)))
+def _misfits(rows: list[PredictedRow]) -> list[PredictedRow]:
+    return [row for row in rows if not row.fits]
+
+
+def _advice(row: PredictedRow) -> Table | None:
+    return None if row.room is None else advice_table(row.case, row.room, verdict_sentence(row))
+
+
+def _markdown(rows: list[PredictedRow], traced: Traced, tables: list[Table]) -> str:
+    parts = [section(table) for table in tables]
     if not any(row.room for row in rows):
-        put("\nNo card here: name some with `--card H100-80GB,RTX-4090,24GiB` for a verdict.")
-    for row in rows:
-        if row.room is not None and row.verdict not in (None, "fits"):
-            put("\n" + _what_fits(row, row.room))
+        parts.append(NO_CARD)
+    parts += map(_what_fits, _misfits(rows))
     for (key, kind), answer in traced.items():
-        row = next(row for row in rows if (row.case.key, _capability(row)) == (key, kind))
+        row = next(row for row in rows if (row.case.key, row.capability) == (key, kind))
         on = "" if row.room is None else f" on {row.room.name}"
-        put(f"\n{row.case.label}{on}: {_said(row, answer)}")
+        parts.append(f"{row.case.label}{on}: {_said(row, answer)}")
+    return "\n\n".join(parts)
 
 
-def _what_fits(row: PredictedRow, room: Room) -> str:
+def _what_fits(row: PredictedRow) -> str:
     advice = _advice(row)
-    if advice:
-        return section(advice_table(row.case, room, advice))
-    least = "no smaller batch, context, precision or mode fits for certain"
-    return f"{row.case.label} on {room.name}: {row.verdict}, and {least}."
+    return f"{verdict_sentence(row)} {NOTHING_FITS}" if advice is None else section(advice)
 
 
 def _said(row: PredictedRow, result: TracedCase) -> str:

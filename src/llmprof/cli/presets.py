@@ -9,25 +9,34 @@ import msgspec
 
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.streams import put
+from llmprof.core.catalog.cards import load_cards
 from llmprof.core.catalog.models import load_models, user_folder
 from llmprof.core.report.markdown import grid
 from llmprof.core.report.table import Column, Table
 from llmprof.core.report.timing import SHAPE, shape_cells
+from llmprof.core.spec.axes import PRECISIONS
 from llmprof.core.spec.shape import SpecError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `llmprof presets`."""
     parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument(
+        "--cards", action="store_true", help="the cards instead, with their published figures"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the presets. Raises UserError for a preset file that can't be read."""
     try:
-        models = load_models()
+        return _cards(as_json=args.json) if args.cards else _models(as_json=args.json)
     except SpecError as error:
         raise UserError(str(error)) from error
-    if args.json:
+
+
+def _models(*, as_json: bool) -> int:
+    models = load_models()
+    if as_json:
         data = [
             {
                 **msgspec.to_builtins(model),
@@ -62,3 +71,41 @@ def run(args: argparse.Namespace) -> int:
     put(grid(Table("presets", "Presets", columns, rows)))
     put(f"\n`all` means tiny to 2.7B. Your own: TOML files in {user_folder()}.")
     return OK
+
+
+def _cards(*, as_json: bool) -> int:
+    cards = load_cards()
+    if as_json:
+        data = [msgspec.to_builtins(card) for card in cards.values()]
+        put(json.dumps(data, indent=2, ensure_ascii=False))
+        return OK
+    columns = (
+        Column("Card", numeric=False),
+        Column("Capability", numeric=False),
+        Column("Memory", "GiB"),
+        Column("Bandwidth", "GB/s"),
+        *(Column(f"{precision} peak", "TFLOP/s") for precision in PRECISIONS),
+        Column("Source", numeric=False),
+    )
+    rows = tuple(
+        (
+            card.name,
+            ".".join(map(str, card.capability)),
+            f"{card.memory_gib:g}",
+            _published(card.bandwidth_gbs),
+            *(_published(card.peak(precision)) for precision in PRECISIONS),
+            card.source,
+        )
+        for card in cards.values()
+    )
+    put(grid(Table("cards", "Cards", columns, rows)))
+    put(
+        "\nPeaks are dense, of tensor cores where there are any, with sums in fp32. n/a: the card "
+        "has none, or its maker publishes none; there is no MFU then. Your own: "
+        f"{user_folder() / 'cards.toml'}."
+    )
+    return OK
+
+
+def _published(figure: float | None) -> str | None:
+    return None if figure is None else f"{figure:g}"

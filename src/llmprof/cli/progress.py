@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from llmprof.core.figures.eta import Eta, remaining
+from llmprof.core.figures.eta import remaining
 from llmprof.core.report.loop_words import loop_line
 from llmprof.core.state.view import CaseState, RunView
 
@@ -71,13 +71,12 @@ class ProgressLine:
     def _show_bars(self, view: RunView) -> None:
         assert self._cases is not None
         assert self._steps is not None
-        eta = remaining(view)
         self._bars.update(
             self._cases,
             description="cases",
             total=len(view.cases),
             completed=view.cases_done,
-            eta=_left(eta),
+            eta=_left(remaining(view)),
         )
         current = view.current
         self._bars.update(self._steps, visible=current is not None)
@@ -103,9 +102,9 @@ def line(state: CaseState) -> Text:
     return text
 
 
-def _left(eta: Eta | None) -> str:
-    if eta is None:
+def _left(seconds_left: float | None) -> str:
+    if seconds_left is None:
         return ""
-    minutes, seconds = divmod(round(eta.seconds), 60)
+    minutes, seconds = divmod(round(seconds_left), 60)
     clock = f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
     return f"about {clock} left"

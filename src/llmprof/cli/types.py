@@ -62,6 +62,22 @@ def whole_number(least: int, most: int = LARGEST) -> Callable[[str], int]:
     return parse
 
 
+def number_or_word(
+    number: Callable[[str], int], words: tuple[str, ...]
+) -> Callable[[str], str | int]:
+    """An argparse type: one of some words, or what a type of whole numbers takes."""
+
+    def parse(text: str) -> str | int:
+        if text in words:
+            return text
+        try:
+            return number(text)
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"{error}, nor {' or '.join(words)}") from None
+
+    return parse
+
+
 def percent_type(text: str) -> float:
     """An argparse type: a positive number of percent, with or without the sign."""
     return positive(text.removesuffix("%").strip())

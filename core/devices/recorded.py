@@ -1,9 +1,9 @@
-"""Sources that need no card: samples given one by one, or recorded from a real one."""
+"""A source that needs no card: samples recorded from a real one."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,35 +11,6 @@ import msgspec
 from llmprof.core import events as ev
 from llmprof.core.devices.source import Clock
 from llmprof.core.events.merge import merge
-
-
-class ScriptedSource:
-    """Hands out samples in order; after the last one it repeats that one."""
-
-    def __init__(self, samples: Iterable[ev.DeviceSample]) -> None:
-        self._samples = list(samples)
-        if not self._samples:
-            raise ValueError("a script needs at least one sample")
-        self._at = 0
-        self.activity = False
-        self.closed = False
-
-    def poll(self) -> ev.DeviceSample:
-        """The next sample, as it was given."""
-        sample = self._samples[min(self._at, len(self._samples) - 1)]
-        self._at += 1
-        return sample
-
-    def catch_up(self) -> None:
-        """Nothing is costly here."""
-
-    def show_activity(self, on: bool) -> None:
-        """Remember what was asked."""
-        self.activity = on
-
-    def close(self) -> None:
-        """Remember that it was closed."""
-        self.closed = True
 
 
 class ReplaySource:

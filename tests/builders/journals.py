@@ -88,7 +88,7 @@ class Writer:
         """A case event by event; yields after each step."""
         self.put(ev.CaseStarted(t=self.t, case=index, pid=2))
         self.t += SECOND
-        model = case.model
+        model = case.reference
         self.put(ev.ModelBuilt(t=self.t, case=index, parameters=model.parameters,
                                parameter_tensors=model.parameter_tensors,
                                parameter_dtypes=("float32",)))  # fmt: skip

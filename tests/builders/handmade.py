@@ -63,8 +63,8 @@ def measured(index: int, case: Case, times: Sequence[float]) -> list[ev.Event]:
         ev.ModelBuilt(
             t=11,
             case=index,
-            parameters=case.model.parameters,
-            parameter_tensors=case.model.parameter_tensors,
+            parameters=case.reference.parameters,
+            parameter_tensors=case.reference.parameter_tensors,
             parameter_dtypes=("float32",),
         ),
         step(index, 0, case.mode, ms=50.0, warmup=True),

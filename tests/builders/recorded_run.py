@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from llmprof.core import events as ev
-from llmprof.core.devices.scripted import read_recording
+from llmprof.core.devices.recorded import read_recording
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape

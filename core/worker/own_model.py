@@ -1,0 +1,333 @@
+"""A model of the user's own, built by their factory, and what a step of it is.
+
+Whatever user code does happens here, in the worker of one case. What the factory returns is taken
+for what it looks like (docs/own-model.md): there is no base class to inherit from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.utils import _pytree as pytree
+
+from llmprof.core.spec.axes import BY_FIELD
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_model import OwnModel
+from llmprof.core.worker.failures import OwnModelError, Unsupported
+from llmprof.core.worker.task import (
+    Call,
+    Task,
+    TokenBatch,
+    language_model_loss,
+    on_tokens,
+    random_tokens,
+)
+
+PARTS = frozenset({"module", "batch", "forward", "loss", "optimizer", "vocab_size"})
+TARGETS = ("targets", "target", "labels", "y")  # names of a second argument that is the targets
+ATTENTION = {"naive": "eager", "sdpa": "sdpa"}  # as transformers names them
+
+
+def own_task(case: Case, model: OwnModel, device: torch.device) -> Task:
+    """The user's model on the device with a batch.
+
+    Raises Unsupported for what the case asks and nobody but the user could do, and what their
+    code raises.
+    """
+    if case.checkpoint is not None:
+        raise Unsupported(
+            "--checkpoint: which blocks an own model has is not known; wrap them in "
+            "torch.utils.checkpoint in the factory"
+        )
+    parts = dict(_parts(_configured(case, model) if model.is_configuration
+                        else _called(case, model, device)))  # fmt: skip
+    module = parts["module"]
+    _move(module, device)
+    module.train()
+    optimizer = _optimizer(parts.get("optimizer"))
+    if parts.get("batch") is not None:
+        return _on_own_batch(case, module, parts, device, optimizer)
+    return _on_tokens(case, module, parts, device, optimizer)
+
+
+def _called(case: Case, model: OwnModel, device: torch.device) -> Any:
+    """What the factory returns, with the process put back as it was before."""
+    own = os.getpid()
+    with _put_back(), _no_exit(model):
+        factory = _attribute(_loaded(model), model)
+        arguments: dict[str, Any] = dict(model.arguments)
+        arguments |= _wished(factory, case, device, arguments)
+        with torch.device(device):
+            built = factory(**arguments)
+        if case.attention != BY_FIELD["attention"].neutral and "attention" not in arguments:
+            _set_attention(case.attention, built, model)
+    if os.getpid() != own:
+        os._exit(0)  # a child that the factory forked and let go on
+    return built
+
+
+def _set_attention(kind: str, built: Any, model: OwnModel) -> None:
+    """Let a model of transformers use an attention. Raises Unsupported where there is no way."""
+    module = built.get("module") if isinstance(built, Mapping) else built
+    choose = getattr(module, "set_attn_implementation", None)
+    if choose is None:
+        raise Unsupported(
+            f"--attention {kind}: {model.name} chooses its attention itself; a factory with an "
+            "argument called attention is given what was asked for"
+        )
+    choose(ATTENTION.get(kind, kind))
+
+
+def _wished(
+    factory: Callable[..., Any], case: Case, device: torch.device, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What of the case the factory asks for by the names of its arguments."""
+    known = {
+        "device": device,
+        "attention": case.attention,
+        "context_length": case.context_length,
+        "batch_size": case.batch_size,
+    }
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {name: value for name, value in known.items() if name in parameters.keys() - given}
+
+
+@contextlib.contextmanager
+def _put_back() -> Iterator[None]:
+    """Undo what user code sets for the whole process: dtype, device, gradients, seeds' effect."""
+    dtype = torch.get_default_dtype()
+    grad = torch.is_grad_enabled()
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_default_device(None)
+        torch.set_grad_enabled(grad)
+
+
+@contextlib.contextmanager
+def _no_exit(model: OwnModel) -> Iterator[None]:
+    try:
+        yield
+    except SystemExit as error:
+        raise OwnModelError(f"{model.name} called sys.exit({error.code!r})") from error
+
+
+def _loaded(model: OwnModel) -> ModuleType:
+    """The factory's module, imported as its own folder's."""
+    if model.folder not in sys.path:
+        sys.path.insert(0, model.folder)
+    if "." in model.module or Path(model.path).name == "__init__.py":
+        return importlib.import_module(model.module)
+    spec = importlib.util.spec_from_file_location(model.module, model.path)
+    if spec is None or spec.loader is None:
+        raise OwnModelError(f"{model.path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[model.module] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _attribute(module: ModuleType, model: OwnModel) -> Callable[..., Any]:
+    found = getattr(module, model.factory, None)
+    if callable(found):
+        return cast(Callable[..., Any], found)
+    there = sorted(
+        name
+        for name, value in vars(module).items()
+        if callable(value) and getattr(value, "__module__", None) == module.__name__
+    )
+    has = f"it has {', '.join(there[:6])}" if there else "it defines no function"
+    raise OwnModelError(f"{Path(model.path).name} has no function {model.factory}; {has}")
+
+
+def _configured(case: Case, model: OwnModel) -> Any:
+    """A causal language model of transformers with random weights; nothing is downloaded."""
+    os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
+    try:
+        from transformers import AutoConfig, AutoModelForCausalLM
+    except ImportError as error:
+        raise Unsupported(
+            f"a configuration needs transformers: {error}", "pip install transformers"
+        ) from error
+    config = AutoConfig.from_pretrained(model.path, **dict(model.arguments))
+    return AutoModelForCausalLM.from_config(
+        config, attn_implementation=ATTENTION.get(case.attention, case.attention)
+    )
+
+
+def _parts(built: Any) -> Mapping[str, Any]:
+    """What the factory returned, by name. Raises OwnModelError for anything else."""
+    if isinstance(built, nn.Module):
+        return {"module": built}
+    if not isinstance(built, Mapping):
+        raise OwnModelError(
+            f"the factory returned {_kind(built)}; it must return a torch.nn.Module, or a dict "
+            "with module and, if wanted, batch, forward, loss, optimizer, vocab_size"
+        )
+    if not isinstance(built.get("module"), nn.Module):
+        raise OwnModelError(
+            f"the factory's dict has {_kind(built.get('module'))} as module, no torch.nn.Module"
+        )
+    unknown = [name for name in built if name not in PARTS]
+    if unknown:
+        raise OwnModelError(
+            f"the factory's dict has {unknown[0]!r}, which is none of {', '.join(sorted(PARTS))}"
+        )
+    for name in PARTS - {"module", "vocab_size"}:
+        if built.get(name) is not None and not callable(built[name]):
+            raise OwnModelError(f"{name} of the factory's dict is no function")
+    return built
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def _move(module: nn.Module, device: torch.device) -> None:
+    """The module with all its tensors on the device."""
+    tensors = [*module.parameters(), *module.buffers()]
+    if not any(p.requires_grad for p in module.parameters()):
+        raise OwnModelError("the module has no parameters that are trained")
+    if any(tensor.is_meta for tensor in tensors):
+        raise OwnModelError("the module has tensors on the meta device, which hold no values")
+    if any(tensor.device != device for tensor in tensors):  # .to() refuses fake tensors
+        module.to(device)
+
+
+def _optimizer(make: Any) -> Callable[[Iterable[nn.Parameter]], Optimizer] | None:
+    if make is None:
+        return None
+
+    def made(params: Iterable[nn.Parameter]) -> Optimizer:
+        optimizer = make(params)
+        if not isinstance(optimizer, Optimizer):
+            raise OwnModelError(f"optimizer(params) returned {_kind(optimizer)}, no Optimizer")
+        return optimizer
+
+    return made
+
+
+def _on_own_batch(
+    case: Case,
+    module: nn.Module,
+    parts: Mapping[str, Any],
+    device: torch.device,
+    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None,
+) -> Task:
+    """A module that is given the user's batch."""
+    make, loss, forward = parts["batch"], parts.get("loss"), parts.get("forward")
+    batch = make(case.batch_size, case.context_length, device)
+    batch = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), batch)
+    pair = isinstance(batch, (tuple, list)) and len(batch) == 2 and loss is not None
+
+    def run(call: Call, given: Any) -> Any:
+        if forward is not None:
+            return forward(call, given)
+        if pair:
+            return call(given[0])
+        if isinstance(given, Mapping):
+            return call(**given)
+        return call(*given) if isinstance(given, (tuple, list)) else call(given)
+
+    how = (
+        "forward(module, batch)"
+        if forward is not None
+        else "module(inputs)"
+        if pair
+        else "module(batch)"
+    )
+    if loss is not None:
+        return Task(module, batch, run, loss, False, optimizer, f"{how}, loss(output, batch)",
+                    _unit(batch))  # fmt: skip
+    return Task(module, batch, run, _inner_loss, True, optimizer, f"{how} → loss", _unit(batch))
+
+
+def _unit(batch: Any) -> Any:
+    """Tokens where the batch holds whole numbers of two dimensions first, else samples."""
+    first = next((leaf for leaf in pytree.tree_leaves(batch) if isinstance(leaf, Tensor)), None)
+    ids = first is not None and first.ndim == 2 and not first.is_floating_point()
+    return "tokens" if ids else "samples"
+
+
+def _on_tokens(
+    case: Case,
+    module: nn.Module,
+    parts: Mapping[str, Any],
+    device: torch.device,
+    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None,
+) -> Task:
+    """A language model on random ids: plain, with targets as second argument, or transformers'."""
+    batch = random_tokens(case, _vocabulary(module, parts), device)
+    names = list(inspect.signature(module.forward).parameters)
+    forward, loss = parts.get("forward"), parts.get("loss")
+    if forward is not None:
+        return Task(module, batch, forward, loss or _inner_loss, loss is None, optimizer,
+                    "forward(module, batch)")  # fmt: skip
+    if loss is not None:
+        return Task(module, batch, on_tokens, loss, False, optimizer,
+                    "module(ids), loss(output, batch)")  # fmt: skip
+    if "input_ids" in names and "labels" in names:
+        return Task(module, batch, _hugging_face, _inner_loss, True, optimizer,
+                    "module(input_ids=ids, labels=ids) → .loss")  # fmt: skip
+    if len(names) > 1 and names[1] in TARGETS:
+        return Task(module, batch, _with_targets, _inner_loss, True, optimizer,
+                    f"module(ids, {names[1]}) → (logits, loss)")  # fmt: skip
+    return Task(module, batch, on_tokens, language_model_loss, False, optimizer,
+                "module(ids) → logits")  # fmt: skip
+
+
+def _hugging_face(call: Call, batch: TokenBatch) -> Any:
+    return call(input_ids=batch.tokens, labels=batch.tokens)
+
+
+def _with_targets(call: Call, batch: TokenBatch) -> Any:
+    return call(batch.tokens, batch.targets)
+
+
+def _inner_loss(output: Any, batch: Any) -> Tensor:
+    """The loss that a forward returned: itself, its .loss, or a single number in a tuple."""
+    found = getattr(output, "loss", None)
+    if found is None and isinstance(output, Mapping):
+        found = output.get("loss")
+    if found is None:
+        several = output if isinstance(output, (tuple, list)) else (output,)
+        found = next(
+            (each for each in several if isinstance(each, Tensor) and each.ndim == 0), None
+        )
+    if not isinstance(found, Tensor):
+        raise OwnModelError(
+            f"the forward returned {_kind(output)} in which no loss is found; give loss(output, "
+            "batch) in the factory's dict"
+        )
+    return found
+
+
+def _vocabulary(module: nn.Module, parts: Mapping[str, Any]) -> int:
+    """How many ids the model knows: said, of its configuration, or of its first embedding."""
+    config = getattr(module, "config", None)
+    for said in (parts.get("vocab_size"), getattr(config, "vocab_size", None),
+                 getattr(module, "vocab_size", None)):  # fmt: skip
+        if isinstance(said, int) and said > 0:
+            return said
+    first = next((each for each in module.modules() if isinstance(each, nn.Embedding)), None)
+    if first is None:
+        raise OwnModelError(
+            "the model is no language model that is known (it has no nn.Embedding and no "
+            "vocab_size): give batch(batch_size, context_length, device) in the factory's dict"
+        )
+    return first.num_embeddings

@@ -1,0 +1,71 @@
+"""Factories that do what they should not."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def _model() -> nn.Module:
+    return nn.Sequential(nn.Embedding(50, 16), nn.Linear(16, 50))
+
+
+def raises() -> nn.Module:
+    raise ValueError("no such width")
+
+
+def exits() -> nn.Module:
+    sys.exit(7)
+
+
+def ends() -> nn.Module:
+    os._exit(9)
+
+
+def forks() -> nn.Module:
+    os.fork()
+    return _model()
+
+
+def threads() -> nn.Module:
+    threading.Thread(target=time.sleep, args=(3600,)).start()
+    return _model()
+
+
+def seeds() -> nn.Module:
+    torch.manual_seed(123)
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    return _model()
+
+
+def nothing() -> None:
+    return None
+
+
+def on_meta() -> nn.Module:
+    with torch.device("meta"):
+        return _model()
+
+
+def frozen() -> nn.Module:
+    return _model().requires_grad_(False)
+
+
+def misspelt() -> dict[str, Any]:
+    return {"module": _model(), "losss": None}
+
+
+def prints() -> nn.Module:
+    print("hello " * 1000)
+    return _model()
+
+
+def no_ids() -> nn.Module:
+    return nn.Linear(16, 50)
