@@ -20,6 +20,7 @@ from llmprof.core import events as ev
 from llmprof.core.store.journal import JournalWriter, replay
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.track.batches import Batches
+from llmprof.core.track.parts import Mark
 from llmprof.core.track.samples import THINNED_S, WHOLE_S
 from llmprof.core.track.tracker import Row
 from llmprof.core.track.writer import FLUSH_S, ROLLED_FLUSH_S
@@ -32,7 +33,8 @@ METRICS = ("utilization", "memory_used", "memory_total", "power", "power_limit",
 
 def step(index: int, start_ns: int, wall_ns: int, noise: random.Random) -> Row:
     """One step of about a wall time, cut into parts, with a loss."""
-    marks, t = [], start_ns
+    marks: list[Mark] = []
+    t = start_ns
     for part, share in PARTS:
         marks.append((t, part, None))
         t += int(wall_ns * share * noise.uniform(0.97, 1.03))

@@ -141,10 +141,6 @@ class LoopRows:
         """The first row that began at t (monotonic ns) or later."""
         return bisect_left(self._columns.start_ns, t, 0, self._length)
 
-    def row_of(self, index: int) -> int:
-        """The first row whose last step is this one or a later one, where indices only grew."""
-        return bisect_left(self._columns.index, index, 0, self._length)
-
     @property
     def last_index(self) -> int | None:
         """Index of the newest step."""

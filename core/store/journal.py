@@ -17,8 +17,6 @@ from llmprof.core.store.files import files_of
 from llmprof.core.store.time_shift import shifted
 
 _RUN_STARTED = f'"{ev.RunStarted.__struct_config__.tag}"'.encode()
-_SEGMENT = f'"{ev.Segment.__struct_config__.tag}"'.encode()
-SEGMENT_BYTES = 100  # within which a file that begins with a segment says so
 NEW_FILES_S = 0.5  # between looks for files that have come
 READ_BYTES = 64 << 10  # decoded at once: what comes of it still lies in the processor's cache
 
@@ -133,6 +131,7 @@ class Follower:
         self._path = path
         self._sources = [_Source(path, first=True)]
         self._reducer = Reducer()
+        self._base: ev.Segment | None = None  # ties the run's clock to the wall clock
         self._looked = -NEW_FILES_S
 
     def poll(self) -> bool:
@@ -141,8 +140,10 @@ class Follower:
         waiting = [source for source in self._sources if source.fill()]
         if not waiting:
             return False
-        behind = min(waiting, key=lambda source: source.begins)
-        behind.apply(self._reducer, self._sources[0].anchor)
+        if self._base is None:
+            self._base = next((each.anchor for each in self._sources if each.anchor), None)
+        behind = min(waiting, key=lambda source: source.begins(self._base))
+        behind.apply(self._reducer, self._base)
         return True
 
     def view(self) -> RunView:
@@ -171,34 +172,34 @@ class _Source:
         self.path = path
         self.anchor: ev.Segment | None = None
         self._first = first
+        self._opened = self._begun = False
         self._reader = JournalReader(path)
         self._lines = b""
 
-    @property
-    def begins(self) -> int:
-        """When the first line that waits was written, on this boot's clock."""
+    def begins(self, base: ev.Segment | None) -> int:
+        """When the first line that waits was written, on the run's clock."""
         try:
-            return _moment.decode(self._lines[: self._lines.index(b"\n")]).t
+            t = _moment.decode(self._lines[: self._lines.index(b"\n")]).t
         except msgspec.DecodeError:
             return 0
+        return t + between_clocks(self.anchor, base)
 
     def fill(self) -> bool:
         """Read on where no line waits; whether one does."""
         if not self._lines:
             self._lines = self._reader.read()
+            if self._lines and not self._opened:
+                self._opened = True
+                self.anchor = _opening(self._lines)
         return bool(self._lines)
 
     def apply(self, reducer: Reducer, base: ev.Segment | None) -> None:
-        """Hand on what waits; `base` ties the first file's clock to the wall clock."""
+        """Hand on what waits; of a file that is not the first without the segment it begins with:
+        no engine began to write."""
         lines, self._lines = self._lines, b""
-        if self._first:
-            if _SEGMENT in lines[:SEGMENT_BYTES]:
-                self.anchor = self.anchor or _opening(lines)
-            apply_lines(reducer, lines)
-            return
-        if self.anchor is None:
-            self.anchor = _opening(lines)
-            lines = lines[lines.index(b"\n") + 1 :] if self.anchor is not None else lines
+        if not self._first and self.anchor is not None and not self._begun:
+            lines = lines[lines.index(b"\n") + 1 :]
+        self._begun = True
         apply_lines(reducer, lines, between_clocks(self.anchor, base))
 
     def close(self) -> None:

@@ -86,7 +86,9 @@ class Run:
         write_file(self.path / "label", clean(label, 200))
 
     def delete(self) -> None:
-        """Remove the folder. Raises RuntimeError while an engine writes to it."""
+        """Remove the folder. Raises RuntimeError while an engine or a training writes to it."""
+        if self.is_loop and self.alive():
+            raise RuntimeError(f"the training of run {self.id} still goes on{self.place}")
         if self.alive():
             raise RuntimeError(f"run {self.id} is still running{self.place}; stop it first")
         shutil.rmtree(self.path)

@@ -35,7 +35,7 @@ class Row:
 class Place(NamedTuple):
     """Where in the training the open step is."""
 
-    index: int
+    step: int
     epoch: int | None = None
     position: int | None = None  # in its epoch
     length: int | None = None  # of its epoch

@@ -203,7 +203,7 @@ class Writer:
                 restart=self._restart,
                 part=here[0],
                 since_ns=min(now, here[1]),
-                index=place.index,
+                index=place.step,
                 epoch=place.epoch,
                 position=place.position,
                 length=place.length,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.tracked_loops import agree, told
+from tests.builders.tracked_scripts import agree, told
 
 PLAIN = """
 model = net()

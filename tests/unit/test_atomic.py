@@ -205,6 +205,8 @@ WRITE_IN_PLACE = {
     "store/lock.py": "the lock",
     "store/pack.py": "a member, into a new folder",
     "system/atomic.py": "",
+    "track/identity.py": "a draft",
+    "track/writer.py": "the lock of a file that only grows",
     "worker/allocation_recorders.py": "a draft",
     "worker/kernel_trace.py": "a draft",
     "worker/main.py": "/proc",

@@ -26,6 +26,7 @@ RULES = {
     "llmprof.core.store.journal": ("torch", "textual", "rich", "numpy", "pynvml"),
     "llmprof.core.report": ("torch", "textual", "rich"),
     "llmprof.core.devices.__main__": ("torch", "textual", "rich"),
+    "llmprof.core.track.tracked": ("torch", "textual", "rich", "numpy", "pynvml"),
     "llmprof.tui.app": ("torch", "pynvml", "llmprof.core.worker"),
 }
 
@@ -49,12 +50,12 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_only_the_worker_names_torch() -> None:
+def test_only_the_worker_and_track_name_torch() -> None:
     rooms = ("core", "tui", "src/llmprof/cli")
     files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
     assert len(files) > 50
-    worker = ROOT / "core" / "worker"
-    assert [p for p in files if "torch" in imported(p) and worker not in p.parents] == []
+    allowed = {ROOT / "core" / "worker", ROOT / "core" / "track"}
+    assert [p for p in files if "torch" in imported(p) and not allowed & set(p.parents)] == []
     assert [p for p in files if "core" in imported(p) or "tui" in imported(p)] == []
 
 

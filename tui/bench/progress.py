@@ -40,6 +40,8 @@ def case_share(case: CaseState) -> float:
 def doing(view: RunView) -> str:
     """What happens now, in a few words."""
     case = view.current
+    if view.loops:
+        return "a training loop: the Loop view shows it"
     if view.outcome is not None:
         return {"complete": "finished", "interrupted": "interrupted"}.get(
             view.outcome, view.outcome

@@ -18,9 +18,6 @@ from llmprof.tui.kit.format import memory_text
 from llmprof.tui.loop.parts_chart import LOOP_GUTTER, LoopSight
 from llmprof.tui.loop.window import Span, limits, value_points
 
-VALUE_ROLES = ("accent", "backward", "optimizer", "loss")
-MOST_LINES = 3  # of logged values, each on the scale of the first
-
 
 class LoopDevice(Canvas):
     """The rank's card: utilisation, memory and power in percent; the host where it has none."""

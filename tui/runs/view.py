@@ -113,7 +113,8 @@ class RunsView(HostedView):
         if run is None:
             return
         if run.alive():
-            self.notify("the run is still running; stop it first", severity="warning")
+            remedy = "end the training itself first" if run.is_loop else "stop it first"
+            self.notify(f"the run is still running; {remedy}", severity="warning")
             return
         dialog = AskDialog(
             f"Delete {run.label}?",
@@ -173,16 +174,16 @@ class RunsView(HostedView):
             else datetime.fromtimestamp(summary.started).strftime("%Y-%m-%d %H:%M")
         )
         failed = f" !{summary.done - summary.ok}" if summary.done > summary.ok else ""
-        extent = f"{summary.ok}/{summary.cases}{failed}"
+        extent, short = f"{summary.ok}/{summary.cases}{failed}", ""
         if summary.steps is not None:
-            extent = f"{summary.steps:,} st"
+            extent, short = f"{summary.steps:,} steps", f"{summary.steps:,}"
         return TableRow(
             summary.id,
             (
                 TableCell(summary.label, "title"),
                 TableCell(summary.status, _RUN_ROLES[summary.status]),
                 TableCell(started, "text", summary.started),
-                TableCell(extent, "text", float(summary.steps or summary.cases)),
+                TableCell(extent, "text", float(summary.steps or summary.cases), short=short),
                 TableCell(clean(summary.experiment or "–", 60)),
                 TableCell(clean(summary.device or "–", 60)),
                 TableCell(listed.headline, "muted", short=listed.span),
