@@ -46,6 +46,7 @@ def loop_table(view: RunView) -> Table | None:
 
 def loop_parts(view: RunView) -> Table | None:
     """A row a part of a step, of each rank: they sum to the wall time."""
+    on_device = any(loop.rows.device_parts for loop in view.loops)
     rows: list[tuple[Cell, ...]] = []
     for loop in view.loops:
         skip = 1 if len(loop.rows) > 2 else 0
@@ -56,7 +57,7 @@ def loop_parts(view: RunView) -> Table | None:
                     part_words(part.name, apart=loop.started.model),
                     Figure(part.host_ms),
                     Figure(100 * part.share),
-                    Figure(part.device_ms),
+                    *((Figure(part.device_ms),) if on_device else ()),
                 )
             )
     if not rows:
@@ -66,7 +67,7 @@ def loop_parts(view: RunView) -> Table | None:
         Column("Part", numeric=False),
         Column("Host", "ms/step"),
         Column("Share", "%"),
-        Column("Device", "ms/step"),
+        *((Column("Device", "ms/step"),) if on_device else ()),
     )
     note = "Means over all steps but the first, by the host's clock; the parts sum to the wall."
     return Table("loop-parts", "Parts of a step", columns, tuple(rows), (note,))
@@ -180,7 +181,9 @@ def _rank(loop: LoopState) -> tuple[Cell, ...]:
 
 
 def _notes(view: RunView) -> list[str]:
-    notes = ["Own work is a step without backward, in which ranks wait for each other."]
+    notes = []
+    if len(view.loops) > 1:
+        notes.append("Own work is a step without backward, in which ranks wait for each other.")
     slow = straggler(view.loops)
     if slow is not None:
         apart = view.loops[0].started.model

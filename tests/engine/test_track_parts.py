@@ -58,18 +58,16 @@ def test_parts_sum_to_the_wall_time_of_the_whole_loop(tmp_path: Path) -> None:
             for epoch in range(3):
                 for x in run.steps(batches(5, 0.002)):
                     busy(1)
+                    end = time.monotonic_ns()
                 busy(3)
-            end = time.monotonic_ns()
         hand.tell(whole_ms=(end - start) / 1e6)
         """,
     )
     rows = found.loop.rows
     assert len(rows) == 15
     assert [row for row, _ in rows.epochs] == [0, 5, 10]
-    # From the loop's begin to the last step's end; what comes later is of no step.
-    assert found.said["whole_ms"] - 4 == pytest.approx(sum(rows.wall_ms()), rel=0.05, abs=2)
+    assert found.said["whole_ms"] == pytest.approx(sum(rows.wall_ms()), rel=0.05, abs=2)
     assert min(rows.part_ms("between")[5::5]) > 2.9  # evaluation between epochs is no input wait
-    assert max(rows.part_ms("input")[5::5]) < 20
 
 
 def test_accumulation_with_amp_in_one_step(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from llmprof.core.figures.loops import parts
 from llmprof.core.report.loop_words import part_words
 from llmprof.core.report.loops import in_order
 from llmprof.core.state.loops import LoopState
+from llmprof.core.system.text import duration
 from llmprof.tui.chart.areas import Layer, StackedAreas, render_areas
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.chart.scale import StickyLimit, scale_for
@@ -37,14 +38,13 @@ class LoopSight:
     """A rank, the time that is shown of it, and this moment."""
 
     loop: LoopState
-    length_ns: int  # 0: all of it
+    length_ns: int
     end_ns: int
     now_ns: int | None
 
     def span(self, columns: int) -> Span:
         """The stretch in sight, in columns."""
-        length = self.length_ns or max(10**9, self.end_ns - self.loop.first_t)
-        return Span.up_to(self.end_ns, length, columns)
+        return Span.up_to(self.end_ns, self.length_ns, columns)
 
 
 def part_role(name: str, names: Sequence[str]) -> str:
@@ -79,7 +79,8 @@ class PartsChart(Canvas):
         body = width - TABLE_WIDTH - LOOP_GUTTER - 2
         span = sight.span(body)
         found = part_columns(sight.loop, span)
-        title = heading(look, width, "Parts of a step", "ms by the host's clock")
+        note = f"last {duration(span.seconds)}, host clock"
+        title = heading(look, width, "Parts of a step", note, [("ms/step   %", "muted")])
         if not found.typical:
             return [title, [("no step ended in this time", "muted")]]
         limit = self._limit.update(found.typical)

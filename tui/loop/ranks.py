@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmprof.core.figures.loops import Straggler, behind, own_ms, steps_per_s
-from llmprof.core.report.loop_words import part_words, seconds
+from llmprof.core.report.loop_words import LINGERS_S, part_words, seconds
 from llmprof.core.state.loops import LoopState
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 
@@ -13,7 +13,7 @@ RANK_COLUMNS = (
     TableColumn("Behind", 6, "right"),
     TableColumn("Steps/s", 8, "right"),
     TableColumn("Own ms", 8, "right"),
-    TableColumn("In", 18, flexible=True),
+    TableColumn("In", 24, flexible=True),
     TableColumn("Seen", 9, "right"),
     TableColumn("Machine", 14, priority=2),
 )
@@ -36,12 +36,7 @@ def _row(
     own = sum(own_ms(loop, max(0, rows - OWN_ROWS), rows).values()) if rows else None
     late = behind(loops, loop)
     is_slow = slow is not None and slow.rank == loop.rank
-    here, apart = loop.beat, loop.started.model
-    part = "" if here is None else part_words(here.part, apart=apart)
-    if loop.done is not None:
-        part = loop.done.outcome
-    elif is_slow and slow is not None:
-        part = f"slow in {part_words(slow.part, apart=apart)}"
+    part = loop.done.outcome if loop.done is not None else _place(loop, now_ns)
     quiet = None if now_ns is None else max(0.0, (now_ns - loop.last_t) / 1e9)
     gone = quiet is not None and quiet > QUIET_S and loop.done is None
     return TableRow(
@@ -52,8 +47,19 @@ def _row(
             TableCell(f"{late:,}" if late else "", "warn" if late > 1 else "text", float(late)),
             TableCell("–" if rate is None else f"{rate:.3g}", "text", rate),
             TableCell("–" if own is None else f"{own:.2f}", "warn" if is_slow else "text", own),
-            TableCell(part, "warn" if is_slow else "muted"),
+            TableCell(part, "muted"),
             TableCell("" if quiet is None else seconds(quiet), "bad" if gone else "muted", quiet),
             TableCell(loop.started.node, "muted"),
         ),
     )
+
+
+def _place(loop: LoopState, now_ns: int | None) -> str:
+    """The part that it is in, and since when where that is long."""
+    if loop.beat is None:
+        return ""
+    part = part_words(loop.beat.part, apart=loop.started.model)
+    here = loop.current
+    if here is None or now_ns is None or now_ns - here.since_ns < LINGERS_S * 1e9:
+        return part
+    return f"{part} {seconds((now_ns - here.since_ns) / 1e9)}"

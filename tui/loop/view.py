@@ -20,8 +20,10 @@ from llmprof.tui.loop.curves import LoopDevice, LoopValues
 from llmprof.tui.loop.parts_chart import LoopSight, PartsChart
 from llmprof.tui.loop.ranks import RANK_COLUMNS, rank_rows
 from llmprof.tui.loop.status import LoopStatus
+from llmprof.tui.loop.window import shown_ns
 
-LOOP_WINDOWS_S = (300, 1800, 0, 60)  # seconds; 0: all of it
+LOOP_WINDOWS_S = (300.0, 1800.0, 0.0, 60.0)  # seconds; 0: all of it
+SECOND_NS = 10**9
 
 
 class LoopView(HostedView):
@@ -65,7 +67,8 @@ class LoopView(HostedView):
         sight = None
         if loop is not None:
             end = max(loop.rows.end_ns or 0, loop.last_t, now or 0)
-            sight = LoopSight(loop, LOOP_WINDOWS_S[self.zoom] * 10**9, end, now)
+            length = shown_ns(LOOP_WINDOWS_S[self.zoom], max(SECOND_NS, end - loop.first_t))
+            sight = LoopSight(loop, length, end, now)
         slow = straggler(view.loops)
         status = self.query_one(LoopStatus)
         status.show(sight, view, slow, alive=self.host.session.alive)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,8 +11,10 @@ import numpy.typing as npt
 
 from llmprof.core.report.loops import in_order
 from llmprof.core.state.loops import LoopState
+from llmprof.tui.chart.ticks import nice_ceiling
 
 Floats = npt.NDArray[np.float64]
+YOUNG_S = (30.0, 60.0, 120.0, 300.0)
 QUANTILE = 0.9  # of the columns' walls: what is far above would press all else to the floor
 HEADROOM = 1.3
 
@@ -88,7 +91,14 @@ def value_points(loop: LoopState, name: str, span: Span) -> tuple[list[float], l
 
 
 def limits(values: Sequence[float]) -> tuple[float, float]:
-    """Ends of an axis for values: a little more than they need, never nothing."""
+    """Round ends of an axis that holds values, never one in the other's place."""
     low, high = min(values), max(values)
-    pad = 0.08 * (high - low) or max(1e-9, 0.05 * abs(high))
-    return low - pad, high + pad
+    size = max(high - low, 1e-3 * abs(high)) or 1.0
+    step = nice_ceiling(size / 2)
+    return math.floor(low / step) * step, math.ceil(high / step + 1e-9) * step
+
+
+def shown_ns(window_s: float, age_ns: int) -> int:
+    """The stretch that is shown: a window, less of it while a loop is younger; 0 s is all."""
+    wanted = [age for age in (*YOUNG_S, window_s or math.inf) if age * 1e9 >= age_ns]
+    return int(min(wanted[0], window_s or age_ns / 1e9) * 1e9) if wanted else int(window_s * 1e9)
