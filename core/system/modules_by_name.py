@@ -12,3 +12,4 @@ REPLAYER = "llmprof.core.store.replay"
 CUDA_COUNT = "llmprof.core.devices.cuda_count"
 PRELOAD = "llmprof.core.worker.preload"
 PROBES = "llmprof.core.worker"  # the package with a module a probe
+STARTUP = "llmprof.core.track.startup"  # the folder that a watched command finds first

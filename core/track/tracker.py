@@ -125,7 +125,7 @@ class Tracker:
             self._mark("loss", start)
             self._spent(start)
 
-    def update_begins(self) -> int:
+    def update_begins(self, optimizer: object) -> int:
         """An optimizer's step begins, perhaps within another's; how deep."""
         if not self._mine():
             return 0
@@ -149,6 +149,11 @@ class Tracker:
             if self._part == "optimizer" and not self._user:
                 self._mark(GAP, start)
         self._spent(start)
+
+    def update_skipped(self, optimizer: object) -> None:
+        """A GradScaler left an update out, for gradients that were not finite."""
+        if self.updates_skipped is not None:
+            self.updates_skipped += 1
 
     def closure_begins(self) -> bool:
         """An optimizer calls its closure: a forward and a backward; whether it is marked."""
