@@ -77,7 +77,9 @@ class AutomaticTracker(Tracker):
         outermost = self._part != "optimizer" or not self._updating
         if outermost and not self._user and self._ready():
             self._turn_of(optimizer)
-            if self._part == BETWEEN:
+            if self._yielded and all(part != "backward" for _, part, _ in self.marks):
+                self._learn()  # its closure has the backward
+            if self._part not in (GAP, "optimizer"):
                 self._mark(GAP, _now())
         return super().update_begins(optimizer)
 
@@ -112,12 +114,16 @@ class AutomaticTracker(Tracker):
         """The thread waits for a batch; whether it is marked."""
         if not self._may_wait():
             return False
-        if len(self._yielded) < MOST_MARKS:
-            self._yielded.append(loader)
-        self._batches += loader == self._primary
         if self._part == EVALUATION and self._nexts and self._nexts[-1][1] == loader:
             return False  # it goes on
         return self._wait(loader)
+
+    def batch_came(self, loader: int) -> None:
+        """The training thread has a batch of a loader."""
+        if self._may_wait():
+            if len(self._yielded) < MOST_MARKS:
+                self._yielded.append(loader)
+            self._batches += loader == self._primary
 
     def next_ended(self, marked: bool, *, batch: bool) -> None:
         """The batch is there, or the loader is at its end."""

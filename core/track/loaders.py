@@ -61,6 +61,7 @@ def _timed_next(original: Callable[..., Any], tracker: AutomaticTracker) -> Any:
         except BaseException:  # StopIteration, or what a worker met
             tracker.next_ended(waits, batch=False)
             raise
+        tracker.batch_came(_key(self))
         tracker.next_ended(waits, batch=True)
         return batch
 

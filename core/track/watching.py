@@ -96,6 +96,8 @@ def watch(setting: Setting) -> Watching:
     global _watching
     if _watching is None or not _watching.tracker.working:
         _watching = Watching(setting)
+    elif _watching.tracked is None and not _watching.setting.label:  # nothing has begun
+        _watching.setting = setting
     return _watching
 
 

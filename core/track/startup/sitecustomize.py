@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -69,10 +70,8 @@ def _watch() -> None:
 
 
 def _say(line: str) -> None:
-    try:
+    with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"llmprof: {line}\n")
-    except (OSError, ValueError, AttributeError):
-        pass
 
 
 def _run_hidden() -> None:
