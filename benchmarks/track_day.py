@@ -81,7 +81,7 @@ def write_loop(run: Run, rate: float, seconds: float) -> int:
 def write_samples(run: Run, seconds: float) -> None:
     """The samples' file, as thin as a real one."""
     noise = random.Random(2)
-    journal = JournalWriter(run.path / "devices-here.jsonl")
+    journal = JournalWriter(run.path / "devices-0.jsonl")
     journal.append(ev.Segment(t=SECOND, boot_id="b", wall_ns=SECOND, pid=1, version="0"))
     at = 0.0
     while at < seconds:

@@ -36,6 +36,7 @@ VIEWS = (
     ViewEntry("runs", "Runs", "2", "RunsView"),
     ViewEntry("kernels", "Kernels", "3", "KernelsView"),
     ViewEntry("memory", "Memory", "4", "MemoryView"),
-    ViewEntry("loop", "Loop", "5", "LoopView"),
+    ViewEntry("compare", "Compare", "5", "CompareView"),
+    ViewEntry("loop", "Loop", "6", "LoopView"),
     ViewEntry("monitor", "Monitor", "m", "MonitorView"),
 )

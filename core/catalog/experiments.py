@@ -12,7 +12,7 @@ from llmprof.core.catalog.models import builtin, select_models, user_folder
 from llmprof.core.catalog.names import named, unknown
 from llmprof.core.spec.axes import AXES, NONE
 from llmprof.core.spec.experiment import Experiment
-from llmprof.core.spec.shape import ModelShape, SpecError
+from llmprof.core.spec.shape import SpecError, attention_shape
 from llmprof.core.system.text import clean
 
 DEFAULT = "end-to-end"
@@ -65,13 +65,6 @@ def is_attention(name: str) -> bool:
     known = load_experiments()
     meant = named(name, known)
     return meant is not None and known[meant].get("probe") == "attention"
-
-
-def attention_shape(width: int) -> ModelShape:
-    """What stands for one attention without heads, projections or a model around it."""
-    return ModelShape(
-        name=f"d={width}", d_model=width, d_ff=1, num_layers=1, num_heads=1, vocab_size=1
-    )
 
 
 def _read_words(fields: dict[str, Any]) -> None:

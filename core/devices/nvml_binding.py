@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from llmprof.core.system.numbers import format_number
 from llmprof.core.system.text import clean
 
 T = TypeVar("T")
@@ -32,9 +33,10 @@ _PERMANENT = (*_OLDER_MAY_DO, NO_PERMISSION)
 # NVML's "not available" in 32 and 64 bits, signed and unsigned.
 _SENTINELS = (2**32 - 1, 2**64 - 1, -1)
 
+NEEDS_ROOT = "the driver wants root for it"
 _WORDS = {
     NOT_SUPPORTED: "this card does not report it",
-    NO_PERMISSION: "the driver wants root for it",
+    NO_PERMISSION: NEEDS_ROOT,
     FUNCTION_NOT_FOUND: "this driver is too old for it",
     GPU_IS_LOST: "the card fell off the bus",
     RESET_REQUIRED: "the card needs a reset",
@@ -158,7 +160,7 @@ def checked(value: Any, highest: float = math.inf) -> float:
     if value in _SENTINELS or not math.isfinite(value):
         raise Unavailable("the driver has no value")
     if not 0 <= value <= highest:
-        raise Unavailable(f"the driver gave {value:.6g}, which cannot be")
+        raise Unavailable(f"the driver gave {format_number(value)}, which cannot be")
     return value
 
 

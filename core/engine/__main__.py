@@ -18,6 +18,7 @@ from llmprof.core.engine.signals import Signals
 from llmprof.core.engine.workers import WorkerPool, redirect_output
 from llmprof.core.store.journal import JournalGone
 from llmprof.core.store.lock import NO_LOCKS
+from llmprof.core.store.pack import pack
 from llmprof.core.store.run import Run
 
 
@@ -46,15 +47,31 @@ def main() -> int:
 
 def _run(plan: Plan, run: Run, pool: WorkerPool) -> int:
     redirect_output(run.log)
+    engine: EngineRun | None = None
+    code = EngineExit.OK
     try:
-        EngineRun(plan, run, pool, Signals()).run()
+        engine = EngineRun(plan, run, pool, Signals())
+        engine.run()
     except OSError as error:
         _tell()
-        leave(pool, _ending(error, run))
+        code = _ending(error, run)
     except BaseException:
         _tell()
-        leave(pool, EngineExit.FAILED)
-    leave(pool, EngineExit.OK)
+        code = EngineExit.FAILED
+    measured = engine is not None and engine.looked
+    if plan.pack is not None and measured and not _packed(run, Path(plan.pack)):
+        code = code or EngineExit.NOT_PACKED
+    leave(pool, code)
+
+
+def _packed(run: Run, target: Path) -> bool:
+    """Put the run into a file; False, and the reason in the log, where that fails."""
+    try:
+        pack(run, target)
+    except OSError:
+        _tell()
+        return False
+    return True
 
 
 def _ending(error: OSError, run: Run) -> EngineExit:

@@ -28,6 +28,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     only_plan: bool = False  # probe, estimate, measure nothing
     elsewhere: bool = False  # resume also on another machine or with other software
     resume: tuple[int, ...] | None = None  # cases to run of a journal that is already there
+    pack: str | None = None  # the file that the run is put into at its end, however it ends
 
 
 class EngineExit(enum.IntEnum):
@@ -40,6 +41,7 @@ class EngineExit(enum.IntEnum):
     DISK_FULL = 4
     NO_LOCKS = 5  # its file system has none, so that two engines could have a run
     GONE = 6  # the run's folder was removed
+    NOT_PACKED = 7  # all else is well
 
 
 ENGINE_ENDINGS: dict[int, str] = {
@@ -47,6 +49,7 @@ ENGINE_ENDINGS: dict[int, str] = {
     EngineExit.DISK_FULL: "the journal could not be written, the disk is full",
     EngineExit.NO_LOCKS: f"the run cannot be locked; {REMEDY}",
     EngineExit.GONE: "the run's folder was removed while it went on",
+    EngineExit.NOT_PACKED: "the run could not be packed, and its log says why; `llmprof pack` can",
 }
 
 

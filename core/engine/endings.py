@@ -6,6 +6,7 @@ import signal
 from typing import Literal
 
 from llmprof.core.events import Failure
+from llmprof.core.system.numbers import as_given
 
 _OUT_OF_MEMORY = {
     "cgroup": "the kernel ended the process: the host was out of memory",
@@ -30,7 +31,7 @@ def failure_of(
     the kernel killed for memory meanwhile; log: the file that holds what the process wrote.
     """
     if silence_s is not None:
-        message = f"nothing heard for {silence_s:g} s, ended"
+        message = f"nothing heard for {as_given(silence_s)} s, ended"
         return Failure(kind="timeout", message=message, exit_code=code)
     if stopped:
         message = "the run was stopped"

@@ -45,6 +45,11 @@ class EngineRun:
         self._cases = plan.experiment.cases()
         self._earlier: ev.Environment | None = None  # in which a resumed run was measured
 
+    @property
+    def looked(self) -> bool:
+        """Whether the device is known: without it nothing was measured."""
+        return self._record.environment is not None
+
     def run(self) -> ev.Outcome:
         """Run every case of the plan; the outcome, already journalled."""
         self._open()

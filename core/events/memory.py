@@ -10,6 +10,9 @@ from llmprof.core.events.base import Bytes, Event
 from llmprof.core.events.devices import CardSample
 from llmprof.core.spec.case import Phase
 
+CUDA_ALLOCATOR = "cuda allocator"
+RESIDENT_SET = "process resident set"
+
 
 class MemoryEdge(msgspec.Struct, frozen=True, kw_only=True):
     """Allocator state at the end of a phase; peaks are of that phase alone."""
@@ -26,12 +29,23 @@ class MemoryStep(Event, frozen=True, kw_only=True):
 
     case: int
     edges: tuple[MemoryEdge, ...]
-    source: str  # "cuda allocator" or "process resident set"
+    source: str  # CUDA_ALLOCATOR or RESIDENT_SET
+
+    @property
+    def on_card(self) -> bool:
+        """Whether the levels are of CUDA's allocator, in allocated bytes."""
+        return self.source == CUDA_ALLOCATOR
 
     @property
     def peak_bytes(self) -> int | None:
-        """Highest level of any phase."""
+        """Highest level of any phase: allocated bytes on a card, else the resident set."""
         return max((edge.peak_bytes for edge in self.edges), default=None)
+
+    @property
+    def peak_requested_bytes(self) -> int | None:
+        """Highest level of requested bytes, which CUDA's allocator alone counts."""
+        known = [each.requested_peak_bytes for each in self.edges if each.requested_peak_bytes]
+        return max(known, default=None)
 
 
 class Predicted(Event, frozen=True, kw_only=True):
@@ -98,6 +112,7 @@ class MemoryTimeline(Event, frozen=True, kw_only=True):
     peak_bytes: int
     at_peak: dict[str, int]
     before: dict[str, int]  # by category, before the first recorded step
+    after: dict[str, int] = {}  # by category, after the last; empty in journals of before
     phases: tuple[MemoryPhase, ...]
     largest: tuple[LiveAllocation, ...]
     saved: tuple[SavedBytes, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmprof.core.state.card_tally import POWER_WINDOW_S, CardTally
+from llmprof.core.system.numbers import significant
 
 COUNTER_PERIOD_S = 0.1  # the energy counter is updated every 20-100 ms
 WORST_ERROR_PERCENT = 10.0  # energy with a larger error is not given
@@ -55,7 +56,7 @@ def level(tally: CardTally, name: str) -> MetricLevel | None:
 
 def why_missing(tally: CardTally, name: str) -> str:
     """The reason why a metric has no reading in the block."""
-    no_reading = f"no reading in the {block_seconds(tally):.2g} s of the measured steps"
+    no_reading = f"no reading in the {significant(block_seconds(tally), 2)} s of the measured steps"
     return tally.reasons.get(name, no_reading)
 
 

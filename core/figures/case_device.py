@@ -12,6 +12,7 @@ from llmprof.core.state.card_tally import LEVELS, CardTally, environment_card
 from llmprof.core.state.histories import CardHistoryView
 from llmprof.core.state.position_ranges import Stretches
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.text import counted
 
 
 @dataclass(frozen=True)
@@ -110,13 +111,14 @@ def disturbances(view: RunView, joined: CaseDevice) -> tuple[str, ...]:
             f"{name} {seconds:.1f} s" for name, seconds in joined.throttle_reasons.items()
         )
         said.append(
-            f"clocks were held down during {joined.throttled_steps} of {steps} steps: {why}"
+            f"clocks were held down during {joined.throttled_steps} of "
+            f"{counted(steps, 'step')}: {why}"
         )
     if joined.others:
         who = "; ".join(describe_process(process) for process in joined.others)
         who += " and others" if joined.more_others else ""
         work = (
-            f"{joined.shared_steps} of {steps} steps ran while it worked or may have"
+            f"{joined.shared_steps} of {counted(steps, 'step')} ran while it worked or may have"
             if joined.shared_steps
             else "it only held memory"
         )

@@ -5,10 +5,16 @@ clocks and neighbours, so a difference between single processes is shown and not
 difference acts on is tested first, its phases by Holm's procedure at 5 % together; only where one
 of them is told from equal are they and the whole step judged, each by its own 95 % interval. So
 of equal pairs at most one in twenty gets a verdict.
+
+Cases of two runs were measured at different times and never in turns. There every phase that counts
+may be acted on, and there are as many questions as cases: the cases are tested together, and within
+one that is told from equal each phase by Holm's procedure, so that of equal runs at most one in
+twenty gets a verdict anywhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +22,7 @@ from llmprof.core.figures.host_pace import pace_apart
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.spec.axes import SWITCHES, apart
 from llmprof.core.spec.case import Phase
+from llmprof.core.state.launch_bound import NEGLIGIBLE
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.ratio import Ratio, paired_ratio, ratio
 from llmprof.core.stats.student import holm
@@ -50,7 +57,7 @@ class PartChange:
 
     @property
     def excluded_percent(self) -> float | None:
-        """Changes of more than ± this many percent lie outside the interval."""
+        """Changes of more than this many percent either way lie outside the interval."""
         if self.time.low is None or self.time.high is None:
             return None
         return 100 * max(abs(self.time.low - 1), abs(self.time.high - 1))
@@ -81,16 +88,20 @@ class Comparison:
         return tuple(part for part in self.parts if part.decision in decisions)
 
 
+@dataclass(frozen=True)
+class CasePair:
+    """A case of one run and its like of another; acts_on: the phases that the difference may."""
+
+    base: CaseState
+    other: CaseState
+    acts_on: frozenset[Part]
+
+
 def compare(base: CaseState, other: CaseState) -> Comparison | None:
-    """other against base; None where one of them has no figures."""
+    """other against base, both of one run; None where one of them has no figures."""
     touched = {phase for axis in apart(base.case, other.case, SWITCHES) for phase in axis.touches}
-    found: list[Found] = []
-    in_turns = _took_turns(base, other)
-    for phase in other.case.phases:
-        pair = base.summaries.get(phase), other.summaries.get(phase)
-        _take(found, phase, *pair, in_turns=in_turns)
-    _take(found, "total", base.total, other.total, in_turns=in_turns)
-    if not found or found[-1][0] != "total":
+    found = _measured(base, other, in_turns=_took_turns(base, other))
+    if not found:
         return None
     processes = found[-1][3].processes
     why = _not_judged(base, other, processes)
@@ -107,6 +118,90 @@ def compare(base: CaseState, other: CaseState) -> Comparison | None:
         for part, before, after, time in found
     )
     return Comparison(base, other, parts, processes, why)
+
+
+def compare_together(pairs: Sequence[CasePair]) -> tuple[Comparison, ...]:
+    """Cases of two runs, one comparison a pair that has figures on both sides.
+
+    A phase below 2 % of both steps is shown and not judged. A phase is called changed where Holm's
+    procedure tells it from equal within its case, the step by its own interval once one was.
+    """
+    measured = [
+        (pair, found)
+        for pair in pairs
+        if (found := _measured(pair.base, pair.other, in_turns=False))
+    ]
+    reasons = [_not_judged(pair.base, pair.other, found[-1][3].processes)
+               for pair, found in measured]  # fmt: skip
+    tested: list[set[Part]] = [
+        {part for part, *_ in found if part in pair.acts_on and _counts(found, part)} or {"total"}
+        for pair, found in measured
+    ]
+    asked = [at for at, why in enumerate(reasons) if not why]
+    opened = holm([_least_p(measured[at][1], tested[at]) for at in asked])
+    sure = {at for at, is_open in zip(asked, opened, strict=True) if is_open}
+    return tuple(
+        Comparison(
+            pair.base,
+            pair.other,
+            _parts(found, tested[at], sure=at in sure, why=reasons[at]),
+            found[-1][3].processes,
+            reasons[at],
+        )
+        for at, (pair, found) in enumerate(measured)
+    )
+
+
+def _parts(
+    found: list[Found], tested: set[Part], *, sure: bool, why: str
+) -> tuple[PartChange, ...]:
+    """The parts of one of several comparisons, phases by Holm's procedure among themselves."""
+    asked = [(part, time) for part, _, _, time in found if part in tested]
+    told = dict(
+        zip((part for part, _ in asked), holm([_p(time) for _, time in asked]), strict=True)
+    )
+    return tuple(
+        PartChange(
+            part,
+            before,
+            after,
+            time,
+            part in tested and part != "total",
+            _decision(time, sure and told.get(part, True), why)
+            if part in tested or part == "total"
+            else "",
+        )
+        for part, before, after, time in found
+    )
+
+
+def _counts(found: list[Found], part: Part) -> bool:
+    """Whether a phase takes at least 2 % of the step in one of the two cases."""
+    _, whole_before, whole_after, _ = found[-1]
+    return any(
+        before.mean >= NEGLIGIBLE * whole_before.mean or after.mean >= NEGLIGIBLE * whole_after.mean
+        for name, before, after, _ in found
+        if name == part
+    )
+
+
+def _least_p(found: list[Found], tested: set[Part]) -> float:
+    """The probability of the most extreme of a case's tested parts between equals (Bonferroni)."""
+    return min(1.0, len(tested) * min(_p(time) for part, _, _, time in found if part in tested))
+
+
+def _p(time: Ratio) -> float:
+    return 1.0 if time.p is None else time.p
+
+
+def _measured(base: CaseState, other: CaseState, *, in_turns: bool) -> list[Found]:
+    """Every part that both have, the total last; empty where one of them has no figures."""
+    found: list[Found] = []
+    for phase in other.case.phases:
+        pair = base.summaries.get(phase), other.summaries.get(phase)
+        _take(found, phase, *pair, in_turns=in_turns)
+    _take(found, "total", base.total, other.total, in_turns=in_turns)
+    return found if found and found[-1][0] == "total" else []
 
 
 def _take(
@@ -155,7 +250,7 @@ def _opened(found: list[Found], touched: set[str]) -> bool:
     Where nothing is known of what it acts on, the whole step is that.
     """
     acted = [time for part, _, _, time in found if part in touched] or [found[-1][-1]]
-    return any(holm([1.0 if time.p is None else time.p for time in acted]))
+    return any(holm([_p(time) for time in acted]))
 
 
 def _decision(time: Ratio, opened: bool, why: str) -> Decision:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.state.launch_bound import MOST_OF_STEP
 from llmprof.core.state.view import CaseState
+from llmprof.core.system.numbers import significant
 
 SLOWER = 1.3  # from here on a pace explains a difference; the load says factors, not ten per cent
 
@@ -22,7 +23,7 @@ class HostPace:
     @property
     def text(self) -> str:
         """6.4 µs a launch."""
-        return f"{self.us:.3g} µs a {self.of}"
+        return f"{significant(self.us)} µs a {self.of}"
 
 
 def host_pace(state: CaseState) -> HostPace | None:

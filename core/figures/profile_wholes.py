@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmprof.core import events as ev
+from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.state.view import CaseState, RunView
 
 
 @dataclass(frozen=True)
 class Wholes:
-    """Milliseconds of all profiled steps together; None where the run does not say.
+    """Milliseconds of all profiled steps together, or of one phase of them.
+
+    None where the run does not say.
 
     work is the sum over all activities, of which shares add up to 100 %. busy is the time in
     which at least one ran: of it they add up to more where activities overlapped. On the CPU
@@ -22,12 +25,13 @@ class Wholes:
     wall: float | None
 
     @classmethod
-    def of(cls, state: CaseState, table: ev.KernelTable) -> Wholes:
-        """Those of a profiled case."""
-        work = sum(row.total_ms for row in table.rows)
-        step = state.timeline.parts[0] if state.timeline is not None else None
-        busy = None if step is None or table.source == "cpu" else step.busy_ms * table.steps
-        return cls(work, busy, None if step is None else step.wall_ms * table.steps)
+    def of(cls, state: CaseState, table: ev.KernelTable, phase: str = WHOLE_STEP) -> Wholes:
+        """Those of a profiled case: of whole steps, or of a phase that is named."""
+        work = sum(row.total_ms for row in table.rows if phase in (WHOLE_STEP, row.phase))
+        parts = () if state.timeline is None else state.timeline.parts
+        part = next((each for each in parts if each.phase == phase), None)
+        busy = None if part is None or table.source == "cpu" else part.busy_ms * table.steps
+        return cls(work, busy, None if part is None else part.wall_ms * table.steps)
 
 
 def work_word(source: str) -> str:

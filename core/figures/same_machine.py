@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmprof.core.events import Environment
 from llmprof.core.system import variables
+from llmprof.core.system.numbers import as_given
 
 MOVED = "not resumed, this is not where or how it was measured"  # how the refusal begins
 _FIELDS = {
@@ -42,4 +43,4 @@ def _processors(one: Environment, other: Environment) -> list[str]:
 
 
 def _quota(environment: Environment) -> str:
-    return "none" if environment.cpu_quota is None else f"{environment.cpu_quota:g}"
+    return "none" if environment.cpu_quota is None else as_given(environment.cpu_quota)

@@ -11,6 +11,7 @@ from llmprof.core.figures.operations import operations
 from llmprof.core.predict.flops import mfu
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState
+from llmprof.core.system.numbers import as_given
 
 MFU_CONVENTION = (
     "MFU: 6N + 12·n·d·L operations a training token and 2N + 4·n·d·L forward, N without the input "
@@ -45,7 +46,7 @@ class Throughput:
 def denominators(peaks: Iterable[Peak]) -> str:
     """What each precision's rate is divided by, and where that figure is from."""
     listed = list(peaks)
-    parts = "; ".join(f"{peak.precision} {peak.tflops:g} TFLOP/s" for peak in listed)
+    parts = "; ".join(f"{peak.precision} {as_given(peak.tflops)} TFLOP/s" for peak in listed)
     whose = dict.fromkeys(f"{peak.card} ({peak.source})" for peak in listed)
     return f"Dense peaks of {', '.join(whose)}: {parts}"
 

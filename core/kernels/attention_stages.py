@@ -13,6 +13,7 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 SCORES, MASK, SOFTMAX, VALUES, FUSED = "scores", "masked", "softmax", "values", "fused"
 QK, SCALE_MASK, SOFT, AV, WHOLE = "QKᵀ", "scale + mask", "softmax", "AV", "fused attention"
 STAGES = {SCORES: QK, MASK: SCALE_MASK, SOFTMAX: SOFT, VALUES: AV, FUSED: WHOLE}
+ATTENTION_MODULE = "blocks.*.attention.core"  # whose kernels the stages are, in every layer
 SOFTMAX_FLOPS = 5  # an element: maximum, subtraction, exponential, sum, division
 SOFTMAX_BACKWARD_FLOPS = 4  # an element: product, sum, subtraction, product
 

@@ -29,7 +29,7 @@ def slow_host(view: RunView) -> list[tuple[int, Verdict]]:
             continue
         text = (
             f"host {factor:.1f} × slower than in case {fastest.index + 1} "
-            f"({pace.text}, there {best.text})"
+            f"({pace.text} against {best.text})"
         )
         found.append((state.index, Verdict("host-pace", "warning", text)))
     return found

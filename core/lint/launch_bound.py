@@ -28,7 +28,7 @@ def launch_bound(state: CaseState, context: Context) -> Verdict | None:
         )
     where = f"{' and '.join(found.phases)}, {100 * found.share:.0f} % of the step"
     if found.share < MOST_OF_STEP:
-        return Verdict("launch-bound", "info", f"GPU-bound but for {where}: {spent}")
+        return Verdict("launch-bound", "info", f"GPU-bound except in {where}: {spent}")
     where = "" if found.share >= NEARLY_ALL else f" in {where}"
     return Verdict("launch-bound", "warning", f"launch-bound{where}: {spent}")
 

@@ -6,6 +6,8 @@ from llmprof.core.figures.losses import loss_difference
 from llmprof.core.lint.verdict import Verdict
 from llmprof.core.spec.axes import SWITCHES, neutral
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.numbers import significant
+from llmprof.core.system.text import counted
 
 EXPLAINED = {
     "trains-differently": "The same steps from the same seed give other losses than the first "
@@ -25,9 +27,9 @@ def trains_differently(view: RunView) -> list[tuple[int, Verdict]]:
         apart = None if base is state else loss_difference(state, base)
         if apart is not None and apart.unexplained:
             text = (
-                f"the loss lies up to {100 * apart.largest:.2g} % from that of case "
-                f"{base.index + 1} over {apart.steps} steps; rounding explains "
-                f"{100 * apart.explained:.2g} %"
+                f"the loss lies up to {significant(100 * apart.largest, 2)} % from that of case "
+                f"{base.index + 1} over {counted(apart.steps, 'step')}; rounding explains "
+                f"{significant(100 * apart.explained, 2)} %"
             )
             found.append((state.index, Verdict("trains-differently", "warning", text)))
     return found

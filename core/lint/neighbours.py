@@ -6,10 +6,11 @@ import statistics
 
 from llmprof.core.figures import same_machine
 from llmprof.core.figures.operations import operations
-from llmprof.core.lint.verdict import Context, Verdict, three_digits, waits_for_host
+from llmprof.core.lint.verdict import Context, Verdict, waits_for_host
 from llmprof.core.spec.axes import AXES
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.numbers import significant
 
 CLIFF = 0.3  # of the neighbours' rate
 NEAREST = 3  # neighbours of less work that are looked at
@@ -35,8 +36,8 @@ def cliffs(view: RunView) -> list[tuple[int, Verdict]]:
             usual, own = statistics.median(smaller), _rate(state)
             if own < CLIFF * usual:
                 text = (
-                    f"{three_digits(own)} TFLOP/s, where cases with less work reach "
-                    f"{three_digits(usual)}{_tight(state, view)}"
+                    f"{significant(own)} TFLOP/s, where cases with less work reach "
+                    f"{significant(usual)}{_tight(state, view)}"
                 )
                 found.append((state.index, Verdict("cliff", "warning", text)))
     return found
@@ -51,8 +52,8 @@ def costs_nothing(view: RunView) -> list[tuple[int, Verdict]]:
             if slower:
                 work = _work(state) / _work(slower[0])
                 text = (
-                    f"it did {three_digits(work)} × the work of case {slower[0].index + 1} in "
-                    f"{three_digits(_median(state) / _median(slower[0]))} × its time"
+                    f"it did {significant(work)} × the work of case {slower[0].index + 1} in "
+                    f"{significant(_median(state) / _median(slower[0]))} × its time"
                 )
                 found.append((state.index, Verdict("scaling", "warning", text)))
     return found
@@ -124,4 +125,4 @@ def _tight(state: CaseState, view: RunView) -> str:
     total = None if environment is None else environment.memory_total_bytes
     if peak is None or not total:
         return ""
-    return f"; its peak is {peak / 2**30:.1f} of {total / 2**30:.1f} GiB"
+    return f"; its peak memory is {peak / 2**30:.1f} of {total / 2**30:.1f} GiB"

@@ -7,6 +7,7 @@ import math
 from llmprof.core.lint.verdict import Context, Verdict
 from llmprof.core.state.view import CaseState
 from llmprof.core.system.processors import quota_text
+from llmprof.core.system.text import counted
 
 EXPLAINED = {
     "requested-observed": "What was read from tensors and settings is not what was asked for, so "
@@ -41,11 +42,11 @@ def disturbed(state: CaseState, context: Context) -> Verdict | None:
         return None
     said = []
     if seen.recompilations:
-        said.append(f"{seen.recompilations} recompilations in the measured steps")
+        said.append(f"{counted(seen.recompilations, 'recompilation')} in the measured steps")
     if seen.alloc_retries:
         said.append(
-            f"the allocator had to free its cache and try again {seen.alloc_retries} times: "
-            "memory is too tight for a timing"
+            "the allocator had to free its cache and try again "
+            f"{counted(seen.alloc_retries, 'time')}: memory is too tight for a timing"
         )
     return Verdict("disturbed", "error", "; ".join(said)) if said else None
 
@@ -82,10 +83,12 @@ def not_a_number(state: CaseState, context: Context) -> Verdict | None:
     """Losses that are no numbers, and updates that the GradScaler skipped."""
     said = []
     if state.bad_losses:
-        said.append(f"the loss was NaN or infinite in {state.bad_losses} of {state.steps_done}")
+        steps = counted(state.steps_done, "step")
+        said.append(f"the loss was NaN or infinite in {state.bad_losses} of {steps}")
     skipped = None if state.observed is None else state.observed.updates_skipped
     if skipped:
-        said.append(f"the GradScaler skipped {skipped} optimizer updates, warm-up included")
+        updates = counted(skipped, "optimizer update")
+        said.append(f"the GradScaler skipped {updates}, warm-up included")
     return Verdict("not-a-number", "warning", "; ".join(said)) if said else None
 
 
@@ -109,10 +112,11 @@ def _steps(state: CaseState) -> list[str]:
         return []
     wrong = []
     if case.target_percent is None and len(state.measured) != case.measure_steps:
-        wrong.append(f"{len(state.measured)} measured steps instead of {case.measure_steps}")
+        ran = counted(len(state.measured), "measured step")
+        wrong.append(f"{ran} instead of {case.measure_steps}")
     automatic = case.warmup_auto or case.interleaved  # each turn warms up again
     if not automatic and len(state.warmup) != case.warmup_steps:
-        wrong.append(f"{len(state.warmup)} warm-up steps instead of {case.warmup_steps}")
+        wrong.append(f"{counted(len(state.warmup), 'warm-up step')} instead of {case.warmup_steps}")
     if state.observed is None:
         wrong.append("what really ran was not observed")
     return wrong

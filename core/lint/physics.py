@@ -9,10 +9,11 @@ from __future__ import annotations
 from llmprof.core.catalog.cards import match_device
 from llmprof.core.figures.operations import operations
 from llmprof.core.figures.throughput import ceiling_of, peak_of
-from llmprof.core.lint.verdict import Context, Severity, Verdict, three_digits, waits_for_host
+from llmprof.core.lint.verdict import Context, Severity, Verdict, waits_for_host
 from llmprof.core.predict.flops import mfu, phase_flops
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.state.view import CaseState
+from llmprof.core.system.numbers import as_given, significant
 
 BEYOND_CACHE = 256 << 20  # bytes: several times the largest level-2 cache
 OPTIMIZER_BYTES = 28  # AdamW in fp32 reads p, g, m, v and writes p, m, v
@@ -41,8 +42,8 @@ def impossible_rates(state: CaseState, context: Context) -> Verdict | None:
         rate = flops / summary.median / 1e9
         if rate > tflops:
             text = (
-                f"{phase}: {three_digits(rate)} TFLOP/s would be {three_digits(rate / tflops)} × "
-                f"the {name} ({tflops:g} TFLOP/s)"
+                f"{phase}: {significant(rate)} TFLOP/s would be {significant(rate / tflops)} × "
+                f"the {name} ({as_given(tflops)} TFLOP/s)"
             )
             return Verdict("flops", level, text)
     return _mfu(state, context)
@@ -60,9 +61,9 @@ def impossible_bytes(state: CaseState, context: Context) -> Verdict | None:
             continue
         rate = count / summary.median / 1e6
         if rate > gbs:
-            share = three_digits(rate / gbs)
-            text = f"{phase}: at least {three_digits(rate)} GB/s would be {share} × the {name}"
-            return Verdict("bytes", level, f"{text} ({gbs:g} GB/s)")
+            share = significant(rate / gbs)
+            text = f"{phase}: at least {significant(rate)} GB/s would be {share} × the {name}"
+            return Verdict("bytes", level, f"{text} ({as_given(gbs)} GB/s)")
     return None
 
 
@@ -76,7 +77,7 @@ def backward_ratio(state: CaseState, context: Context) -> Verdict | None:
     ratio = backward.median / forward.median
     if RATIO[0] <= ratio <= RATIO[1]:
         return None
-    times = three_digits(ratio)
+    times = significant(ratio)
     text = f"backward takes {times} × the time of the forward, for about 2 × its arithmetic"
     return Verdict("backward-ratio", "warning", text)
 
@@ -115,7 +116,7 @@ def _mfu(state: CaseState, context: Context) -> Verdict | None:
     if share is None or share <= 1:
         return None
     text = f"MFU {100 * share:.0f} %, above the dense {peak.precision} peak of {peak.card}"
-    return Verdict("mfu", "error", f"{text} ({peak.tflops:g} TFLOP/s)")
+    return Verdict("mfu", "error", f"{text} ({as_given(peak.tflops)} TFLOP/s)")
 
 
 def _flops_limit(case: Case, context: Context) -> tuple[float, str, Severity] | None:

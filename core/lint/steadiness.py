@@ -7,17 +7,26 @@ import statistics
 from llmprof.core.lint.verdict import Context, Verdict
 from llmprof.core.spec.experiment import MOST_PROFILE_STEPS
 from llmprof.core.state.view import CaseState
-from llmprof.core.stats.stopping import MEASURING_PATIENCE_S, NOT_MET, NOT_STEADY, steps_for
+from llmprof.core.stats.stopping import (
+    MEASURING_PATIENCE_S,
+    NOT_MET,
+    NOT_STEADY,
+    known_within,
+    steps_for,
+)
 from llmprof.core.stats.summary import Summary, drift_text, stability, summarize
-from llmprof.core.system.text import duration
+from llmprof.core.system.numbers import as_given
+from llmprof.core.system.text import counted, duration
 
 UNSURE = 5.0  # percent: half-width of the 95 % interval beyond which digits are few
 DRIFT = 3.0  # percent between first and last third: smaller ones are told, but no warning
 MIN_WARMING = 4  # samples for a verdict on the first
 STILL_COLD = 1.2  # times the median of the others
 EXPLAINED = {
-    "stability": "The steps scatter: below 2 % is very stable, below 6 % acceptable.",
-    "few-samples": "The mean's 95 % interval is wide for the digits that a table shows.",
+    "stability": "The steps scatter: a CV (Std Dev over mean) below 2 % is very stable, below 6 % "
+    "acceptable.",
+    "few-samples": "The 95 % interval of the mean reaches more than 5 % to either side, so the "
+    "figure is a rough one.",
     "warming": "The first measured step was still cold: warm-up was too short.",
     "drift": "Later steps differ from earlier ones beyond their noise, so the mean depends on when "
     "it was measured.",
@@ -45,21 +54,20 @@ def few_samples(state: CaseState, context: Context) -> Verdict | None:
     if half <= UNSURE:
         return None
     profiled = state.case.probe == "kernels"
-    noun = "profiled steps" if profiled else "steps"
+    noun = "profiled step" if profiled else "step"
     if warming(state, context) is None:
         advice = _more_steps(total, profiled=profiled)
     else:
         advice = _warmer(summarize(state.measured.total_ms(1)), profiled=profiled)
-    shown = f"{half:.1f}" if half < UNSURE + 1 else f"{half:.0f}"
-    text = f"{total.n} {noun} tell the mean to ±{shown} %; {advice}"
+    text = f"the mean is {known_within(half)} after {counted(total.n, noun)}; {advice}"
     return Verdict("few-samples", "warning", text)
 
 
 def _warmer(rest: Summary, *, profiled: bool) -> str:
     """What would help where the first step was cold: the others tell how many it would take."""
     enough = rest.ci95 is not None and 100 * rest.ci95 <= UNSURE * rest.mean
-    advice = "as many would do" if enough else _more_steps(rest, profiled=profiled)
-    return f"the first was still cold: with more warm-up, {advice}"
+    advice = "as many steps would do" if enough else _more_steps(rest, profiled=profiled)
+    return f"the first step was still cold: with more warm-up, {advice}"
 
 
 def _more_steps(total: Summary, *, profiled: bool) -> str:
@@ -68,18 +76,18 @@ def _more_steps(total: Summary, *, profiled: bool) -> str:
     if needed <= total.n:
         needed = total.n + 1
     took_s = needed * total.mean / 1e3
-    goal = f"would tell it to about ±{UNSURE:g} %"
+    goal = f"would bring that to about {as_given(UNSURE)} %"
     if profiled and needed > MOST_PROFILE_STEPS:
         return (
-            f"not even {MOST_PROFILE_STEPS}, the most there may be, {goal}: for the step's time"
-            " take the timing of the same case"
+            f"not even {MOST_PROFILE_STEPS} steps, the most there may be, {goal}: for the step's"
+            " time see the timing of the same case"
         )
     if profiled:
         return f"--profile-steps {needed} {goal}"
     if took_s > MEASURING_PATIENCE_S:
         return (
-            f"it would take {duration(took_s)} of steps like these to reach ±{UNSURE:g} %: first"
-            " find what disturbs them (another process, a changing clock)"
+            f"it would take {duration(took_s)} of steps like these to reach {as_given(UNSURE)} %:"
+            " first find what disturbs them (another process, a changing clock)"
         )
     return f"--measure-steps {needed:d} {goal}"
 
@@ -92,10 +100,9 @@ def warming(state: CaseState, context: Context) -> Verdict | None:
     q1, median, q3 = statistics.quantiles(rest, n=4, method="inclusive")
     if first <= max(q3 + 1.5 * (q3 - q1), STILL_COLD * median):
         return None
-    steps = "step" if state.case.warmup_steps == 1 else "steps"
     text = (
         f"the first measured step took {first / median:.1f} × the median of the others "
-        f"after {state.case.warmup_steps} warm-up {steps}"
+        f"after {counted(state.case.warmup_steps, 'warm-up step')}"
     )
     return Verdict("warming", "warning", text)
 

@@ -42,10 +42,3 @@ def waits_for_host(state: CaseState, context: Context) -> bool:
     """Whether the host's launches, not the card, set the pace of most of a case's step."""
     found = state.launch_bound if on_card(context) else None
     return found is not None and found.share >= MOST_OF_STEP
-
-
-def three_digits(value: float) -> str:
-    """Three significant digits, with separators and never in powers of ten."""
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"

@@ -8,10 +8,12 @@ from xml.sax.saxutils import escape
 
 from llmprof.core.memory.kept_timeline import Points
 from llmprof.core.predict.byte_levels import CATEGORIES
+from llmprof.core.system.numbers import as_given, significant
 from llmprof.core.system.text import clean
 
 WIDTH, HEIGHT = 1000, 420
-LEFT, RIGHT, TOP, BOTTOM = 80, 20, 64, 92
+LEFT, RIGHT, TOP, BOTTOM = 80, 20, 64, 104
+LEVEL = 0.05  # pixels: nearer corners are at one height
 COLOURS = {
     "parameters": "#4c72b0",
     "gradients": "#dd8452",
@@ -51,6 +53,23 @@ def _text(x: float, y: float, text: str, style: str = "", anchor: str = "start")
     )
 
 
+Corner = tuple[float, float]
+
+
+def _bends(line: Sequence[Corner]) -> list[Corner]:
+    """A line without the corners that lie on a level stretch of it."""
+    return [
+        corner
+        for at, corner in enumerate(line)
+        if not 0 < at < len(line) - 1
+        or not abs(line[at - 1][1] - corner[1]) < LEVEL > abs(line[at + 1][1] - corner[1])
+    ]
+
+
+def _place(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
 class _Plot:
     def __init__(self, points: Points) -> None:
         self.points = points
@@ -82,27 +101,39 @@ class _Plot:
         return out
 
     def areas(self) -> list[str]:
-        """One polygon a category, the lowest first."""
-        points = self.points
-        below = [0.0] * len(points.t_us)
-        out = []
+        """One polygon a category from its top down to the axis, the topmost first.
+
+        Each hides all but the stretch of the one before that lies above it.
+        """
+        points, bottom = self.points, self.y(0)
+        shown = self._shown()
+        below = [0.0] * len(shown)
+        out: list[str] = []
         for name, levels in zip(CATEGORIES, points.levels, strict=True):
             if not any(levels):
                 continue
-            above = [b + level for b, level in zip(below, levels, strict=True)]
-            upper = [
-                f"{self.x(t):.1f},{self.y(v):.1f}" for t, v in zip(points.t_us, above, strict=True)
-            ]
-            lower = [
-                f"{self.x(t):.1f},{self.y(v):.1f}" for t, v in zip(points.t_us, below, strict=True)
-            ]
-            path = " ".join(upper + lower[::-1])
+            below = [b + levels[at] for b, at in zip(below, shown, strict=True)]
+            line = _bends(
+                [(self.x(points.t_us[at]), self.y(v)) for at, v in zip(shown, below, strict=True)]
+            )
+            ends = [(line[-1][0], bottom), (line[0][0], bottom)]
+            path = " ".join(f"{_place(x)},{_place(y)}" for x, y in [*line, *ends])
             out.append(
-                f'<polygon points="{path}" fill="{COLOURS[name]}" fill-opacity="0.9">'
+                f'<polygon points="{path}" fill="{COLOURS[name]}">'
                 f"<title>{escape(name)}</title></polygon>"
             )
-            below = above
-        return out
+        return out[::-1]
+
+    def _shown(self) -> list[int]:
+        """Points of which the picture consists: the highest and the lowest of every pixel."""
+        totals = [sum(column) for column in zip(*self.points.levels, strict=True)]
+        pixels: dict[int, list[int]] = {}
+        for at, t_us in enumerate(self.points.t_us):
+            pixels.setdefault(round(self.x(t_us)), []).append(at)
+        chosen = {0, len(totals) - 1}
+        for inside in pixels.values():
+            chosen |= {max(inside, key=totals.__getitem__), min(inside, key=totals.__getitem__)}
+        return sorted(chosen)
 
     def axes(self) -> list[str]:
         """Level and time with their units."""
@@ -114,12 +145,12 @@ class _Plot:
         ]
         for fraction in range(5):
             size = self.top * fraction / 4
-            out.append(_text(LEFT - 6, self.y(size) + 4, f"{size / self.unit:g}", anchor="end"))
+            out.append(_text(LEFT - 6, self.y(size) + 4, as_given(size / self.unit), anchor="end"))
         for t_ms in _round_steps(self.span / 1000):
             x = self.x(t_ms * 1000)
             out.append(f'<path d="M{x:.1f},{bottom}v4" stroke="#222"/>')
             anchor = "end" if x > WIDTH - RIGHT - 12 else "middle"
-            out.append(_text(x, bottom + 16, f"{t_ms:,g}", anchor=anchor))
+            out.append(_text(x, bottom + 16, as_given(t_ms), anchor=anchor))
         return out
 
     def peak(self) -> list[str]:
@@ -134,18 +165,17 @@ class _Plot:
         ]
 
     def legend(self) -> list[str]:
-        """Categories with their bytes at the peak."""
-        out = []
-        least = self.unit / 200  # smaller would read 0.00
-        named = zip(CATEGORIES, self.points.at_peak, strict=True)
-        shown = [(name, size) for name, size in named if size >= least]
+        """Every category that is drawn, with its bytes at the peak."""
+        out = [_text(LEFT, HEIGHT - 50, "at the peak:")]
+        named = zip(CATEGORIES, self.points.levels, self.points.at_peak, strict=True)
+        shown = [(name, size) for name, levels, size in named if any(levels)]
         for index, (name, size) in enumerate(shown):
             x = LEFT + (index % 4) * 225
-            y = HEIGHT - 36 + (index // 4) * 20
+            y = HEIGHT - 30 + (index // 4) * 20
             out.append(
                 f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{COLOURS[name]}"/>'
             )
-            label = f"{name} {size / self.unit:,.2f} {self.unit_name}"
+            label = f"{name} {significant(size / self.unit, 4)} {self.unit_name}"
             out.append(_text(x + 18, y, label))
         return out
 

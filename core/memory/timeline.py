@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llmprof.core.memory.allocator_entries import AllocatorEntry, PhaseMark, Trace
@@ -49,11 +49,11 @@ class MemoryBlock:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the recorder knows of addresses while the steps ran."""
+    """What the recorder knows of addresses: gradients step by step, state after the last."""
 
     gradients: Sequence[dict[int, str]] = ()  # a step: address of a gradient -> its parameter
     copies: frozenset[int] = frozenset()  # n-th alloc of a step's forward is an autocast copy
-    state: frozenset[int] = frozenset()  # addresses of optimizer state made while recording
+    state: Mapping[int, str] = field(default_factory=dict)  # address of optimizer state -> its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,14 @@ class Timeline:
     at_peak: tuple[int, ...] = ()
     changes: list[tuple[int, int]] = field(default_factory=list)  # (category, bytes) an entry
     names: dict[int, str] = field(default_factory=dict)  # start of a block -> what it is
+
+    @property
+    def end(self) -> tuple[int, ...]:
+        """Bytes a category after the last entry."""
+        now = list(self.base)
+        for category, size in self.changes:
+            now[category] += size
+        return tuple(now)
 
     def levels(self) -> list[tuple[int, ...]]:
         """Bytes a category after each entry."""
@@ -137,23 +145,33 @@ def _classify(timeline: Timeline, known: Known) -> None:
     ends = {
         (m.step, m.phase): _after(timeline.trace.entries, m.end_us) for m in timeline.trace.marks
     }
+    last = max((mark.step for mark in timeline.trace.marks), default=0)
     ordinal: dict[int, int] = {}
     for block in timeline.blocks:
+        if block.end == OPEN and 0 <= block.step < last:
+            _stays(timeline, block, known)
+            continue
         count = ordinal.get(block.step, 0)
         if block.phase == "forward":
             ordinal[block.step] = count + 1
             if count in known.copies:
                 block.category = COPIES
                 continue
-        if block.address in known.state and block.end == OPEN:
-            block.category = OPTIMIZER
-        elif (name := _gradient(block, known, ends)) is not None:
+        if (name := _gradient(block, known, ends)) is not None:
             block.category = GRADIENTS
             timeline.names[block.start] = f"gradient of {starred(name)}"
         elif block.phase in ("forward", "loss"):
             end = ends.get((block.step, block.phase), OPEN)
             if _lives_at(block, end):
                 block.category = ACTIVATIONS
+
+
+def _stays(timeline: Timeline, block: MemoryBlock, known: Known) -> None:
+    """What an earlier step made and no step frees: optimizer state, else the workspace's."""
+    name = known.state.get(block.address)
+    block.category = WORKSPACE if name is None else OPTIMIZER
+    if name is not None:
+        timeline.names[block.start] = starred(name)
 
 
 def _gradient(block: MemoryBlock, known: Known, ends: dict[tuple[int, str], int]) -> str | None:

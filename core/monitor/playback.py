@@ -9,6 +9,7 @@ from collections.abc import Callable
 from llmprof.core.monitor.recordings import Recording
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
+from llmprof.core.system.numbers import as_given
 from llmprof.core.system.text import duration
 
 
@@ -57,7 +58,7 @@ class Playback:
         passed = duration(self._recording.seconds(self._at))
         words = f"recording, {passed}" if self._next is not None else f"recording ended, {passed}"
         if self._speed != 1.0:
-            words += f", {self._speed:g}×"
+            words += f", {as_given(self._speed)} ×"
         return words + self._recording.unreadable
 
     def show_activity(self, on: bool) -> None:

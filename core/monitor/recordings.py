@@ -19,7 +19,7 @@ from llmprof.core.devices.metrics import METRICS
 from llmprof.core.monitor.printed import Printed, as_sample, nanoseconds
 from llmprof.core.store.files import JOURNAL
 from llmprof.core.system.archive import PackError, is_packed, member, opened
-from llmprof.core.system.text import clean, moment
+from llmprof.core.system.text import clean, counted, moment
 
 LONGEST_LINE = 1 << 20
 LOOKED_AT = 200  # samples in which the cards must turn up to be named beforehand
@@ -71,8 +71,7 @@ class Recording:
     @property
     def unreadable(self) -> str:
         """How many lines could not be read, in words that follow others; "" for none."""
-        lines = "line" if self.bad_lines == 1 else "lines"
-        return f", {self.bad_lines:,} unreadable {lines}" if self.bad_lines else ""
+        return f", {counted(self.bad_lines, 'unreadable line')}" if self.bad_lines else ""
 
     def wall(self, t: int) -> int | None:
         """Wall-clock nanoseconds of a sample's time; None where the file does not tell."""

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llmprof.core.figures.comparison import compare
+from llmprof.core.figures.memory_peaks import PeakKind, kind_of
+from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
-from llmprof.core.report.sentences import is_launch_bound, mib, ref, why_not
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.sentences import (
+    forward_peak,
+    is_launch_bound,
+    listing,
+    mib,
+    peak_bytes,
+    ref,
+    why_not,
+)
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState, RunView
-from llmprof.core.stats.power_fit import Point, Power, fit_power
+from llmprof.core.stats.power_fit import FEWEST_POINTS, LEAST_SPAN, Point, Power, fit_power
 from llmprof.core.stats.ratio import ratio
+from llmprof.core.system.numbers import as_given, significant
 from llmprof.core.system.units import MIB
 
 WAYS = ("compiled", "raw", "SDPA", "SDPA compiled")
 ACROSS = ("context_length", "attention", "compile")
+MEMORY_STEP = "Memory is of one extra step, which is not timed, in "
+EAGER_OR_NOT = ("raw", "compiled")
+WHAT_IS_COUNTED: dict[PeakKind, str] = {
+    "allocated": "allocated bytes, the blocks that CUDA's allocator gave out",
+    "resident": "the process's resident set, which holds Python and torch too",
+}
+FORWARD_PEAK, BEFORE_BACKWARD, OVERALL = (
+    "peak of forward", "level before backward", "overall peak",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,14 +95,13 @@ def _table(grid: AttentionGrid, axes: list[tuple[str, Column]]) -> Table:
     phases: tuple[Phase, ...] = first.phases
     columns = [Column("seq_len", "tokens")]
     columns += [Column(f"{phase} ({way})", "ms") for phase in phases for way in grid.ways]
-    if "backward" in phases:
-        columns += [Column(f"memory before backward ({way})", "MiB") for way in grid.ways]
+    read = MEMORY_COLUMNS if "backward" in phases else MEMORY_COLUMNS[:1]
+    columns += [Column(f"{name} ({way})", "MiB") for name, _ in read for way in grid.ways]
     rows = []
     for length, row in sorted(grid.cells.items()):
         cells: list[Cell] = [length]
         cells += [_time(row.get(way), phase) for phase in phases for way in grid.ways]
-        if "backward" in phases:
-            cells += [_memory(row.get(way)) for way in grid.ways]
+        cells += [_memory(row.get(way), level) for _, level in read for way in grid.ways]
         rows.append(tuple(cells))
     values = zip(axes, axis_cells(first, axes), strict=True)
     extra = [f"{column.header} {cell}" for (_, column), cell in values]
@@ -93,26 +112,34 @@ def _table(grid: AttentionGrid, axes: list[tuple[str, Column]]) -> Table:
 def exponents(view: RunView) -> Table | None:
     """M34: the power of the length with which time and memory grow, at the largest lengths."""
     rows: list[tuple[Cell, ...]] = []
-    for grid in grids(view):
+    all_grids = grids(view)
+    axes = axes_of([state for grid in all_grids for state in grid.states], *ACROSS)
+    for grid in all_grids:
         for way in grid.ways:
             column = grid.column(way)
-            fits = [_fit_time(column, "forward"), _fit_time(column, "backward"), _fit_saved(column)]
+            fits = [_fit_time(column, "forward"), _fit_time(column, "backward"), _fit_kept(column)]
             if not any(fits):
                 continue
-            width = column[0].case.reference.d_model
-            rows.append((width, way, *(cell for fit in fits for cell in _power_cells(fit))))
-    columns = [Column("d"), Column("Way", numeric=False)]
+            case = column[0].case
+            head = (case.reference.d_model, *axis_cells(case, axes), way)
+            rows.append((*head, *(cell for fit in fits for cell in _power_cells(fit))))
+    columns = [Column("d"), *(column for _, column in axes), Column("Way", numeric=False)]
     for name in ("forward", "backward", "memory kept"):
         columns += [
-            Column(f"{name} exponent", numeric=False),
+            Column(f"{name} exponent"),
+            Column(f"{name} between neighbours", numeric=False),
             Column(f"{name} fitted over", "tokens", False),
         ]
     notes = (
-        "y = c·L^k by least squares in log-log over the largest lengths that ran, three at most. "
+        "The exponent k of y = c·L^k, by least squares in log-log over the three largest lengths; "
+        f"n/a where fewer than {FEWEST_POINTS} ran, where they span less than "
+        f"{as_given(LEAST_SPAN)} ×, and for times where a cell is launch-bound. Between "
+        "neighbours: the least and the greatest exponent from one of these lengths to the next, "
+        "which shows how far one power describes them.",
         "The arithmetic is 4·batch·L²·d forward and twice that backward, so 2 is expected of time "
-        "where the device is busy and less where launches or fixed costs count. Memory kept is "
-        "what lies between the step's start and its backward: 2 where the scores are kept, 1 "
-        "where they are computed again.",
+        "where the device is busy and less where fixed costs count. Memory kept is the level "
+        "before backward less that at the step's start: 2 where the scores are kept, 1 where they "
+        "are computed again.",
     )
     return (
         Table("exponents", "Growth with length", tuple(columns), tuple(rows), notes, number="M34")
@@ -122,31 +149,89 @@ def exponents(view: RunView) -> Table | None:
 
 
 def _notes(grid: AttentionGrid) -> list[str]:
-    lines = ["Means of single steps; every cell ran in a fresh process."]
+    processes = max(len(processes_of(state)) for state in grid.states)
+    where = "a fresh process" if processes == 1 else f"{processes} fresh processes"
+    lines = [f"Times are means of the measured steps; every cell ran in {where}."]
+    lines += _memory_notes(grid)
     lines += [line for way in grid.ways if (line := _growth(way, grid.column(way))) is not None]
     lines += _fastest(grid)
     cold = [s.observed.compile_ms for s in grid.states if s.observed and s.observed.compile_ms]
     if cold:
-        times_s = sorted(
-            {format_number(each / 1e3, 0.1) for each in (min(cold), max(cold))}, key=float
-        )
+        ends = dict.fromkeys(significant(each / 1e3) for each in (min(cold), max(cold)))
         lines.append(
-            f"Compiling, cold and with the first step, took {' to '.join(times_s)} s a cell and is "
-            f"in no mean."
+            f"Compiling took {' to '.join(ends)} s a cell, from an empty cache and with the first "
+            "step; the means leave it out."
         )
     small = [state for state in grid.states if is_launch_bound(state)]
     if small:
         lengths = sorted({state.case.context_length for state in small})
         lines.append(
-            f"Launch-bound, so that time says more of the host than of the card, up to "
-            f"{lengths[-1]:,} tokens {ref(*small)}."
+            f"Launch-bound up to {lengths[-1]:,} tokens, where time says more of the host than of "
+            f"the card {ref(*small)}."
         )
     return [*lines, *why_not(grid.states)]
 
 
+def _memory_notes(grid: AttentionGrid) -> list[str]:
+    """What the memory columns count, and why two of them are equal."""
+    read = [state for state in grid.states if state.memory is not None]
+    if not read:
+        return []
+    kind = kind_of(read)
+    if "backward" not in read[0].case.phases:
+        return [f"{MEMORY_STEP}{WHAT_IS_COUNTED[kind]}: the highest level within the forward."]
+    lines = [
+        f"{MEMORY_STEP}{WHAT_IS_COUNTED[kind]}. {FORWARD_PEAK.capitalize()}: the highest level "
+        f"within the forward. {BEFORE_BACKWARD.capitalize()}: the level when the forward has "
+        "ended, with its inputs, its output and all that it keeps for the backward. "
+        f"{OVERALL.capitalize()}: the highest level within the whole step."
+    ]
+    return [*lines, *_same_level(grid), *_same_peak(grid)] if kind == "allocated" else lines
+
+
+def _same_level(grid: AttentionGrid) -> list[str]:
+    """Raw and compiled keep the same for the backward, but hold different amounts meanwhile."""
+    pairs = [
+        (row["raw"], row["compiled"]) for row in grid.cells.values() if {*EAGER_OR_NOT} <= {*row}
+    ]
+    known = [pair for pair in pairs if all(before_backward(state) for state in pair)]
+    if not known or any(before_backward(a) != before_backward(b) for a, b in known):
+        return []
+    raw, compiled = max(known, key=lambda pair: pair[0].case.context_length)
+    peaks = [(forward_peak(state), peak_bytes(state)) for state in (raw, compiled)]
+    (forward, overall), (forward_compiled, overall_compiled) = peaks
+    text = (
+        "Raw and compiled have the same level before backward: both keep the output of the softmax "
+        "for it. They differ in what they hold meanwhile"
+    )
+    if not (forward and overall and forward_compiled and overall_compiled):
+        return [f"{text}."]
+    return [
+        f"{text}: at {raw.case.context_length:,} tokens raw needs {mib(forward)} in the forward "
+        f"and {mib(overall)} overall, compiled {mib(forward_compiled)} and "
+        f"{mib(overall_compiled)} {ref(raw, compiled)}."
+    ]
+
+
+def _same_peak(grid: AttentionGrid) -> list[str]:
+    """Where nothing beyond what is kept is held in the forward."""
+    equal = [
+        way
+        for way in grid.ways
+        if (known := [s for s in grid.column(way) if forward_peak(s) and before_backward(s)])
+        and all(forward_peak(state) == before_backward(state) for state in known)
+    ]
+    if not equal:
+        return []
+    return [
+        f"{listing(equal)}: the peak of forward is the level before backward, since what is "
+        "allocated in the forward is kept to its end."
+    ]
+
+
 def _growth(way: str, column: list[CaseState]) -> str | None:
     """What the last doubling (or step) in length did to time and memory of one way."""
-    ran = [state for state in column if state.total is not None]
+    ran = [state for state in column if state.total is not None and not is_launch_bound(state)]
     if len(ran) < 2:
         return None
     before, after = ran[-2], ran[-1]
@@ -155,10 +240,13 @@ def _growth(way: str, column: list[CaseState]) -> str | None:
     grown = ratio(after.total, before.total)
     if grown is None:
         return None
-    text = f"{way}: from {lengths} ({longer:g} ×) a step takes {times(grown)} as long"
-    kept = bytes_saved(before), bytes_saved(after)
+    text = f"{way}: from {lengths} ({significant(longer)} ×) a step takes {times(grown)} as long"
+    kept = bytes_kept(before), bytes_kept(after)
     if kept[0] and kept[1] and kept[0] > 0 and kept[1] > 0:
-        text += f" and keeps {mib(kept[1])} for the backward, {kept[1] / kept[0]:.1f} ×"
+        text += (
+            f" and keeps {mib(kept[1])} for the backward, {significant(kept[1] / kept[0], 2)} × as "
+            "much"
+        )
     return f"{text} {ref(before, after)}."
 
 
@@ -177,7 +265,7 @@ def _fastest(grid: AttentionGrid) -> list[str]:
         if found.not_judged:
             text += f" ({found.not_judged})"
         elif found.total.decision != "faster":
-            text = f"At {length:,} tokens no way is told to be faster than {other}"
+            text = f"At {length:,} tokens no way is distinguished from {other}"
         return [f"{text} {ref(state, slow)}."]
     return []
 
@@ -188,12 +276,12 @@ def before_backward(state: CaseState) -> int | None:
     return next((edge.allocated_bytes for edge in edges if edge.phase == "forward"), None)
 
 
-def bytes_saved(state: CaseState) -> int | None:
+def bytes_kept(state: CaseState) -> int | None:
     """Bytes that the forward left in use: output and what the backward needs.
 
     None where only the process's resident set is known, which does not follow tensors.
     """
-    if state.memory is None or state.memory.source != "cuda allocator":
+    if state.memory is None or not state.memory.on_card:
         return None
     edges = state.memory.edges
     start = next((edge.allocated_bytes for edge in edges if edge.phase == "start"), None)
@@ -201,30 +289,34 @@ def bytes_saved(state: CaseState) -> int | None:
     return None if start is None or end is None else end - start
 
 
+MEMORY_COLUMNS: tuple[tuple[str, Callable[[CaseState], int | None]], ...] = (
+    (FORWARD_PEAK, forward_peak),
+    (BEFORE_BACKWARD, before_backward),
+    (OVERALL, peak_bytes),
+)
+
+
 def _fit_time(column: list[CaseState], phase: Phase) -> Power | None:
-    points = [
-        Point(float(state.case.context_length), found.mean, found.ci95)
+    return fit_power(
+        Point(float(state.case.context_length), found.mean)
         for state in column
         if (found := state.summaries.get(phase)) is not None and not is_launch_bound(state)
-    ]
-    return fit_power(points)
-
-
-def _fit_saved(column: list[CaseState]) -> Power | None:
-    return fit_power(
-        [
-            Point(float(state.case.context_length), float(kept))
-            for state in column
-            if (kept := bytes_saved(state)) is not None
-        ]
     )
 
 
-def _power_cells(fit: Power | None) -> tuple[Cell, Cell]:
+def _fit_kept(column: list[CaseState]) -> Power | None:
+    return fit_power(
+        Point(float(state.case.context_length), float(kept))
+        for state in column
+        if (kept := bytes_kept(state)) is not None
+    )
+
+
+def _power_cells(fit: Power | None) -> tuple[Cell, Cell, Cell]:
     if fit is None:
-        return None, "n/a"
-    spread = "" if fit.half is None else f" ± {math.ceil(100 * fit.half) / 100:.2f}"
-    return f"{fit.exponent:.2f}{spread}", f"{fit.low:,.0f} to {fit.high:,.0f}"
+        return None, "n/a", "n/a"
+    low, high = (f"{each:.2f}" for each in fit.between)
+    return Figure(fit.exponent, 0.1), f"{low} to {high}", f"{fit.low:,.0f} to {fit.high:,.0f}"
 
 
 def _time(state: CaseState | None, phase: Phase) -> Cell:
@@ -234,8 +326,8 @@ def _time(state: CaseState | None, phase: Phase) -> Cell:
     return status_word(state) if found is None else Figure(found.mean, found.ci95)
 
 
-def _memory(state: CaseState | None) -> Cell:
+def _memory(state: CaseState | None, level: Callable[[CaseState], int | None]) -> Cell:
     if state is None:
         return None
-    count = before_backward(state)
+    count = level(state)
     return status_word(state) if count is None else Figure(count / MIB, 1.0)

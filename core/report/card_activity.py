@@ -11,6 +11,7 @@ from llmprof.core.report.sentences import ref
 from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import RunView
+from llmprof.core.system.text import counted
 from llmprof.core.system.units import MIB
 
 COLUMNS = (
@@ -77,7 +78,8 @@ def card_memory_table(view: RunView) -> Table | None:
         )
     if unread := [case for case in view.cases if case.status == "ok" and case.index not in parts]:
         notes.append(
-            f"The driver's readings, one a second, missed the others' highest {ref(*unread)}."
+            "Cases whose highest level the driver's readings, one a second, missed are left out "
+            f"{ref(*unread)}."
         )
     return Table("card-memory", "Memory of the card by holder", columns, rows, tuple(notes))
 
@@ -92,12 +94,12 @@ def _row(label: str, each: CaseDevice) -> tuple[Cell, ...]:
     return (
         label,
         Figure(each.block_s, 0.01),
-        _mean(each.sm_clock, 1.0),
-        Figure(each.sm_clock_max, 1.0),
-        _mean(each.power, 1.0),
-        Figure(each.power_limit, 1.0),
-        _mean(each.temperature, 1.0),
-        _mean(each.utilization, 1.0),
+        _mean(each.sm_clock, 10.0),
+        Figure(each.sm_clock_max, 10.0),
+        _mean(each.power, 10.0),
+        Figure(each.power_limit, 10.0),
+        _mean(each.temperature, 10.0),
+        _mean(each.utilization, 10.0),
         Figure(each.throttled_s, 0.1),
         None if each.throttled_s is None else each.throttled_steps,
         each.shared_steps,
@@ -124,17 +126,24 @@ def _without_energy(reasons: list[str]) -> list[str]:
         figures = [float(figure) for figure in FIGURE.findall(reason)]
         kinds.setdefault(FIGURE.sub("", reason), []).append((max(figures[:1], default=0.0), reason))
     return [
-        f"No energy where {max(alike)[1]}"
-        + (f" (the longest of {len(alike)} such cases)." if len(alike) > 1 else ".")
+        f"Energy is n/a in {counted(len(alike), 'case')}: {max(alike)[1]}"
+        + (" (the longest of them)." if len(alike) > 1 else ".")
         for alike in kinds.values()
     ]
 
 
 def _notes(known: list[CaseDevice]) -> tuple[str, ...]:
-    notes = ["Means over the stretch of measured steps; the driver's own averages lag behind it."]
+    notes = [
+        "Block: the time that the measured steps took together, of which the other columns are "
+        "means or sums; the driver's own averages lag behind it. Throttled steps ran while clocks "
+        "were held down, shared steps while another process worked on the card."
+    ]
     sources = sorted({each.energy.source for each in known if each.energy is not None})
     if sources:
-        notes.append(f"Energy: {', '.join(sources)}; its error is the source's time resolution.")
+        notes.append(
+            f"Energy is from the {', '.join(sources)}; Energy error is what its time resolution "
+            "leaves."
+        )
     notes += sorted({each.energy.note for each in known if each.energy and each.energy.note})
     notes += _without_energy([e.missing["energy"] for e in known if "energy" in e.missing])
     if any(

@@ -8,6 +8,7 @@ from llmprof.core.catalog.cards import match_device
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import Precision
 from llmprof.core.state.view import RunView
+from llmprof.core.system.numbers import as_given
 
 COLUMNS = (
     Column("What", numeric=False),
@@ -42,4 +43,4 @@ def ceilings(view: RunView) -> Table | None:
 def _beside(reached: float, published: float | None) -> tuple[Cell, Cell]:
     if not published:
         return None, None
-    return f"{published:g}", Figure(100 * reached / published, 1.0)
+    return as_given(published), Figure(100 * reached / published, 1.0)

@@ -40,4 +40,4 @@ def checks(view: RunView) -> Table | None:
     rules = dict.fromkeys(verdict.rule for _, _, verdict in found)
     notes = tuple(f"{rule}: {EXPLAINED[rule]}" for rule in rules)
     errors = any(verdict.level == "error" for _, _, verdict in found)
-    return Table("checks", "Checks that say no", COLUMNS, rows, notes, folded=not errors)
+    return Table("checks", "Failed checks", COLUMNS, rows, notes, folded=not errors)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmprof.core.figures.comparison import Comparison, Decision, PartChange
-from llmprof.core.report.table import Cell, Figure, format_number, interval
+from llmprof.core.report.table import Cell, Figure
 from llmprof.core.spec.axes import SWITCHES, Axis, apart, neutral
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.ratio import Ratio
+from llmprof.core.system.numbers import format_number, interval
 
 JUDGED = (
-    "Differences are judged between fresh processes: first the phases that a switch acts on (Holm, "
-    "5 % together), and where one of them is told from equal, each of them and the step by its own "
-    "95 % interval, which stands in brackets; nothing below 1 % is called a difference."
+    "Differences are judged between fresh processes: first the phases that a switch acts on, "
+    "tested together (Holm, 5 %), then, where one of them differs, each of them and the step by "
+    "its own 95 % interval, which the text gives in brackets. A change of less than 1 % is not "
+    "called one."
 )
 UNJUDGED = (
     "One process a cell: steps of one process say nothing of what another would measure, so "
-    "differences are shown and not judged (--processes 3 measures what judges them)."
+    "differences are shown and not judged (with --processes 3 they are)."
 )
 
 
@@ -74,7 +76,7 @@ def decision_cell(found: Comparison | None) -> str:
     text = "; ".join([*words, f"step {found.total.decision}"])
     alone = any(part.time.resolved and part.time.large for part in found.judged)
     if alone and not found.changed("faster", "slower"):
-        text += " (tested together, no phase acted on is told from equal)"
+        text += " (tested together, no phase that the switch acts on is distinguished)"
     return text
 
 
@@ -85,9 +87,11 @@ def phase_sentence(part: PartChange) -> str:
 
 
 def excluded(part: PartChange) -> str:
-    """the step is not distinguished, changes beyond ±4 % are excluded."""
+    """the step is not distinguished, a change of more than 4 % is excluded."""
     percent = part.excluded_percent
-    beyond = "" if percent is None else f"; more than ±{max(1, round(percent))} % is excluded"
+    beyond = (
+        "" if percent is None else f"; a change of more than {max(1, round(percent))} % is excluded"
+    )
     return f"the {_part_word(part)} is not distinguished{beyond}"
 
 

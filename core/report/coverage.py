@@ -6,10 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from llmprof.core.figures.outcomes import outcome_of, to_resume
+from llmprof.core.figures.replicates import configurations, processes_of
 from llmprof.core.report.case_groups import axis_value
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.spec.axes import varying
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.text import counted
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,9 @@ class OutcomeGrid:
     rows: tuple[tuple[tuple[str, ...], dict[str, CaseState]], ...]
 
 
-def grid_of(cases: tuple[CaseState, ...]) -> OutcomeGrid | None:
-    """The grid of a run with more than one case; the axis of most values lies across."""
-    if len(cases) < 2:
+def grid_of(cases: tuple[CaseState, ...], least: int = 2) -> OutcomeGrid | None:
+    """The grid of a run with at least so many cases; the axis of most values lies across."""
+    if len(cases) < least:
         return None
     axes = {axis.field: axis.label for axis in varying(state.case for state in cases)}
     if len({state.case.probe for state in cases}) > 1:
@@ -51,8 +53,10 @@ def grid_of(cases: tuple[CaseState, ...]) -> OutcomeGrid | None:
 
 
 def coverage(view: RunView) -> Table | None:
-    """One row a configuration, an axis across; cells name their case's number."""
-    grid = grid_of(view.cases)
+    """One row a configuration, an axis across; cells name the numbers of their cases."""
+    if len(view.cases) < 2:
+        return None
+    grid = grid_of(configurations(view.cases), least=1)
     if grid is None:
         return None
     columns = (
@@ -69,7 +73,11 @@ def coverage_summary(view: RunView) -> str:
     """How many cells are done and what became of the others."""
     counts = Counter(outcome_of(state) for state in view.cases)
     parts = ", ".join(f"{count} {word}" for word, count in counts.items())
-    text = f"{len(view.cases)} cells: {parts}. Numbers in brackets are the cases' numbers."
+    cells, cases = len(configurations(view.cases)), len(view.cases)
+    said = counted(cells, "cell")
+    if cases != cells:
+        said += f", {counted(cases, 'process')} in all"
+    text = f"{said}: {parts}. Numbers in brackets are the cases' numbers."
     if to_resume(view):
         text += f" llmprof resume {view.run_id} measures what is missing or was killed."
     return text
@@ -80,4 +88,9 @@ def _value(state: CaseState, name: str) -> str:
 
 
 def _word(state: CaseState | None) -> str:
-    return "" if state is None else f"{outcome_of(state)} ({state.index + 1})"
+    if state is None:
+        return ""
+    found: dict[str, list[int]] = {}
+    for each in processes_of(state):
+        found.setdefault(outcome_of(each), []).append(each.index + 1)
+    return "; ".join(f"{word} ({', '.join(map(str, at))})" for word, at in found.items())

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from llmprof.core.events import MemoryTimeline
+from llmprof.core.figures.memory_peaks import peaks_of
 from llmprof.core.figures.throughput import throughput
 from llmprof.core.lint import Verdict
 from llmprof.core.report.csv_cells import csv_cell
@@ -26,7 +28,8 @@ from llmprof.core.state.step_columns import StepRow
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
 
-EXPORT_SCHEMA = 1
+EXPORT_SCHEMA = 2
+PEAKS = ("peak_allocated_bytes", "peak_requested_bytes", "peak_resident_bytes")
 RATES = ("tokens_per_s", "tflops", "peak_tflops", "mfu", "of_ceiling")
 UNROLLED = ("step-log",)  # every step stands with its case
 STATISTICS = ("n", "mean_ms", "std_ms", "median_ms", "min_ms", "max_ms", "cv_percent", "ci95_ms")
@@ -99,7 +102,7 @@ def case_document(
             *(step_document(step, warmup=False) for step in state.measured),
         ],
         "memory": memory_document(state),
-        "recording": _built(state.memory_timeline),
+        "recording": recording_document(state.memory_timeline),
         "observed": _built(state.observed),
         "kernels": _built(state.kernels),
         "timeline": _built(state.timeline),
@@ -169,14 +172,42 @@ def step_document(step: StepRow, *, warmup: bool) -> dict[str, Any]:
 
 
 def memory_document(state: CaseState) -> dict[str, Any] | None:
-    """Memory of one extra step, bytes."""
-    if state.memory is None:
+    """Memory of one extra step, bytes; null for what this device does not count."""
+    step = state.memory
+    if step is None:
         return None
-    return {
-        "source": state.memory.source,
-        "peak_bytes": state.memory.peak_bytes,
-        "edges": msgspec.to_builtins(state.memory.edges),
-    }
+    level, peak = ("allocated", "peak_allocated") if step.on_card else ("resident", "peak_resident")
+    edges = [
+        {
+            "phase": edge.phase,
+            f"{level}_bytes": edge.allocated_bytes,
+            f"{peak}_bytes": edge.peak_bytes,
+            "peak_requested_bytes": edge.requested_peak_bytes,
+            "reserved_bytes": edge.reserved_bytes,
+        }
+        for edge in step.edges
+    ]
+    return {"source": step.source, **peak_values(state), "edges": edges}
+
+
+def peak_values(state: CaseState) -> dict[str, int | None]:
+    """The peaks of a case under their export names."""
+    found = peaks_of(state)
+    return dict(zip(PEAKS, (found.allocated, found.requested, found.resident), strict=True))
+
+
+def recording_document(event: MemoryTimeline | None) -> dict[str, Any] | None:
+    """A recording as JSON data, whose bytes are requested unless they are called otherwise."""
+    if event is None:
+        return None
+    data: dict[str, Any] = msgspec.to_builtins(event)
+    data["peak_allocated_bytes"] = data.pop("allocated_peak_bytes")
+    data["peak_requested_bytes"] = data.pop("peak_bytes")
+    data["peak_requested_by_allocator_bytes"] = data.pop("requested_peak_bytes")
+    for phase in data["phases"]:
+        phase["peak_requested_bytes"] = phase.pop("peak_bytes")
+        phase["requested_after_bytes"] = phase.pop("after_bytes")
+    return data
 
 
 def to_json(view: RunView) -> str:
@@ -208,7 +239,7 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
     """The CSV's columns of one case; without a case, the column names alone."""
     row: dict[str, Any] = dict.fromkeys(("case", *CSV_CONFIG))
     row |= dict.fromkeys(("parameters", "status", "failure_phase", "failure_message"))
-    row |= dict.fromkeys(("bytes_asked", "peak_memory_bytes", "host_share"))
+    row |= dict.fromkeys(("bytes_asked", *PEAKS, "host_share"))
     row |= {f"{p}_{s}": None for p in (*PHASES, "total") for s in STATISTICS}
     row |= dict.fromkeys((*RATES, "compile_ms", "verdicts"))
     if state is None:
@@ -224,7 +255,7 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
         "failure_phase": None if state.failure is None else state.failure.phase,
         "failure_message": None if state.failure is None else state.failure.message,
         "bytes_asked": None if state.failure is None else state.failure.bytes_asked,
-        "peak_memory_bytes": None if state.memory is None else state.memory.peak_bytes,
+        **peak_values(state),
         "host_share": state.host_share,
         "compile_ms": None if state.observed is None else state.observed.compile_ms,
         "verdicts": "; ".join(v.text for v in said),

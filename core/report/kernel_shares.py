@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from llmprof.core import events as ev
+from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.figures.profile_wholes import Wholes, work_word
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import RunView
+from llmprof.core.system.numbers import format_number
 
 
-def share_columns(source: str) -> tuple[Column, ...]:
-    """Headings of share_cells()."""
-    busy = (Column("Of GPU-busy", "%"),) if source == "cuda" else ()
-    return (Column(f"Of {work_word(source)}", "%"), *busy, Column("Of profiled wall", "%"))
+def share_columns(source: str, part: str = WHOLE_STEP) -> tuple[Column, ...]:
+    """Headings of share_cells(), with the part of the step that is 100 %."""
+    busy = ("GPU-busy",) if source == "cuda" else ()
+    wholes = (work_word(source), *busy, "profiled wall")
+    return tuple(Column(f"Of {part} {whole}", "%") for whole in wholes)
 
 
 def share_cells(total: float, wholes: Wholes, source: str) -> tuple[Cell, ...]:
@@ -24,11 +27,14 @@ def shares_note(table: ev.KernelTable, wholes: Wholes) -> str:
     """What the shares are of, with the numbers."""
     steps = table.steps
     if table.source == "cpu":
-        return f"Op time is the sum of the ops' self times, {wholes.work / steps:.4g} ms a step."
-    text = f"GPU time is the sum over all kernels and copies, {wholes.work / steps:.4g} ms a step"
+        work = format_number(wholes.work / steps)
+        return f"Op time is the sum of the ops' self times, {work} ms a step."
+    work = format_number(wholes.work / steps)
+    text = f"GPU time is the sum over all kernels and copies, {work} ms a step"
     if wholes.busy is None:
         return f"{text}."
-    busy = f"GPU-busy, {wholes.busy / steps:.4g} ms, is the time in which at least one ran"
+    busy = format_number(wholes.busy / steps)
+    busy = f"GPU-busy, {busy} ms, is the time in which at least one ran"
     over = share_cell(wholes.work, wholes.busy).value
     if over is None or over < 100.05:
         return f"{text}; {busy}."
@@ -42,7 +48,7 @@ def calls_cell(calls: int, steps: int) -> Cell:
 
 def share_cell(part: float, whole: float | None) -> Figure:
     """A share to a tenth of a percent; n/a of an unknown or empty whole."""
-    return Figure(None if not whole else 100 * part / whole, 0.1)
+    return Figure(None if not whole else 100 * part / whole, 1.0)
 
 
 def gemm_table(view: RunView) -> Table | None:

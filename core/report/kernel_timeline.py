@@ -7,11 +7,12 @@ from llmprof.core.figures.profile_wholes import mean_phase, mean_wall, twin, wor
 from llmprof.core.report.kernel_shares import share_cell
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.numbers import format_number
 
 WALLS = (
     "Plain wall is the mean of the timing of the same case, which ran without a profiler, by the"
     " host's clock; profiled times are the profiler's own timestamps, which differ a little from"
-    " the host's. Every share is of the profiled step."
+    " the host's. Every share is of the row's own part of the profiled step."
 )
 GPU_SHARES = (
     "GPU time is the sum over kernels and copies, GPU-busy the time in which at least one ran."
@@ -57,8 +58,10 @@ def launch_table(view: RunView) -> Table | None:
         Column("Between launches", "µs"),
     )
     notes = (
-        "Idle waits for a launch where the next kernel had not been launched when the gap began."
-        " Launch call and the time between two of them are medians on the CPU.",
+        "Idle: wall time without any kernel or copy. Waiting for launches: the part of it in which"
+        " the next kernel had not been launched when the gap began. Launch call: how long the call"
+        " that launches a kernel takes on the CPU, and Between launches the time from one to the"
+        " next; both are medians.",
     )
     title = "Gaps and launches of one profiled step"
     return Table("launches", title, columns, tuple(rows), notes, number="M24") if rows else None
@@ -131,7 +134,8 @@ def _notes(state: CaseState, plain: CaseState | None) -> list[str]:
     share = 100 * step.waiting_ms / step.wall_ms if step.wall_ms else 0.0
     notes = [
         f"{label}: {facts.verdict} by the profiled wall: the GPU waited for launches {share:.0f} %"
-        f" of the profiled step's {step.wall_ms:.2f} ms, which the profiler makes longer."
+        f" of the profiled step's {format_number(step.wall_ms)} ms, which the profiler makes"
+        " longer."
     ]
     wall = mean_wall(plain)
     if wall:
@@ -145,11 +149,12 @@ def _notes(state: CaseState, plain: CaseState | None) -> list[str]:
 def _against_plain(label: str, step: PhaseTimeline, wall: float) -> str:
     if step.busy_ms > wall:
         return (
-            f"{label}: the plain step of {wall:.2f} ms is shorter than the time in which the GPU"
-            f" was busy under the profiler, {step.busy_ms:.2f} ms: no idle time can be told of it."
+            f"{label}: the plain step of {format_number(wall)} ms is shorter than the time in which"
+            f" the GPU was busy under the profiler, {format_number(step.busy_ms)} ms, so its idle"
+            " time cannot be derived."
         )
     return (
-        f"{label}: against the plain step of {wall:.2f} ms the GPU is busy"
+        f"{label}: against the plain step of {format_number(wall)} ms the GPU is busy"
         f" {100 * step.busy_ms / wall:.0f} % of wall time, with GEMMs"
         f" {100 * _gemm_busy(step) / wall:.0f} %."
     )

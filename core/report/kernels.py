@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from llmprof.core import events as ev
 from llmprof.core.events.kernel_rows import CLASSES, UNATTRIBUTED, KernelRow, ShareRow
-from llmprof.core.figures.profile_wholes import Wholes, mean_wall, twin, work_word
+from llmprof.core.figures.profile_wholes import Wholes, mean_wall, twin
 from llmprof.core.report.kernel_shares import (
     calls_cell,
     share_cell,
@@ -15,8 +15,10 @@ from llmprof.core.report.kernel_shares import (
     share_columns,
     shares_note,
 )
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.numbers import format_number, significant
+from llmprof.core.system.text import counted
 
 TOP = 15
 NUMBERS = {"forward": "M23", "backward": "M25"}
@@ -56,18 +58,20 @@ def top_kernels(
 ) -> Table:
     """M23, M25: the kernels of one phase, the longest first, the rest in one row.
 
-    explained: what the columns mean stands below; once is enough for the phases of a case.
+    Shares are of that phase. explained: what the columns mean stands below; once is enough for the
+    phases of a case.
     """
     rows = [row for row in table.rows if row.phase == phase]
     shown, rest = (rows, []) if limit is None else (rows[:limit], rows[limit:])
-    layout = Layout(table, Wholes.of(state, table), any(row.source for row in shown))
+    sources = any(row.source for row in shown)
+    layout = Layout(table, phase, Wholes.of(state, table, phase), sources)
     cells = [layout.row(row) for row in shown]
     if rest:
         cells.append(layout.rest(rest))
     nouns = "kernels" if table.source == "cuda" else "CPU ops"
     return Table(
         f"kernels-{phase}-{state.index}",
-        f"Top {nouns} of one profiled step, {phase}: {state.case.label}",
+        f"Top {nouns}, {phase}, one profiled step (mean of {table.steps}): {state.case.label}",
         layout.columns(),
         tuple(cells),
         layout.notes(explained=explained),
@@ -126,18 +130,19 @@ def module_table(state: CaseState, table: ev.KernelTable) -> Table:
         Column("Calls", "per step"),
         *(Column(phase, "ms") for phase in names),
         Column("Total", "ms"),
-        Column(f"Of {work_word(table.source)}", "%"),
+        share_columns(table.source)[0],
     )
-    title = f"Time by module, one profiled step: {state.case.label}"
+    title = f"Time by module, one profiled step (mean of {table.steps}): {state.case.label}"
     notes = ("Layers are added up: blocks.* is every block. In brackets: what has no module.",)
     return Table(f"modules-{state.index}", title, columns, tuple(rows), notes, folded=True)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns and cells of the tables of top kernels, or of top ops where there was no card."""
+    """Columns and cells of a phase's top kernels, or of its top ops where there was no card."""
 
     table: ev.KernelTable
+    phase: str
     wholes: Wholes
     sources: bool
 
@@ -160,7 +165,7 @@ class Layout:
             Column("Avg", "µs"),
             Column("Std over calls", "µs"),
             Column("Total", "ms per step"),
-            *share_columns(self.table.source),
+            *share_columns(self.table.source, self.phase),
             *((Column("Launched by", numeric=False),) if self.on_card else ()),
             Column("Module", numeric=False),
             Column(self.origin, "%"),
@@ -207,7 +212,8 @@ class Layout:
         note = (
             f"Std over calls: sample standard deviation (ddof 1) over the calls of"
             f" {self.table.steps} profiled steps; calls of one name may differ in shape, which"
-            f" widens it. Shares are of the whole step. {origin} with most of the row's time, and"
+            f" widens it. Shares are of the phase in the title. {origin} with most of the row's"
+            f" time, and"
             f" {self.origin} how much of it that is: the rest comes from elsewhere."
         )
         return (
@@ -237,14 +243,29 @@ def _walls_note(table: ev.KernelTable, wholes: Wholes, plain_ms: float | None) -
 def _coverage_notes(table: ev.KernelTable) -> list[str]:
     c = table.coverage
     shares = (("phase", c.to_phase), ("op", c.to_op), ("module", c.to_module))
-    known = ", ".join(f"{name} {share:.2f} %" for name, share in shares if share is not None)
-    notes = [f"Coverage of the time of {c.activities:,} activities: {known}."]
+    known = ", ".join(
+        f"{name} {significant(share, 4)} %" for name, share in shares if share is not None
+    )
+    notes = [
+        f"How much of the time of all activities, {_a_step(c.activities, table)} a step, is tied "
+        f"to a phase, an op and a module: {known}."
+    ]
     if c.backward_to_module is not None:
-        notes.append(f"Of the backward {c.backward_to_module:.2f} % is tied to a module.")
+        notes.append(
+            f"Of the backward's time {significant(c.backward_to_module, 4)} % is tied to a module."
+        )
     if table.source == "cpu":
         return [CPU_NOTE, *notes]
-    lost = f"{c.launches_without_kernel:,} without a kernel"
-    return [*notes, f"{c.launches:,} kernel launches, {lost}."]
+    return [
+        *notes,
+        f"{_a_step(c.launches, table)} kernel launches a step; "
+        f"{c.launches_without_kernel:,} of the {c.launches:,} in "
+        f"{counted(table.steps, 'profiled step')} had no kernel.",
+    ]
+
+
+def _a_step(count: int, table: ev.KernelTable) -> str:
+    return format_cell(calls_cell(count, table.steps))
 
 
 def _value(cell: Cell) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmprof.core.figures.loops import steps_per_s
 from llmprof.core.state.loops import LoopState
+from llmprof.core.system.numbers import significant
 
 PART_WORDS = {
     "between": "between steps",
@@ -46,7 +47,7 @@ def loop_line(loop: LoopState, now_ns: int | None, dot: str = "·") -> str:
 
 def rate_words(rate: float) -> str:
     """Steps a second; of slow loops seconds a step."""
-    return f"{rate:.3g}/s" if rate >= 0.1 else f"{1 / rate:.3g} s a step"
+    return f"{significant(rate)}/s" if rate >= 0.1 else f"{significant(1 / rate)} s a step"
 
 
 def seconds(value: float) -> str:

@@ -19,6 +19,7 @@ from llmprof.core.report.loop_words import part_words
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
+from llmprof.core.system.numbers import significant
 
 ROW_COLUMNS = ("rank", "step", "steps", "epoch", "start_s", "wall_ms", "least_ms", "most_ms")
 
@@ -188,7 +189,7 @@ def _notes(view: RunView) -> list[str]:
     if slow is not None:
         apart = view.loops[0].started.model
         notes.append(
-            f"Rank {slow.rank} works {slow.excess_ms:.3g} ms longer a step than the others, "
+            f"Rank {slow.rank} works {significant(slow.excess_ms)} ms longer a step than the others, "
             f"most of it in {part_words(slow.part, apart=apart)}."
         )
     for loop in view.loops:

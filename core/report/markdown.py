@@ -10,16 +10,19 @@ from datetime import UTC, datetime
 from llmprof.core.events import Environment
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.report.registry import tables
+from llmprof.core.report.sentences import case_numbers
 from llmprof.core.report.table import Cell, Prose, Table, format_cell
 from llmprof.core.spec.case import Probe
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.numbers import as_given
 from llmprof.core.system.processors import quota_text
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, counted
 from llmprof.version import __version__
 
-# An underscore between letters or digits means nothing to Markdown and stays readable, and so does
-# an ampersand that begins no entity. Dollars are mathematics to many programs that show Markdown.
-_SPECIAL = re.compile(r"([\\|*\[\]<>~#$]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_]))")
+# An underscore between letters or digits means nothing to Markdown and stays readable, and so do
+# an ampersand that begins no entity and a tilde that stands alone. Dollars are mathematics to many
+# programs that show Markdown.
+_SPECIAL = re.compile(r"([\\|*\[\]<>#$]|~(?=\S)|(?<=\S)~|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_]))")
 _BEGINS_LIST = re.compile(r"([-+](?= |$)|\d{1,9}(?=[.)](?: |$)))")
 
 STEPS_OF_PROBE: dict[Probe, tuple[str, str]] = {  # what a case is, and what is done with its steps
@@ -75,8 +78,8 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
     if view.damaged_lines or view.unknown_events:
         yield (
             "Journal",
-            f"{view.damaged_lines} lines could not be read, {view.unknown_events} are of kinds "
-            "that this version does not know",
+            f"{counted(view.damaged_lines, 'line')} could not be read, {view.unknown_events:,} of "
+            "kinds that this version does not know",
         )
     if view.outcome != "complete":
         all_there = bool(view.cases) and not to_resume(view)
@@ -107,7 +110,9 @@ def steps_of(cases: Sequence[CaseState]) -> str:
         verb = STEPS_OF_PROBE.get(case.probe, ("", "measured"))[1]
         warm = "warm-up until steady" if case.warmup_auto else f"{case.warmup_steps} warm-up"
         target = case.target_percent
-        until = f"{case.measure_steps} {verb}" if target is None else f"{verb} until ±{target:g} %"
+        until = f"{case.measure_steps} {verb}"
+        if target is not None:
+            until = f"{verb} until the mean is known within {as_given(target)} % (95 % interval)"
         text = f"{warm}, {until}"
         kinds.setdefault(case.probe, {}).setdefault(text)
     if len(kinds) == 1:
@@ -202,12 +207,13 @@ def _title(view: RunView) -> str:
 
 
 def _tf32(view: RunView) -> str:
-    seen = {state.observed.tf32 for state in view.cases if state.observed is not None}
+    seen = {s.index: s.observed.tf32 for s in view.cases if s.observed is not None}
+    on = [index for index, tf32 in seen.items() if tf32]
     if not seen:
         return ""
-    if len(seen) > 1:
-        return "; TF32 on in some cases (see each case)"
-    return "; TF32 on" if seen == {True} else "; TF32 off"
+    if len(on) in (0, len(seen)):
+        return "; TF32 on" if on else "; TF32 off"
+    return f"; TF32 on in {case_numbers(on)}, off in the others"
 
 
 def _html(text: str) -> str:

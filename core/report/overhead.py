@@ -7,15 +7,18 @@ from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
 from llmprof.core.stats.summary import Summary
+from llmprof.core.system.numbers import as_given
 
+LEAST_SHARE = 0.01  # of the plain step: what takes less says nothing of the profiler's cost
 CLOCKS = (
     "Both times of wall are the host's clock around each step; the timeline's are the profiler's"
     " own timestamps of the same steps, so that the two differ a little."
 )
 NOTES = (
     "Means; the plain steps ran in a process that never had a profiler on.",
-    "The interval is that of the ratio of the two means (delta method, Welch's degrees of"
-    " freedom). Not resolved: no overhead lies within it too, judged on logarithms.",
+    "The interval is that of the ratio of the two means, symmetric on logarithms (delta method,"
+    " Welch's degrees of freedom). Not distinguished: it holds 0 %. Phases that take less than"
+    f" {as_given(100 * LEAST_SHARE)} % of the plain step are left out.",
 )
 
 
@@ -32,7 +35,8 @@ def overhead_table(view: RunView) -> Table | None:
         Column("Plain", "ms"),
         Column("Profiled", "ms"),
         Column("Overhead", "%"),
-        Column("95 % interval", "± %"),
+        Column("95 % interval from", "%"),
+        Column("95 % interval to", "%"),
         Column("Verdict", numeric=False),
     )
     title = "Overhead of the kernel profiler"
@@ -43,9 +47,11 @@ def overhead_table(view: RunView) -> Table | None:
 
 def _rows(state: CaseState, plain: CaseState) -> list[tuple[Cell, ...]]:
     label = state.case.label
+    least = 0.0 if plain.total is None else LEAST_SHARE * plain.total.mean
     phases = [
-        _row(label, phase, plain.summaries.get(phase), state.summaries.get(phase))
+        _row(label, phase, found, state.summaries.get(phase))
         for phase in state.case.phases
+        if (found := plain.summaries.get(phase)) is not None and found.mean >= least
     ]
     return [*phases, _row(label, "wall", plain.wall, state.wall)]
 
@@ -56,13 +62,14 @@ def _row(
     found = ratio(profiled, plain)
     more = None if found is None else 100 * (found.value - 1)
     half = None if found is None or found.half is None else 100 * found.half
+    ends = (None, None) if found is None else (found.low, found.high)
     return (
         label,
         phase,
         None if plain is None else plain.mean,
         None if profiled is None else profiled.mean,
         Figure(more, half or 1.0),
-        Figure(half, half or 1.0),
+        *(Figure(None if end is None else 100 * (end - 1), half or 1.0) for end in ends),
         _verdict(found),
     )
 
@@ -74,5 +81,5 @@ def _verdict(found: Ratio | None) -> str:
     if found.half is None:
         return "n/a: one step"
     if not found.resolved:
-        return "not resolved"
+        return "not distinguished"
     return "slower" if found.value > 1 else "faster"

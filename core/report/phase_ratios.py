@@ -6,7 +6,7 @@ import math
 
 from llmprof.core.figures.operations import forward_operations
 from llmprof.core.report.case_groups import Group, axis_cells, groups, varying_axes
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Figure, Table, rate_figure
 from llmprof.core.report.timing import MODEL
 from llmprof.core.state.view import RunView
 from llmprof.core.stats.summary import Summary
@@ -34,7 +34,7 @@ def ratios(view: RunView) -> Table | None:
                 group.case.model.name,
                 *axis_cells(group.case, axes),
                 Figure(flops),
-                Figure(rate, None if spread is None or rate is None else rate * spread),
+                rate_figure(rate, None if spread is None or rate is None else rate * spread),
                 ratio_cell(backward, forward),
                 ratio_cell(backward, within),
             )
@@ -50,7 +50,7 @@ def ratios(view: RunView) -> Table | None:
     notes = (
         "Backward arithmetic is twice the forward's, so a compute-bound model shows about 2. "
         "The last column divides by the forward of the same steps, which also keeps the graph. "
-        "Digits follow both confidence intervals.",
+        "Digits follow both confidence intervals, four at most.",
     )
     return Table("phase-ratios", "Ratios", columns, tuple(rows), notes, number="M10")
 
@@ -75,4 +75,4 @@ def ratio_cell(upper: Summary | None, lower: Summary | None) -> Cell:
     if spreads[0] is None or spreads[1] is None:
         return Figure(value, 0.1 * value)
     uncertainty = value * math.hypot(spreads[0], spreads[1])
-    return Figure(value, uncertainty) if uncertainty < value / 2 else "too noisy"
+    return rate_figure(value, uncertainty) if uncertainty < value / 2 else "too noisy"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from llmprof.core.figures.comparison import compare
+from llmprof.core.figures.memory_peaks import kind_of
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import (
     decision_cell,
@@ -15,6 +16,7 @@ from llmprof.core.report.comparisons import (
     times,
 )
 from llmprof.core.report.sentences import (
+    forward_peak,
     is_launch_bound,
     mib,
     ms,
@@ -37,7 +39,7 @@ def precision(view: RunView) -> Table | None:
     if not pairs:
         return None
     states = [state for pair in pairs for state in pair]
-    axes = axes_of(states, "precision")
+    axes, kind = axes_of(states, "precision"), kind_of(states)
     modes = len({state.case.mode for state in states}) > 1
     columns = (
         Column("Model Size", numeric=False),
@@ -48,8 +50,8 @@ def precision(view: RunView) -> Table | None:
         Column("Avg Time MP", "ms"),
         Column("Speed-up", "×"),
         Column("95 % interval", "×", numeric=False),
-        Column("Peak memory FP", "MiB"),
-        Column("Peak memory MP", "MiB"),
+        Column(f"Peak {kind} FP", "MiB"),
+        Column(f"Peak {kind} MP", "MiB"),
         Column("Verdict", numeric=False),
     )
     rows = tuple(
@@ -113,7 +115,7 @@ def _memory_words(full: CaseState, mixed: CaseState) -> str:
     if not before or not after:
         return ""
     change = 100 * (after / before - 1)
-    text = f"; peak memory {mib(before)} to {mib(after)}"
+    text = f"; peak {kind_of([full])} memory from {mib(before)} to {mib(after)}"
     text += " (the same)" if abs(change) < SAME else f" ({change:+.0f} %)"
     forward = forward_peak(full), forward_peak(mixed)
     if forward[0] and forward[1] and forward[1] > (1 + SAME / 100) * forward[0]:
@@ -122,12 +124,6 @@ def _memory_words(full: CaseState, mixed: CaseState) -> str:
             "autocast keeps half-precision copies of the weights beside the fp32 ones"
         )
     return text
-
-
-def forward_peak(state: CaseState) -> int | None:
-    """Highest level within the forward of the memory step."""
-    edges = () if state.memory is None else state.memory.edges
-    return next((edge.peak_bytes for edge in edges if edge.phase == "forward"), None)
 
 
 def _figures(full: CaseState, mixed: CaseState) -> tuple[Cell, ...]:

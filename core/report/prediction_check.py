@@ -21,21 +21,6 @@ def prediction_for(state: CaseState, environment: Environment | None) -> Predict
     return predicted_here(state.index, state.case, environment)
 
 
-def requested_peak(state: CaseState) -> int | None:
-    """Highest requested bytes of the step that was read at its edges."""
-    if state.memory is None:
-        return None
-    known = [e.requested_peak_bytes for e in state.memory.edges if e.requested_peak_bytes]
-    return max(known, default=None)
-
-
-def allocated_peak(state: CaseState) -> int | None:
-    """Highest allocated bytes of that step, on a card."""
-    if state.memory is None or state.memory.source != "cuda allocator":
-        return None
-    return state.memory.peak_bytes
-
-
 def error_percent(said: int, measured: int | None) -> float | None:
     """By how much a prediction is above what was measured, percent."""
     return None if not measured else 100 * (said / measured - 1)
@@ -53,18 +38,19 @@ def prediction_against(view: RunView) -> Table | None:
         return None
     columns = (
         Column("Configuration", numeric=False),
-        Column("Predicted", "MiB"),
-        Column("Measured", "MiB"),
-        Column("Error", "%"),
         Column("Allocated, predicted from", "MiB"),
-        Column("to", "MiB"),
+        Column("Allocated, predicted to", "MiB"),
         Column("Allocated, measured", "MiB"),
+        Column("Requested, predicted", "MiB"),
+        Column("Requested, measured", "MiB"),
+        Column("Error of requested", "%"),
         Column("Verdict", numeric=False),
         Column("Status", numeric=False),
     )
     notes = (
-        "Predicted and measured are peaks of requested bytes, which do not depend on the "
-        "allocator; allocated bytes add its rounding and what it cannot split.",
+        "Peaks of one step. Requested bytes, what the tensors need, do not depend on the "
+        "allocator; allocated bytes, what the card gives, add its rounding and what it cannot "
+        "split, and are predicted as a band.",
         *(_context_note(measured) for measured in sorted(contexts, key=lambda size: size or 0)),
     )
     return Table("predicted", "Memory: predicted and measured", columns, tuple(rows), notes)
@@ -80,15 +66,17 @@ def _context_note(measured: int | None) -> str:
 
 
 def _row(state: CaseState, said: Predicted) -> tuple[Cell, ...]:
-    requested = requested_peak(state)
+    step = state.memory
+    requested = None if step is None else step.peak_requested_bytes
+    allocated = step.peak_bytes if step is not None and step.on_card else None
     return (
         state.case.label,
+        _mib(said.allocated_low),
+        _mib(said.allocated_high),
+        _mib(allocated),
         _mib(said.requested_bytes),
         _mib(requested),
         Figure(error_percent(said.requested_bytes, requested), 0.001),
-        _mib(said.allocated_low),
-        _mib(said.allocated_high),
-        _mib(allocated_peak(state)),
         said.verdict or "",
         status_word(state),
     )

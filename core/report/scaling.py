@@ -6,14 +6,14 @@ from llmprof.core.figures.operations import COUNTED, operations
 from llmprof.core.figures.throughput import MFU_CONVENTION, Throughput, denominators, throughput
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
-from llmprof.core.report.sentences import is_launch_bound, ref
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.sentences import is_launch_bound, ref, what_std_is
+from llmprof.core.report.table import Cell, Column, Figure, Table, rate_figure
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.power_fit import LEAST_SPAN
 from llmprof.core.stats.ratio import Ratio, ratio
+from llmprof.core.system.numbers import as_given, format_number
 
-WHERE_LAUNCH_BOUND = ", where the step is launch-bound"
-OTHERS = ", where it is not"
 SIZES = ("batch_size", "context_length")
 NOISY = 0.25  # of a ratio: an interval wider than this says little of growth
 
@@ -51,7 +51,9 @@ def scaling(view: RunView) -> Table | None:
         for state in group
     )
     notes = (
-        "Growth against the group's first row; equal growth of work and time is a steady rate.",
+        "Work: operations of the matrix products of a step; Rate: Work over Mean. Growth is "
+        "against the group's first row; equal growth of work and time is a steady rate. "
+        f"{what_std_is(state.total for state in states)}",
         *(line for group in groups for line in sentences(group)),
     )
     return Table("scaling", "Growth with batch and context", columns, rows, notes)
@@ -68,33 +70,41 @@ def scaling_groups(view: RunView) -> list[list[CaseState]]:
 
 
 def sentences(group: list[CaseState]) -> list[str]:
-    """How time followed work, over all and apart where the host or the card set the pace."""
+    """How time followed work where the card was busy; where the host set the pace it says nothing.
+
+    A growth needs a range: at least LEAST_SPAN times the work.
+    """
     ran = [state for state in group if state.total is not None]
     if len(ran) < 2:
         return []
     name = f"{ran[0].case.model.name}, {ran[0].case.mode}"
     slow = [state for state in ran if is_launch_bound(state)]
     busy = [state for state in ran if not is_launch_bound(state)]
-    parts = [(ran, ""), *(((slow, WHERE_LAUNCH_BOUND), (busy, OTHERS)) if slow else ())]
-    grown = [(_growth_of(states), where) for states, where in parts]
-    lines = [f"{name}{where}: {text}." for text, where in grown if text is not None]
-    if slow and not grown[1][0]:
-        lines.append(f"{name}: launch-bound at {slow[0].case.tokens:,} tokens a step {ref(*slow)}.")
+    grown = _growth_of(busy)
+    lines = []
+    if grown is not None:
+        lines.append(f"{name}{', where it is not launch-bound' if slow else ''}: {grown}.")
+    if slow:
+        lines.append(
+            f"{name}: launch-bound up to {max(state.case.tokens for state in slow):,} tokens a "
+            "step, where time follows the number of launches and not the work: no growth is told "
+            f"{ref(*slow)}."
+        )
     return lines
 
 
 def _growth_of(states: list[CaseState]) -> str | None:
-    """From the least work to the most; None with fewer than two cells."""
+    """From the least work to the most; None over less than LEAST_SPAN."""
     if len(states) < 2:
         return None
     first, last = states[0], states[-1]
     time = ratio(last.total, first.total)
-    if time is None:
-        return None
     done = operations(last), operations(first)
-    if done[0] is None or done[1] is None:
+    if time is None or done[0] is None or done[1] is None:
         return None
     work = done[0] / done[1]
+    if work < LEAST_SPAN:
+        return None
     return (
         f"{format_number(work, 0.1 * work)} × the work takes {times(time)} the time "
         f"{ref(first, last)}{_doubt(time)}"
@@ -147,13 +157,13 @@ def _conventions(view: RunView, found: list[tuple[CaseState, Throughput]]) -> tu
     peaks = dict.fromkeys(rates.peak for _, rates in found if rates.peak is not None)
     if peaks:
         return (
-            "By the wall clock of whole steps.",
+            "From the wall time of whole steps.",
             f"{MFU_CONVENTION} {denominators(peaks)}.",
             *own,
         )
     name = "this device" if view.environment is None else view.environment.device_name
     return (
-        "By the wall clock of whole steps; operations of the matrix products, backward twice the "
+        "From the wall time of whole steps; operations of the matrix products, backward twice the "
         f"forward. No MFU: the dense peak of {name} is not known (--peak-tflops gives one).",
         *own,
     )
@@ -163,19 +173,18 @@ def _rates(
     rates: Throughput, with_samples: bool, with_peak: bool, with_ceiling: bool
 ) -> tuple[Cell, ...]:
     def of(value: float | None) -> Figure:
-        if value is None or rates.relative is None:
-            return Figure(value)
-        return Figure(value, rates.relative * value)
+        known = value is not None and rates.relative is not None
+        return rate_figure(value, (rates.relative or 0.0) * (value or 0.0) if known else None)
 
     cells: tuple[Cell, ...] = (of(rates.tokens_per_s),)
     if with_samples:
         cells += (of(rates.samples_per_s),)
     cells += (of(rates.tflops),)
     if with_peak:
-        peak = None if rates.peak is None else f"{rates.peak.tflops:g}"
-        cells += (peak, None if rates.mfu is None else Figure(100 * rates.mfu, 0.1))
+        peak = None if rates.peak is None else as_given(rates.peak.tflops)
+        cells += (peak, None if rates.mfu is None else Figure(100 * rates.mfu, 1.0))
     if with_ceiling:
-        cells += (None if rates.of_ceiling is None else Figure(100 * rates.of_ceiling, 0.1),)
+        cells += (None if rates.of_ceiling is None else Figure(100 * rates.of_ceiling, 1.0),)
     return cells
 
 
@@ -191,7 +200,7 @@ def _growth(state: CaseState, first: CaseState) -> tuple[Cell, ...]:
         Figure(state.total.mean, state.total.ci95),
         Figure(state.total.std, state.total.ci95),
         work,
-        Figure(None if flops is None else flops / 1e9 / state.total.mean),
+        rate_figure(None if flops is None else flops / 1e9 / state.total.mean),
         more,
         Figure(grown, 0.1),
     )

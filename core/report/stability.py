@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from llmprof.core.lint import Verdict
 from llmprof.core.report.case_groups import axis_cells, status_word, varying_axes
+from llmprof.core.report.sentences import mean_interval
 from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
-from llmprof.core.report.timing import MODEL, PARAMETERS_COLUMN, parameters_of
+from llmprof.core.report.timing import INTERVAL, MODEL, PARAMETERS_COLUMN, parameters_of
 from llmprof.core.state.view import RunView
+from llmprof.core.system.units import MIB
 
 
 def steadiness(view: RunView) -> Table | None:
@@ -22,6 +24,7 @@ def steadiness(view: RunView) -> Table | None:
         case = state.case
         rows.append(
             (
+                state.index + 1,
                 case.model.name,
                 case.mode,
                 parameters_of(state),
@@ -31,12 +34,14 @@ def steadiness(view: RunView) -> Table | None:
                 total.n,
                 Figure(total.mean, total.ci95),
                 Figure(total.std, total.ci95),
+                mean_interval(total),
                 Figure(total.median, total.ci95),
                 Figure(total.cv_percent, 1.0),
                 verdict_cell(said[state.index]),
             )
         )
     columns = (
+        Column("Case"),
         MODEL,
         Column("Mode", numeric=False),
         PARAMETERS_COLUMN,
@@ -46,11 +51,16 @@ def steadiness(view: RunView) -> Table | None:
         Column("n"),
         Column("Mean", "ms"),
         Column("Std Dev", "ms"),
+        INTERVAL,
         Column("Median", "ms"),
         Column("CV", "%"),
         Column("Verdict", numeric=False),
     )
-    note = "Whole steps. Very stable: CV below 2 %; acceptable: below 6 %. No step is dropped."
+    note = (
+        "Whole steps, n of them measured; no step is dropped. Std Dev: standard deviation "
+        "(ddof 1); the interval is the mean's (Student's t). CV: Std Dev over mean; "
+        "very stable below 2 %, acceptable below 6 %."
+    )
     return (
         Table("stability", "Stability", columns, tuple(rows), (note,), number="M05")
         if rows
@@ -85,7 +95,7 @@ def failures(view: RunView) -> Table | None:
             parameters_of(state),
             status_word(state),
             failure.phase or "n/a",
-            None if asked is None else Figure(asked / 2**30, 0.1),
+            None if asked is None else Figure(asked / MIB, 10.0),
             message,
         )
         rows.setdefault(key, []).append(state.case.mode)
@@ -95,7 +105,7 @@ def failures(view: RunView) -> Table | None:
         PARAMETERS_COLUMN,
         Column("Status", numeric=False),
         Column("Phase", numeric=False),
-        Column("Asked or needed", "GiB"),
+        Column("Asked or needed", "MiB"),
         Column("Reason", numeric=False),
     )
     note = "OOM (predicted): not tried, since it needs more than is free."

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmprof.core.figures.case_device import CaseDevice
+from llmprof.core.report.sentences import mean_and_spread, mean_interval
 from llmprof.core.report.subject import subject_of
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.case import PHASES
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
+from llmprof.core.system.numbers import significant
+from llmprof.core.system.text import counted
 
 
 def step_logs(view: RunView) -> list[Table]:
-    """M07: a table a case: each step, warm-up apart, then mean ± std (CV)."""
+    """M07: a table a case: each step, warm-up apart, then mean ± std and the mean's interval."""
     subject = subject_of(view)
     return [
         step_log(state, device)
@@ -79,10 +82,20 @@ def _lines(state: CaseState) -> list[str]:
     for name, summary in [*state.summaries.items(), ("total", state.total)]:
         if summary is None or summary.n < 2:
             continue
-        cv = "" if summary.cv_percent is None else f" (CV {summary.cv_percent:.1f} %)"
-        mean, std = Figure(summary.mean, summary.ci95), Figure(summary.std, summary.ci95)
-        lines.append(f"{name}: {format_cell(mean)} ± {format_cell(std)} ms{cv}, n = {summary.n}.")
+        if not summary.std:
+            alike = f"{mean_and_spread(summary)} ms in each of {counted(summary.n, 'step')}"
+            lines.append(f"{name}: {alike}.")
+            continue
+        cv = "" if summary.cv_percent is None else f", CV {summary.cv_percent:.1f} %"
+        lines.append(
+            f"{name}: {mean_and_spread(summary)} ms{cv}; 95 % interval of the mean "
+            f"{mean_interval(summary)} ms, n = {summary.n}."
+        )
+    if lines:
+        lines.insert(0, "Mean ± standard deviation (ddof 1) over the measured steps:")
     forward, backward = state.summaries.get("forward"), state.summaries.get("backward")
     if forward is not None and backward is not None:
-        lines.append(f"Backward is {backward.mean / forward.mean:.2f} × forward.")
+        lines.append(
+            f"Backward takes {significant(backward.mean / forward.mean)} × the time of forward."
+        )
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmprof.core.figures.comparison import Comparison, PartChange, compare
 from llmprof.core.figures.losses import LossDifference, loss_difference
+from llmprof.core.figures.memory_peaks import kind_of
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import (
@@ -18,10 +19,11 @@ from llmprof.core.report.comparisons import (
     times,
 )
 from llmprof.core.report.sentences import is_launch_bound, listing, ms, peak_bytes, ref, why_not
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import SWITCHES
 from llmprof.core.state.launch_bound import NEGLIGIBLE
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.numbers import format_number, significant
 from llmprof.core.system.units import MIB
 
 COLD = (
@@ -29,8 +31,8 @@ COLD = (
     "holds one run of the step, is no part of the mean."
 )
 LOSSES = (
-    "Loss apart: the largest relative difference of the loss from the baseline's over the same "
-    "steps from the same seed, at most 20; a switch that trains alike stays within its "
+    "Loss difference: the largest relative difference of the loss from the baseline's over the "
+    "same steps from the same seed, at most 20; a switch that trains alike stays within its "
     "precision's rounding."
 )
 
@@ -79,6 +81,7 @@ def _labels(groups: list[list[CaseState]], state: CaseState, base: CaseState) ->
 
 
 def _overview(groups: list[list[CaseState]]) -> Table:
+    kind = kind_of(state for group in groups for state in group)
     columns = (
         *_head(groups),
         Column("Processes"),
@@ -86,10 +89,10 @@ def _overview(groups: list[list[CaseState]]) -> Table:
         Column("Std Dev", "ms"),
         Column("Speed-up", "×"),
         Column("95 % interval", "×", numeric=False),
-        Column("Peak memory", "MiB"),
+        Column(f"Peak {kind}", "MiB"),
         Column("Memory change", "%"),
         Column("Compile + first step", "s"),
-        Column("Loss apart", "%"),
+        Column("Loss difference", "%"),
         Column("Verdict", numeric=False),
     )
     rows = tuple(
@@ -99,7 +102,7 @@ def _overview(groups: list[list[CaseState]]) -> Table:
     )
     found = [each for group in groups for each in comparisons(group)]
     notes = (
-        f"Each row against the first of its group. {judging_note(found)}",
+        f"Each row is compared with its baseline, the first of its group. {judging_note(found)}",
         f"Std Dev is of steps within a process. {COLD} {LOSSES}",
         *(line for group in groups for line in sentences(group)),
     )
@@ -126,7 +129,8 @@ def _by_phase(groups: list[list[CaseState]]) -> Table:
     )
     notes = (
         "Device time of each phase, means over processes. Acted on: what the switch changes, which "
-        "is judged with the total; other phases are shown beside it where they take 2 % of a step.",
+        "is judged with the total; other phases are shown, not judged, where they take 2 % of a "
+        "step.",
     )
     return Table("switch-phases", "Switches by phase", columns, rows, notes)
 
@@ -172,15 +176,17 @@ def _fastest(name: str, base: CaseState, found: list[Comparison]) -> list[str]:
     if not faster:
         if not any(each.judged for each in found):
             return []
-        return [f"{name}: of no switch can it be said that the step is faster {ref(base)}."]
+        return [f"{name}: no switch is found to make the step faster {ref(base)}."]
     best = max(faster, key=lambda each: each.total.speedup.value)
     assert best.other.total is not None
     assert base.total is not None
     switch = switch_name(best.other.case, base.case)
-    more = f", the largest of {len(faster)}" if len(faster) > 1 else ""
+    said = f"{switch} makes the step faster"
+    if len(faster) > 1:
+        said = f"{len(faster)} switches make the step faster, {switch} by the largest ratio"
     return [
-        f"{name}: {switch} makes the step faster{more}: {ms(best.other.total)} against "
-        f"{ms(base.total)}, a speed-up of {times(best.total.speedup)} {ref(base, best.other)}."
+        f"{name}: {said}: {ms(best.other.total)} against {ms(base.total)}, a speed-up of "
+        f"{times(best.total.speedup)} {ref(base, best.other)}."
     ]
 
 
@@ -218,10 +224,10 @@ def _unlike(name: str, base: CaseState, others: list[CaseState]) -> list[str]:
         found = loss_difference(state, base)
         if found is not None and found.unexplained:
             switch = switch_name(state.case, base.case)
+            apart, explained = (significant(100 * x, 2) for x in (found.largest, found.explained))
             lines.append(
-                f"{name}, {switch}: it trains differently, the loss lies up to "
-                f"{100 * found.largest:.2g} % from the baseline's, where rounding explains "
-                f"{100 * found.explained:.2g} % {ref(base, state)}."
+                f"{name}, {switch}: it trains differently, the loss lies up to {apart} % from "
+                f"the baseline's, where rounding explains {explained} % {ref(base, state)}."
             )
     return lines
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from llmprof.core.system.numbers import format_number
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Prose(str):
     __slots__ = ()
 
 
-MOST_PLACES = 12  # decimal places of the smallest figure
+LEAST_UNCERTAINTY = 0.01  # of rates and ratios: identical processes differ by about as much
 
 Cell = str | int | float | Figure | None
 
@@ -58,18 +59,15 @@ class Table:
                 raise ValueError(f"table {self.key}: a row of {len(row)} cells")
 
 
-def decimals(value: float, uncertainty: float | None) -> int:
-    """Decimal places that show two significant digits of the uncertainty, or four of the value.
+def rate_figure(value: float | None, half: float | None = None) -> Figure:
+    """A rate or a ratio with four digits at most: another process differs by more than the fifth.
 
-    At most 6, so that no figure pretends to more than the clocks give.
+    half: half-width of its interval, in its unit.
     """
-    if uncertainty is not None and uncertainty > 0:
-        wanted = 1 - math.floor(math.log10(uncertainty))
-    elif value:
-        wanted = 3 - math.floor(math.log10(abs(value)))
-    else:
-        wanted = 0
-    return max(0, min(6, wanted))
+    if value is None:
+        return Figure(None)
+    least = LEAST_UNCERTAINTY * abs(value)
+    return Figure(value, max(half or least, least) or None)
 
 
 def format_cell(cell: Cell) -> str:
@@ -89,42 +87,6 @@ def format_cell(cell: Cell) -> str:
             return "n/a"
         case Figure(value=value, uncertainty=uncertainty):
             return format_number(value, uncertainty)
-
-
-def format_number(value: float | None, uncertainty: float | None = None) -> str:
-    """A number with the digits that its uncertainty allows; never 0.000 for what is not zero."""
-    if value is None or not math.isfinite(value):
-        return "n/a"
-    places = decimals(value, uncertainty)
-    text = f"{value:,.{places}f}"
-    if value and not any(digit in text for digit in "123456789"):
-        return _smallest(value)
-    return text
-
-
-def _smallest(value: float) -> str:
-    """A value too small for its digits: its first one, as a plain decimal."""
-    places = -math.floor(math.log10(abs(value)))
-    return f"{value:.{places}f}" if places <= MOST_PLACES else f"under 1e-{MOST_PLACES}"
-
-
-def interval(low: float, high: float) -> str:
-    """0.92 to 1.31: both ends with the digits that the interval's width allows, at least two."""
-    half = (high - low) / 2
-    return f"{_end(low, half)} to {_end(high, half)}"
-
-
-def _end(value: float, half: float) -> str:
-    own = 0.05 * abs(value) if value else half
-    return format_number(value, min(half, own) if half else own)
-
-
-def with_spread(mean: float, std: float | None, ci95: float | None) -> str:
-    """mean ± std with the digits that the mean's confidence interval allows."""
-    if std is None:
-        return format_number(mean)
-    places = decimals(mean, ci95)
-    return f"{mean:,.{places}f} ± {std:,.{places}f}"
 
 
 def varying(rows: Sequence[Sequence[Cell]], column: int) -> bool:

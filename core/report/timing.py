@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from llmprof.core.report.case_groups import Group, axis_cells, groups, status_word, varying_axes
-from llmprof.core.report.table import Cell, Column, Figure, Table, with_spread
+from llmprof.core.report.sentences import (
+    mean_and_spread,
+    mean_interval,
+    what_spread_is,
+    what_std_is,
+)
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.case import Phase
 from llmprof.core.spec.own_model import Model
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.summary import Summary
 
 MODEL = Column("Model Size", numeric=False)
 PHASE_NUMBERS: dict[Phase, str] = {"forward": "M02", "backward": "M03"}
@@ -15,8 +22,7 @@ PARAMETERS_COLUMN = Column("Parameters")
 SHAPE_FIELDS = ("d_model", "d_ff", "num_layers", "num_heads")
 SHAPE = tuple(map(Column, SHAPE_FIELDS))
 CHANGED = "A + marks a preset whose dimensions were changed on the command line."
-SPREAD = "Mean and sample standard deviation (ddof 1) over the measured steps; digits follow the "
-SPREAD += "95 % confidence interval of the mean (Student's t)."
+INTERVAL = Column("95 % interval of mean", "ms", numeric=False)
 
 
 def model_sizes(view: RunView) -> Table | None:
@@ -46,7 +52,7 @@ def model_sizes(view: RunView) -> Table | None:
         *SHAPE,
         *(column for _, column in more),
         PARAMETERS_COLUMN,
-        Column("Counted", numeric=False),
+        Column("Parameters are", numeric=False),
     )
     notes = [CHANGED] if any("+" in name for name in shapes) else []
     notes += map(_form_note, shapes.values())
@@ -68,17 +74,20 @@ def phase_times(view: RunView, phase: Phase) -> Table | None:
     """M02, M03: one phase over sizes, with a row also for what does not fit."""
     axes = varying_axes(view)
     rows: list[tuple[Cell, ...]] = []
+    found: list[Summary] = []
     for group in groups(view):
         state = group.source(phase)
         if state is None:
             continue
         summary = state.summaries.get(phase)
         if summary is None:
-            figures: tuple[Cell, ...] = (status_word(state), status_word(state))
+            figures: tuple[Cell, ...] = (status_word(state),) * 3
         else:
+            found.append(summary)
             figures = (
                 Figure(summary.mean, summary.ci95),
                 Figure(summary.std, summary.ci95),
+                mean_interval(summary),
             )
         rows.append((group.case.model.name, *axis_cells(group.case, axes), *figures))
     columns = (
@@ -86,8 +95,9 @@ def phase_times(view: RunView, phase: Phase) -> Table | None:
         *(column for _, column in axes),
         Column("Avg Time", "ms"),
         Column("Std Dev", "ms"),
+        INTERVAL,
     )
-    notes = (SPREAD, *source_notes(groups(view), (phase,)))
+    notes = (what_spread_is(found), *source_notes(groups(view), (phase,)))
     title, number = phase.capitalize(), PHASE_NUMBERS.get(phase, "")
     return Table(phase, title, columns, tuple(rows), notes, number=number) if rows else None
 
@@ -115,7 +125,11 @@ def wide(view: RunView) -> Table | None:
     )
     if not any(len(group.modes) > 1 or "train" in group.modes for group in groups(view)):
         return None
-    notes = (f"Each measured directly, none by subtraction: {sources(view, phases)}.",)
+    found = [group.summary(phase) for group in groups(view) for phase in phases]
+    notes = (
+        f"Each measured directly, none by subtraction: {sources(view, phases)}. "
+        f"{what_std_is(found)}",
+    )
     return Table(
         "phases", "Forward, backward, optimizer", columns, tuple(rows), notes, number="M04"
     )
@@ -136,13 +150,16 @@ def summary(view: RunView) -> Table | None:
     """M08: forward and backward of every size in one glance."""
     axes = varying_axes(view)
     rows: list[tuple[Cell, ...]] = []
+    phases: tuple[Phase, ...] = ("forward", "backward")
+    seen: list[Summary] = []
     for group in groups(view):
         cells: list[Cell] = []
-        for phase in ("forward", "backward"):
+        for phase in phases:
             state = group.source(phase)
             found = None if state is None else state.summaries.get(phase)
             if found is not None:
-                cells.append(with_spread(found.mean, found.std, found.ci95))
+                seen.append(found)
+                cells.append(mean_and_spread(found))
             else:
                 cells.append("n/a" if state is None else status_word(state))
         states = group.modes.values()
@@ -155,7 +172,15 @@ def summary(view: RunView) -> Table | None:
         Column("Forward mean ± std", "ms"),
         Column("Backward mean ± std", "ms"),
     )
-    return Table("summary", "Summary", columns, tuple(rows), number="M08") if rows else None
+    several = any(each.process_means for each in seen)
+    means = "Mean over fresh processes" if several else "Mean over the measured steps"
+    within = " within a process" if several else ""
+    profiled = any(state.case.probe == "kernels" for state in view.cases)
+    notes = (
+        f"{means} ± standard deviation (ddof 1) of the steps{within}"
+        f"{', without a profiler' if profiled else ''}; {sources(view, phases)}.",
+    )
+    return Table("summary", "Summary", columns, tuple(rows), notes, number="M08") if rows else None
 
 
 def _mean_and_std(group: Group, phase: Phase) -> list[Cell]:

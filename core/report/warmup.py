@@ -5,11 +5,12 @@ from __future__ import annotations
 from llmprof.core.figures.comparison import ONE_PROCESS
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
-from llmprof.core.report.sentences import ms, ref
-from llmprof.core.report.table import Cell, Column, Figure, Table, format_number
+from llmprof.core.report.sentences import ms, ref, what_std_is
+from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
+from llmprof.core.system.numbers import format_number, significant
 
 COLD_FIRST_STEP = 1.5  # times a steady step: then the first step explains a higher mean
 
@@ -47,7 +48,8 @@ def warmup(view: RunView) -> Table | None:
     )
     notes = (
         "Each cell ran in a fresh process. The first step is the process's first, whether it "
-        "counts as warm-up or as measured; steady is the median of the longest warm-up's steps.",
+        "counts as warm-up or as measured; steady is the median of the longest warm-up's steps. "
+        f"{what_std_is(state.total for group in groups for state in group)}",
         *(sentence for group in groups for sentence in sentences(group)),
     )
     return Table("warmup", "Effect of warm-up", columns, rows, notes, number="M09")
@@ -87,13 +89,13 @@ def _against(state: CaseState, longest: CaseState) -> str | None:
     )
     cold = first / longest.total.median
     where = ref(state, longest)
-    ratio_to = f"{format_number(found.value, 0.01)} ×"
+    ratio_to = f"{significant(found.value)} ×"
     figures = f"{ms(state.total)} against {ms(longest.total)}"
     reached = f"that after {longest.case.warmup_steps}"
     if count == 0 and cold > COLD_FIRST_STEP:
         return (
             f"{which} the mean is {ratio_to} {reached} ({figures}), since "
-            f"the first step took {format_number(first)} ms, {format_number(cold, 0.1)} × a steady "
+            f"the first step took {format_number(first)} ms, {significant(cold, 2)} × a steady "
             f"one; the median of its steps is {format_number(state.total.median)} ms {where}."
         )
     if not found.judged:

@@ -22,6 +22,7 @@ PHASES_OF: dict[Mode, tuple[Phase, ...]] = {
 }
 REPEATED_PHASES: tuple[Phase, ...] = ("forward", "loss", "backward")  # of each micro-batch
 MOST_PROCESSES = 100  # of one configuration
+USUAL_WARMUP: dict[Probe, int] = {"memory": 2}  # where it is not the axis's: labels leave it out
 ATTENTION_PHASES: tuple[Phase, ...] = ("forward", "backward")
 
 
@@ -40,7 +41,7 @@ class Case(CaseAxes, frozen=True, kw_only=True):
     seed: int = 0
     process: int = 0  # which of several fresh processes of one configuration
     warmup_auto: bool = False  # warm up until the steps are steady
-    target_percent: float | None = None  # measure until the 95 % interval is within ± this
+    target_percent: float | None = None  # measure until the mean is known within this (95 %)
     interleaved: bool = False  # its steps alternate with those of the cases it is compared to
     stacks: bool = False  # kernels: find the Python line of each launch
     trace: bool = False  # kernels: keep a Chrome trace; memory: keep a snapshot for memory_viz
@@ -147,7 +148,7 @@ class Case(CaseAxes, frozen=True, kw_only=True):
         parts += filter(None, (axis.brief(axis.of(self)) for axis in self._unusual()))
         if self.warmup_auto:
             parts.append("warm-up auto")
-        elif self.warmup_steps != 5 and self.probe != "memory":
+        elif self.warmup_steps != USUAL_WARMUP.get(self.probe, 5):
             parts.append(f"warm-up {self.warmup_steps}")
         if self.process:
             parts.append(f"process {self.process + 1}")

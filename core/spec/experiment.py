@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from llmprof.core.spec.axes import AXES, GRID, SWITCHES, AxisChanges, AxisLists, neutral
+from llmprof.core.spec.axes import AXES, GRID, SWITCHES, AxisChanges, AxisLists, Mode, neutral
 from llmprof.core.spec.case import MOST_PROCESSES, Case, Probe
 from llmprof.core.spec.own_model import Model
-from llmprof.core.spec.shape import SpecError
+from llmprof.core.spec.shape import SpecError, attention_shape
 
 MOST_WARMUP_STEPS = 300  # of --warmup-steps auto
 MOST_MEASURE_STEPS = 1000  # of --measure-steps auto
 TARGET_PERCENT = 1.0  # of --measure-steps auto without --target
 MOST_PROFILE_STEPS = 100  # a step of a large model is 40,000 events, which are kept in memory
 TURN_STEPS = 2  # measured steps of one turn of an interleaved case
-RECORDING_WARMUP = 2  # of the memory probe: optimizer state and cuBLAS's workspaces are there then
-RECORDED_STEPS = 2
+RECORDED_STEPS = 2  # of the memory probe
 REPEATED: tuple[Probe, ...] = ("timing", "attention")  # probes whose cases have processes
 
 
@@ -69,12 +69,14 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
 
         Raises SpecError for a case that cannot be measured or an experiment without any.
         """
-        unique = {case.key: case for case in self._product()}
+        unique: dict[str, Case] = {}
+        for case in self._product():
+            unique.setdefault(as_used(case).key, case)
         if not unique:
             raise SpecError(f"experiment {self.name} has no cases")
         if not 1 <= self.processes <= MOST_PROCESSES:
             raise SpecError(f"--processes must be between 1 and {MOST_PROCESSES}")
-        return tuple(in_rounds(unique.values(), self.processes))
+        return tuple(in_rounds(_in_company(unique.values()), self.processes))
 
     def _product(self) -> Iterator[Case]:
         values = [getattr(self, axis.plural) for axis in GRID]
@@ -98,7 +100,6 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
         if case.probe == "memory":
             return msgspec.structs.replace(
                 case,
-                warmup_steps=RECORDING_WARMUP,
                 measure_steps=RECORDED_STEPS,
                 warmup_auto=False,
                 target_percent=None,
@@ -118,6 +119,28 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
             trace=self.trace,
             nvtx=self.nvtx,
         )
+
+
+def as_used(case: Case) -> Case:
+    """The case with neutral values on the axes of which it makes no use: equal for equal work."""
+    unused = [axis for axis in SWITCHES if axis.touches and not {*axis.touches} & {*case.phases}]
+    same = neutral(case, unused)
+    if case.probe != "attention":
+        return same
+    mode: Mode = "forward" if case.mode == "forward" else "forward-backward"
+    return msgspec.structs.replace(same, mode=mode, model=attention_shape(case.reference.d_model))
+
+
+def _in_company(cases: Iterable[Case]) -> list[Case]:
+    """The cases, of which none takes turns that has no other to take turns with."""
+    listed = list(cases)
+    alike = Counter(neutral(case, SWITCHES).key for case in listed)
+    return [
+        case
+        if not case.interleaved or alike[neutral(case, SWITCHES).key] > 1
+        else msgspec.structs.replace(case, interleaved=False)
+        for case in listed
+    ]
 
 
 def in_rounds(cases: Iterable[Case], processes: int) -> Iterator[Case]:

@@ -78,3 +78,10 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
         """Number of parameter tensors: 9L + 3 for the reference model."""
         per_block = 12 if self.qkv_bias else 9
         return per_block * self.num_layers + (2 if self.tie_embeddings else 3)
+
+
+def attention_shape(width: int) -> ModelShape:
+    """What stands for one attention without heads, projections or a model around it."""
+    return ModelShape(
+        name=f"d={width}", d_model=width, d_ff=1, num_layers=1, num_heads=1, vocab_size=1
+    )

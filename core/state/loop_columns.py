@@ -8,9 +8,11 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from operator import mul
 
 from llmprof.core.events.loop import MOST_PARTS, MOST_VALUES, LoopSteps
 
+LONGEST_US = 2**50  # of an event: what no clock of ours can tell
 _NAN = math.nan
 
 
@@ -50,6 +52,8 @@ class LoopColumns:
         old = len(self.wall)
         counts = event.counts or (1,) * rows
         spans_us = [sum(column) for column in zip(*event.parts.values(), strict=True)]
+        if sum(map(mul, spans_us, counts)) > LONGEST_US:
+            return False
         walls = [us / 1000 for us in spans_us]
         self.index.fromlist(_indices(event, counts))
         start = event.start_ns

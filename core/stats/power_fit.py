@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+FEWEST_POINTS = 3
+LEAST_SPAN = 4.0  # of the largest x over the smallest
 
 
 @dataclass(frozen=True)
 class Power:
     """The exponent, and the smallest and largest x that it was fitted over.
 
-    half is the 95 % half-width that follows from the points' own, None where one has none.
+    between: least and greatest exponent from one point to the next; far apart where no one power
+    describes the points.
     """
 
     exponent: float
-    half: float | None
+    between: tuple[float, float]
     low: float
     high: float
     points: int
@@ -23,31 +28,25 @@ class Power:
 
 @dataclass(frozen=True)
 class Point:
-    """One measured point; half is the half-width of y's interval, None if unknown."""
+    """One measured point."""
 
     x: float
     y: float
-    half: float | None = None
 
 
-def fit_power(points: Iterable[Point], largest: int = 3) -> Power | None:
+def fit_power(points: Iterable[Point], largest: int = FEWEST_POINTS) -> Power | None:
     """Least squares in log-log over the `largest` points of largest x, where growth has settled.
 
-    None below two different points with positive x and y.
+    None where that would be no finding: below FEWEST_POINTS different points with positive x and
+    y, or over less than LEAST_SPAN in x.
     """
-    usable = sorted((p for p in points if p.x > 0 and p.y > 0), key=lambda p: p.x)[-largest:]
-    if len({point.x for point in usable}) < 2:
+    known = {p.x: p for p in points if p.x > 0 and p.y > 0}
+    usable = [known[x] for x in sorted(known)[-largest:]]
+    if len(usable) < FEWEST_POINTS or usable[-1].x < LEAST_SPAN * usable[0].x:
         return None
-    xs, ys = (
-        [math.log(v) for v in values] for values in zip(*((p.x, p.y) for p in usable), strict=True)
-    )
-    mean_x, mean_y = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)
-    below = math.fsum((x - mean_x) ** 2 for x in xs)
-    weights = [(x - mean_x) / below for x in xs]  # of the points in the slope
-    slope = math.fsum(w * (y - mean_y) for w, y in zip(weights, ys, strict=True))
-    half: float | None = None
-    if all(point.half is not None for point in usable):
-        half = math.hypot(
-            *(w * (p.half or 0.0) / p.y for w, p in zip(weights, usable, strict=True))
-        )
-    return Power(slope, half, usable[0].x, usable[-1].x, len(usable))
+    logs = [(math.log(p.x), math.log(p.y)) for p in usable]
+    mean_x, mean_y = (math.fsum(each) / len(logs) for each in zip(*logs, strict=True))
+    below = math.fsum((x - mean_x) ** 2 for x, _ in logs)
+    slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in logs) / below
+    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(logs)]
+    return Power(slope, (min(slopes), max(slopes)), usable[0].x, usable[-1].x, len(usable))

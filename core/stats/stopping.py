@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Sequence
 
 from llmprof.core.stats.student import student_t
+from llmprof.core.system.numbers import as_given, at_most, significant
+from llmprof.core.system.text import counted
 
 WINDOW = 20  # steps that the steadiness test looks at
 FASTER, SLOWER = 0.5, 0.1  # the first half's mean may lie so far below or above the second's
@@ -62,11 +64,11 @@ def warmup_stop(samples: Sequence[float], elapsed_s: float, most: int) -> str | 
     """Why an automatic warm-up ends after these steps, None to go on."""
     missing = unsteady(samples)
     if missing is None:
-        return f"steady after {len(samples)} steps"
+        return f"steady after {counted(len(samples), 'step')}"
     if len(samples) >= most:
-        return f"{NOT_STEADY} after {most} steps, the most there may be: {missing}"
+        return f"{NOT_STEADY} after {counted(most, 'step')}, the most there may be: {missing}"
     if elapsed_s >= WARMUP_BUDGET_S:
-        return f"{NOT_STEADY} within {WARMUP_BUDGET_S:g} s: {missing}"
+        return f"{NOT_STEADY} within {as_given(WARMUP_BUDGET_S)} s: {missing}"
     return None
 
 
@@ -82,8 +84,13 @@ def relative_ci(samples: Sequence[float]) -> float | None:
     return 100 * half / mean
 
 
+def known_within(percent: float) -> str:
+    """known within 0.8 % (95 % interval): how far the mean's interval reaches to either side."""
+    return f"known within {at_most(percent)} % (95 % interval)"
+
+
 def steps_needed(samples: Sequence[float], target_percent: float) -> int | None:
-    """Samples that would bring the mean's 95 % interval within ± the target."""
+    """Samples that would bring the mean's 95 % interval within the target of it."""
     n = len(samples)
     if n < 2:
         return None
@@ -94,7 +101,7 @@ def steps_needed(samples: Sequence[float], target_percent: float) -> int | None:
 
 
 def steps_for(cv_percent: float, target_percent: float) -> int:
-    """Samples of this scatter whose mean has a 95 % interval within ± the target.
+    """Samples of this scatter whose mean has a 95 % interval within the target of it.
 
     The least n of 2 or more with t(n - 1) · CV / √n ≤ target: a few more than the normal
     quantile would need.
@@ -112,11 +119,11 @@ def short_of(samples: Sequence[float], target_percent: float) -> str | None:
         return f"{n} of at least {MIN_SAMPLES} steps"
     seconds = math.fsum(samples) / 1e3
     if seconds < MIN_SECONDS:
-        return f"{seconds:.2g} s measured of at least {MIN_SECONDS:g} s"
+        return f"{significant(seconds, 2)} s measured of at least {as_given(MIN_SECONDS)} s"
     reached = relative_ci(samples)
     if reached is None or reached > target_percent:
-        shown = "unknown" if reached is None else f"±{reached:.2g} %"
-        return f"95 % interval {shown}, target ±{target_percent:g} %"
+        known = "unknown" if reached is None else known_within(reached)
+        return f"mean {known}, target {as_given(target_percent)} %"
     return None
 
 
@@ -127,12 +134,14 @@ def measure_stop(
     n = len(samples)
     missing = short_of(samples, target_percent)
     if missing is None:
-        return f"95 % interval ±{relative_ci(samples):.2g} % after {n} steps"
+        return f"mean {known_within(relative_ci(samples) or 0.0)} after {counted(n, 'step')}"
     if n >= most:
-        return f"{NOT_MET} within {most} steps: {missing}{_outlook(samples, target_percent)}"
+        within = counted(most, "step")
+        return f"{NOT_MET} within {within}: {missing}{_outlook(samples, target_percent)}"
     if elapsed_s >= MEASURE_BUDGET_S and n >= 2:
         return (
-            f"{NOT_MET} within {MEASURE_BUDGET_S:g} s: {missing}{_outlook(samples, target_percent)}"
+            f"{NOT_MET} within {as_given(MEASURE_BUDGET_S)} s: {missing}"
+            f"{_outlook(samples, target_percent)}"
         )
     return None
 

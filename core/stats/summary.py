@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmprof.core.stats.student import student_t
+from llmprof.core.system.text import counted
 
 STABLE_CV = 2.0  # percent: very stable below
 ACCEPTABLE_CV = 6.0  # percent: acceptable below
@@ -120,7 +121,7 @@ def stability(summary: Summary) -> str:
     """Verdict on spread: "very stable", "acceptable", or why it is not."""
     cv = summary.cv_percent
     if cv is None:
-        return "n/a: one sample"
+        return "n/a: one step"
     if cv < STABLE_CV:
         return "very stable"
     if cv < ACCEPTABLE_CV:
@@ -141,8 +142,7 @@ def _reason(summary: Summary) -> str:
         return f"steps scatter by {summary.cv_percent:.0f} %, and are too few to say why"
     outliers = len(summary.mild) + len(summary.severe)
     if outliers and summary.slow_outliers:
-        noun = "slow outlier" if summary.slow_outliers == 1 else "slow outliers"
-        told = f"{summary.slow_outliers} {noun} of {summary.n} steps"
+        told = f"{counted(summary.slow_outliers, 'slow outlier')} of {counted(summary.n, 'step')}"
         return f"{told}, slowest {_ratio(summary)} × the median"
     return f"steps scatter by {summary.cv_percent:.0f} % without a trend"
 

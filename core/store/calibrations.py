@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from llmprof.core.catalog.experiments import attention_shape
 from llmprof.core.events import Ceilings, Environment
 from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import attention_shape
 from llmprof.core.system.atomic import write_file
 from llmprof.core.system.homes import NoHome, state_home
 

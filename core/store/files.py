@@ -7,10 +7,7 @@ from pathlib import Path
 
 JOURNAL = "journal.jsonl"  # the engine's, or a tracked loop's rank 0
 MOST_FILES = 20_000
-_BESIDE = re.compile(
-    r"rank-\d{1,7}(-restart-\d{1,7})?\.jsonl"
-    r"|devices-[A-Za-z0-9._-]{1,80}\.jsonl"
-)
+_BESIDE = re.compile(r"(rank|devices)-\d{1,7}(-restart-\d{1,7})?\.jsonl")
 
 
 def loop_file(rank: int, restart: int) -> str:
@@ -20,9 +17,9 @@ def loop_file(rank: int, restart: int) -> str:
     return f"rank-{rank}-restart-{restart}.jsonl"
 
 
-def samples_file(node: str) -> str:
-    """Where the samples of a machine's devices beside a tracked loop are."""
-    return f"devices-{re.sub(r'[^A-Za-z0-9._-]+', '-', node)[:80] or 'here'}.jsonl"
+def samples_file(rank: int, restart: int) -> str:
+    """Where the samples of a machine's devices are: the rank's that has them taken."""
+    return f"devices-{rank}-restart-{restart}.jsonl" if restart else f"devices-{rank}.jsonl"
 
 
 def is_beside(name: str) -> bool:

@@ -83,24 +83,6 @@ def adopt(path: Path, store: RunStore) -> Run:
     return Run(target)
 
 
-def open_run(name: str | None = None) -> RunView:
-    """A run by name, label or path: its folder, its journal or a packed file; None: the newest.
-
-    Raises RunNotFound, PackError, OSError.
-    """
-    return open_view(source_of(name))
-
-
-def source_of(name: str | None) -> Path:
-    """Where a run lies: a folder or file by path, or a run of this machine by name.
-
-    Raises RunNotFound.
-    """
-    if name is not None and ("/" in name or Path(name).exists()):
-        return Path(name)
-    return RunStore().find(name).path
-
-
 def open_view(path: Path) -> RunView:
     """The run in a folder, a journal or a packed file.
 

@@ -9,6 +9,7 @@ ENGINE = "llmprof.core.engine"
 SAMPLER = "llmprof.core.devices"
 TRACER = "llmprof.core.worker.trace"
 REPLAYER = "llmprof.core.store.replay"
+TORCH_SAYS = "llmprof.core.worker.torch_says"
 CUDA_COUNT = "llmprof.core.devices.cuda_count"
 PRELOAD = "llmprof.core.worker.preload"
 PROBES = "llmprof.core.worker"  # the package with a module a probe

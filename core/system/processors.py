@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llmprof.core.system import cgroups
+from llmprof.core.system.numbers import as_given
 from llmprof.core.system.text import clean
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -63,7 +64,7 @@ def quota() -> float | None:
 
 def quota_text(cpus: float) -> str:
     """A quota in words: quota of 1.5 CPUs."""
-    return f"quota of {cpus:g} {'CPU' if cpus == 1 else 'CPUs'}"
+    return f"quota of {as_given(cpus)} {'CPU' if cpus == 1 else 'CPUs'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Text from outside, made safe to show."""
+"""Words for what is shown: text from outside made safe, counts with their nouns, times."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ def cause(error: BaseException, limit: int = 200) -> str:
         return clean(str(error), limit)
     where = f": {error.filename}" if error.filename else ""
     return clean(f"{error.strerror}{where}", limit)
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A count with its noun: 1 step, 12 steps, 2 processes."""
+    if count != 1:
+        noun = plural or noun + ("es" if noun[-1] in "sx" or noun.endswith(("ch", "sh")) else "s")
+    return f"{count:,} {noun}"
 
 
 def moment(wall_ns: int | None) -> str:

@@ -119,12 +119,15 @@ def _hook_optimizers(tracker: Tracker, undo: list[Undo]) -> list[Undo]:
 def _time_whole(optimizer: Any, tracker: Tracker, timed: set[int], undo: list[Undo]) -> None:
     """Have the whole of its step timed from now on: its own, as a scheduler makes it, or its
     class's."""
-    owner: Any = optimizer
-    if "step" not in vars(optimizer):
-        owner = next(kind for kind in type(optimizer).__mro__ if "step" in vars(kind))
+    owner: Any = optimizer if "step" in optimizer.__dict__ else type(optimizer)
     if id(owner) in timed:
         return
     timed.add(id(owner))
+    if owner is not optimizer:
+        owner = next(kind for kind in owner.__mro__ if "step" in vars(kind))
+        if id(owner) in timed and owner is not type(optimizer):
+            return  # through another class that has its step from it
+        timed.add(id(owner))
     original = vars(owner)["step"]
     of_class = owner is not optimizer
     found = weakref.ref(owner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from functools import lru_cache
 
 # In the body of a step, nothing known to be going on: what follows says what it was.
 GAP = ""
@@ -43,20 +43,24 @@ def current(parts: Sequence[str]) -> str:
     return {None: "forward", "backward": "before", "optimizer": "after"}[before]
 
 
+_labels = lru_cache(256)(labels)  # most steps of a loop are alike
+
+
 def sums_us(marks: Sequence[Mark], end_ns: int) -> dict[str, int]:
     """Microseconds of each part from the first mark to the end, which they sum to exactly."""
-    names = labels([part for _, part, _ in marks])
-    edges = [t // 1000 for t, _, _ in marks]
-    edges.append(end_ns // 1000)
+    times, parts, _ = zip(*marks, strict=True)
     out: dict[str, int] = {}
-    for name, (start, end) in zip(names, pairwise(edges), strict=True):
+    start = times[0] // 1000
+    for name, t in zip(_labels(parts), (*times[1:], end_ns), strict=True):
+        end = t // 1000
         out[name] = out.get(name, 0) + end - start
+        start = end
     return out
 
 
 def device_us(marks: Sequence[Mark], stretches_ms: Sequence[float]) -> dict[str, int]:
     """Microseconds of each part by the device's clock; a time for every mark's stretch."""
-    names = labels([part for _, part, _ in marks])
+    names = _labels(tuple(part for _, part, _ in marks))
     out: dict[str, float] = {}
     for name, ms in zip(names, stretches_ms, strict=True):
         out[name] = out.get(name, 0.0) + max(0.0, ms)

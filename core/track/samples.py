@@ -14,7 +14,8 @@ from llmprof.core.events.merge import merge
 from llmprof.core.store.files import samples_file
 from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import Run
-from llmprof.core.system.boot import boot_id, host_name
+from llmprof.core.system.boot import boot_id
+from llmprof.core.track.identity import Identity
 from llmprof.version import __version__
 
 INTERVAL_S = 1.0
@@ -26,9 +27,9 @@ THINNED_S = 10.0
 class Samples:
     """Polled by the writer's thread. Raises OSError where the sampler can't be started."""
 
-    def __init__(self, run: Run, interval_s: float = INTERVAL_S) -> None:
-        self._sampler = SamplerProcess(interval_s)
-        self._journal = JournalWriter(run.path / samples_file(host_name()))
+    def __init__(self, run: Run, identity: Identity) -> None:
+        self._sampler = SamplerProcess(INTERVAL_S)
+        self._journal = JournalWriter(run.path / samples_file(identity.rank, identity.restart))
         self._began = self._checked = time.monotonic()
         self._merged: ev.DeviceSample | None = None
         self._written = 0.0

@@ -9,15 +9,16 @@ from typing import Any, Generic, TypeVar, cast
 from llmprof.core.track.tracker import Tracker
 
 T = TypeVar("T")
+Claim = tuple[str, int]  # a "loop" over batches or a "step", and which
 
 
 class Steps(Generic[T]):
     """An iterable whose every turn is a step; in all else it is the iterable itself."""
 
-    def __init__(self, tracker: Tracker, batches: Iterable[T], claims: list[object]) -> None:
+    def __init__(self, tracker: Tracker, batches: Iterable[T], claims: list[Claim]) -> None:
         self._tracker = tracker
         self._batches = batches
-        self._claims = claims  # the loops that are on, of which the first makes the steps
+        self._claims = claims  # what is on, of which the first makes the steps
 
     def __len__(self) -> int:
         return len(self._batches)  # type: ignore[arg-type]
@@ -28,18 +29,36 @@ class Steps(Generic[T]):
         return getattr(self._batches, name)
 
     def __iter__(self) -> Iterator[T]:
+        if self._claims and self._claims[-1][0] == "step":
+            return _Waits(self._tracker, iter(self._batches))
         if self._claims or not self._tracker.working:
             return iter(self._batches)  # within a step
         return _Turns(self._tracker, self._batches, self._claims)
 
 
+class _Waits(Iterator[T]):
+    """A pass over batches within a step: waiting for one is input wait of that step."""
+
+    def __init__(self, tracker: Tracker, inner: Iterator[T]) -> None:
+        self._tracker = tracker
+        self._inner = inner
+
+    def __next__(self) -> T:
+        before = self._tracker.enter("input")
+        try:
+            return next(self._inner)
+        finally:
+            self._tracker.leave(before)
+
+
 class _Turns(Iterator[T]):
     """One pass over the batches: waiting for one ends the step before it."""
 
-    def __init__(self, tracker: Tracker, batches: Iterable[T], claims: list[object]) -> None:
+    def __init__(self, tracker: Tracker, batches: Iterable[T], claims: list[Claim]) -> None:
         self._tracker = tracker
         self._claims = claims
-        claims.append(id(self))
+        self._claim: Claim = "loop", id(self)
+        claims.append(self._claim)
         length = None
         try:
             length = len(batches)  # type: ignore[arg-type]
@@ -71,29 +90,30 @@ class _Turns(Iterator[T]):
         return self
 
     def __del__(self) -> None:
-        if id(self) in self._claims:
+        if self._claim in self._claims:
             self._let_go()
             self._tracker.left_loop()
 
     def _let_go(self) -> None:
-        if id(self) in self._claims:
-            self._claims.remove(id(self))
+        if self._claim in self._claims:
+            self._claims.remove(self._claim)
 
 
 class Step:
     """`with run.step():` one step; an exception in it leaves it out."""
 
-    __slots__ = ("_claims", "_counts", "_tracker")
+    __slots__ = ("_claim", "_claims", "_counts", "_tracker")
 
-    def __init__(self, tracker: Tracker, claims: list[object]) -> None:
+    def __init__(self, tracker: Tracker, claims: list[Claim]) -> None:
         self._tracker = tracker
         self._claims = claims
+        self._claim: Claim = "step", id(self)
         self._counts = False
 
     def __enter__(self) -> None:
         self._counts = not self._claims
         if self._counts:
-            self._claims.append(id(self))
+            self._claims.append(self._claim)
             self._tracker.begin_step()
 
     def __exit__(
@@ -102,8 +122,8 @@ class Step:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._counts and id(self) in self._claims:
-            self._claims.remove(id(self))
+        if self._counts and self._claim in self._claims:
+            self._claims.remove(self._claim)
             self._tracker.end_step(whole=kind is None)
 
 
@@ -142,13 +162,14 @@ class Nothing:
 
 
 def as_number(value: object) -> object | None:
-    """A number as float; a tensor of one element stays itself; None for anything else."""
+    """A number as float; a tensor on a card stays itself; None for what is no single number."""
     if isinstance(value, (int, float)):
         return float(value)
-    if getattr(value, "is_cuda", False):
-        return value if cast(Any, value).numel() == 1 else None
-    item = getattr(value, "item", None)
-    if item is None or getattr(value, "numel", lambda: 1)() != 1:
-        return None
-    detach = getattr(value, "detach", None)
-    return float(item() if detach is None else detach().item())
+    given = cast(Any, value)
+    try:
+        if given.numel() != 1:
+            return None
+    except AttributeError:  # of numpy, or no number at all
+        item = getattr(value, "item", None)
+        return None if item is None else float(item())
+    return given if given.is_cuda else float(given.item())

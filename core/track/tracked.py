@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from llmprof.core import events as ev
 from llmprof.core.system.text import cause, clean
 from llmprof.core.track.identity import read_identity
-from llmprof.core.track.steps import Nothing, Phase, Step, Steps, as_number
+from llmprof.core.track.steps import Claim, Nothing, Phase, Step, Steps, as_number
 from llmprof.core.track.tracker import Tracker, say
 from llmprof.core.track.writer import Plan, Writer
 
@@ -124,8 +124,9 @@ class Tracked:
         self._sample = sample_devices
         self._announce = announce
         self._tracker = tracker or Tracker(first_step)
-        self._claims: list[object] = []  # the loops that are on
-        self._names: dict[str, str] = {}
+        self._claims: list[Claim] = []  # the loops and steps that are on
+        self._names: dict[str, str] = {}  # of phases, as they are shown
+        self._values: dict[str, str] = {}  # of logged values
         self._writer: Writer | None = None
         self._hooks = hooks
         self._installed = False
@@ -195,7 +196,11 @@ class Tracked:
         self.finish(error)
 
     def steps(self, batches: Iterable[T]) -> Iterable[T]:
-        """The batches, a step a turn of the loop; within a step of this run, the batches alone."""
+        """The batches, a step a turn of the loop.
+
+        Within `run.step()` waiting for one is input wait of that step; within another loop of
+        this run they are the batches alone.
+        """
         return Steps(self._tracker, batches, self._claims)
 
     def step(self) -> Step:
@@ -223,7 +228,10 @@ class Tracked:
                 if number is not None and not isinstance(number, float):
                     number = None if self._card is None else self._card.copy(number)
                 if number is not None:
-                    kept[clean(name, 80)] = number
+                    known = self._values.get(name)
+                    if known is None:
+                        known = self._values[name] = clean(name, 80)
+                    kept[known] = number
             self._tracker.log(kept)
         except Exception as error:
             self.note(f"run.log could not read a value: {cause(error)}")

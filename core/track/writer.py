@@ -128,7 +128,7 @@ class Writer:
             with contextlib.suppress(OSError):  # another machine's, or no locks there
                 self._run_lock = lock.hold_as_loop(run.lock_file)
         if identity.leads and plan.sample:
-            self._samples = Samples(run)
+            self._samples = Samples(run, identity)
         self.run, self._file = run, lines
         lines.put(
             ev.Segment(

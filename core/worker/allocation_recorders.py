@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -41,6 +42,17 @@ def gradients(trainer: Trainer) -> dict[int, str]:
     }
 
 
+def optimizer_state(trainer: Trainer) -> Iterator[tuple[str, Tensor]]:
+    """The optimizer's tensors that lie with their parameters, each with its name."""
+    if trainer.optimizer is None:
+        return
+    names: dict[Tensor, str] = {p: name for name, p in trainer.model.named_parameters()}
+    for owner, state in trainer.optimizer.state.items():
+        for key, value in state.items():
+            if isinstance(value, Tensor) and value.device == owner.device:
+                yield f"{key} of {names[owner]}", value
+
+
 def _requested(device: torch.device) -> int:
     return int(torch.cuda.memory_stats(device)["requested_bytes.all.current"])
 
@@ -57,8 +69,12 @@ class CudaRecorder:
         self.base = 0  # requested bytes before the first entry
 
     def record(self, steps: int) -> tuple[Trace, Known]:
-        """Run steps with the history on."""
-        copies = autocast_copies(self.trainer, self.device)
+        """Run steps with the history on.
+
+        Without warm-up the first of them is the first of all; else copies are learned before.
+        """
+        cold = self.trainer.case.warmup_steps == 0
+        copies = frozenset[int]() if cold else autocast_copies(self.trainer, self.device)
         found: list[dict[int, str]] = []
         torch.cuda.synchronize(self.device)
         torch.cuda.reset_peak_memory_stats(self.device)
@@ -75,10 +91,13 @@ class CudaRecorder:
             self.snapshot = torch.cuda.memory._snapshot()
         finally:
             torch.cuda.memory._record_memory_history(enabled=None)
+        state = {value.data_ptr(): name for name, value in optimizer_state(self.trainer)}
         trace = read_snapshot(self.snapshot, self.device.index or 0, MAX_ENTRIES)
         self.base = settle(trace, first, last)
+        if cold:
+            copies = autocast_copies(self.trainer, self.device)
         # Copies are counted from a forward's first allocation, which must not be lost.
-        return trace, Known(tuple(found), frozenset() if trace.overflow else copies)
+        return trace, Known(tuple(found), frozenset() if trace.overflow else copies, state)
 
     def _step(self, step: int) -> dict[int, str]:
         phases = self.trainer.case.sequence
@@ -168,7 +187,10 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
                 found.append(self._step(step))
         self.changed = None
         trace = Trace(self._entries, self._marks, self._stacks.known)
-        return trace, Known(tuple(found), frozenset(self._copies))
+        state = {
+            value.untyped_storage()._cdata: name for name, value in optimizer_state(self.trainer)
+        }
+        return trace, Known(tuple(found), frozenset(self._copies), state)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

@@ -18,9 +18,13 @@ from llmprof.core.memory.kept_timeline import save, thin
 from llmprof.core.memory.live_blocks import largest_live
 from llmprof.core.memory.timeline import Held, Timeline, base_of, build_timeline
 from llmprof.core.predict.byte_levels import CATEGORIES, INPUTS, OPTIMIZER, PARAMETERS
-from llmprof.core.spec.experiment import RECORDED_STEPS, RECORDING_WARMUP
+from llmprof.core.spec.experiment import RECORDED_STEPS
 from llmprof.core.worker import timing
-from llmprof.core.worker.allocation_recorders import CudaRecorder, TensorRecorder
+from llmprof.core.worker.allocation_recorders import (
+    CudaRecorder,
+    TensorRecorder,
+    optimizer_state,
+)
 from llmprof.core.worker.card import card_of_device, cards_now, used_bytes
 from llmprof.core.worker.compiling import compile_step
 from llmprof.core.worker.job import Job
@@ -35,15 +39,25 @@ LARGEST = 20
 def run(job: Job) -> None:
     """Record the job's case. Raises what the step raises.
 
-    What was found is sent before a snapshot of it is written.
+    What was found is sent before a snapshot of it is written. Without warm-up the recorded steps
+    are the first of all, so that the birth of the optimizer's state is in them.
     """
     trainer = timing.build_trainer(job)
     compile_step(job, trainer)
     job.phase = "warm-up"
-    for _ in range(RECORDING_WARMUP):
+    for _ in range(job.case.warmup_steps):
         trainer.step(lambda index: None)
+    looks = [_look_at_edges, _record] if job.case.warmup_steps else [_record, _look_at_edges]
+    for look in looks:
+        look(job, trainer)
+
+
+def _look_at_edges(job: Job, trainer: Trainer) -> None:
     job.phase = "memory"
     job.emit(memory_step(job, trainer))
+
+
+def _record(job: Job, trainer: Trainer) -> None:
     job.phase = "recording"
     for found in record(job, trainer):
         job.emit(found)
@@ -125,6 +139,7 @@ def _event(
         peak_bytes=timeline.peak,
         at_peak=_named(timeline.at_peak),
         before=_named(timeline.base),
+        after=_named(timeline.end),
         phases=tuple(
             ev.MemoryPhase(
                 step=span.step, phase=span.phase, peak_bytes=span.peak, after_bytes=span.after
@@ -175,16 +190,11 @@ def named_tensors(trainer: Trainer) -> Iterator[Held]:
 
 
 def _tensors(trainer: Trainer) -> Iterator[tuple[str, Tensor, int]]:
-    names: dict[Tensor, str] = {}
     for name, p in trainer.model.named_parameters():
-        names[p] = name
         yield name, p, PARAMETERS
     for name, buffer in trainer.model.named_buffers():
         yield name, buffer, INPUTS
     for name, tensor in trainer.task.tensors:
         yield name, tensor, INPUTS
-    if trainer.optimizer is not None:
-        for owner, state in trainer.optimizer.state.items():
-            for key, value in state.items():
-                if isinstance(value, Tensor) and value.device == owner.device:
-                    yield f"{key} of {names[owner]}", value, OPTIMIZER
+    for name, value in optimizer_state(trainer):
+        yield name, value, OPTIMIZER

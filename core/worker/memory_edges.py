@@ -8,6 +8,7 @@ from typing import Literal, cast
 import torch
 
 from llmprof.core import events as ev
+from llmprof.core.events.memory import CUDA_ALLOCATOR, RESIDENT_SET
 from llmprof.core.spec.case import Phase
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.stepper import Stepper
@@ -29,7 +30,7 @@ def memory_step(job: Job, trainer: Stepper) -> ev.MemoryStep:
     if cuda:
         torch.cuda.reset_peak_memory_stats(job.device)
     trainer.step(edge)
-    source = "cuda allocator" if cuda else "process resident set"
+    source = CUDA_ALLOCATOR if cuda else RESIDENT_SET
     return ev.MemoryStep(case=job.index, edges=tuple(edges), source=source)
 
 

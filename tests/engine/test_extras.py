@@ -155,7 +155,7 @@ def test_a_trace_that_does_not_fit_on_the_disk(tmp_path: Path) -> None:
     assert state.kernels.trace is None
     assert any(row.source for row in state.kernels.rows)
     assert "case 2: no Chrome trace: File too large (EFBIG)" in out
-    assert "Top CPU ops of one profiled step" in out
+    assert "Top CPU ops, forward, one profiled step" in out
     assert [path.name for path in artifacts.iterdir()] == ["timeline-1.npz"]
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from llmprof.core import events as ev
 from llmprof.core.memory.kept_timeline import load
 from llmprof.core.memory.timeline import starred
+from llmprof.core.predict.byte_levels import CATEGORIES
 from llmprof.core.predict.closed_form import predict, workspaces
 from llmprof.core.predict.single_tensors import single_tensors
 from llmprof.core.predict.traced import trace_cases
@@ -74,6 +75,27 @@ def test_recorded_training_steps_are_those_of_the_closed_form(tmp_path: Path) ->
     after = {p.phase: p.after_bytes for p in found.phases if p.step == 1}
     assert abs(after["backward"] - base - 4 * SHAPE.parameters) <= 64
     assert abs(after["zero_grad"] - base) <= 64
+
+
+@pytest.mark.parametrize("optimizer", ["foreach", "loop"])
+def test_without_warm_up_the_optimizers_state_is_born_in_the_recording(
+    optimizer: str, tmp_path: Path
+) -> None:
+    cold = recorded(case_of(mode="train", warmup_steps=0, optimizer=optimizer), tmp_path / "cold")
+    warm = recorded(case_of(mode="train", warmup_steps=2, optimizer=optimizer), tmp_path / "warm")
+    state = warm.before["optimizer state"]
+    assert state >= 8 * SHAPE.parameters
+    assert "optimizer state" not in cold.before
+    assert cold.after["optimizer state"] == state
+    assert abs(sum(cold.after.values()) - sum(warm.before.values())) <= 64  # the new baseline
+    after = {(p.step, p.phase): p.after_bytes for p in cold.phases}
+    born = after[0, "optimizer"] - after[0, "backward"]
+    assert abs(born - state) <= 64
+    assert abs(after[1, "optimizer"] - after[1, "backward"]) <= 64  # only once
+    assert cold.artifact is not None
+    points = load(tmp_path / "cold" / "artifacts" / cold.artifact)
+    level = points.levels[CATEGORIES.index("optimizer state")]
+    assert (level[0], level[-1]) == (0, state)
 
 
 def test_autocast_copies_and_activations_have_their_categories(tmp_path: Path) -> None:
@@ -189,7 +211,7 @@ def test_a_run_exports_its_tables_and_pictures_and_so_does_a_packed_one(tmp_path
     text = report.read_text()
     for title in (
         "Peak memory by context length",
-        "Memory by phase",
+        "Requested memory by phase",
         "Largest allocations",
         "Single tensors",
     ):

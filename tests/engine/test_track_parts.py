@@ -78,11 +78,15 @@ def test_accumulation_with_amp_in_one_step(tmp_path: Path) -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
         data = list(batches(4))
+        def slow(data):
+            for x in data:
+                time.sleep(0.002)
+                yield x
         with track("accumulation") as run:
             for at in range(12):
                 with run.step():
-                    hand.begin("forward")
-                    for x in data:
+                    hand.begin("input")
+                    for x in run.steps(slow(data)):
                         hand.at("forward")
                         with torch.autocast("cpu", torch.bfloat16):
                             loss = model(x).float().square().mean()
@@ -91,6 +95,7 @@ def test_accumulation_with_amp_in_one_step(tmp_path: Path) -> None:
                         scaled = scaler.scale(loss)
                         hand.at("backward")
                         scaled.backward()
+                        hand.at("input")
                     hand.at("before")
                     scaler.unscale_(optimizer)
                     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -103,7 +108,7 @@ def test_accumulation_with_amp_in_one_step(tmp_path: Path) -> None:
         hand.tell()
         """,
     )
-    agree(found, ("forward", "backward", "before", "after"))
+    agree(found, ("input", "forward", "backward", "before", "after"))
     assert found.loop.beat is not None
     assert found.loop.beat.updates_skipped == 1
     assert found.loop.rows.part_ms("optimizer")[5] == 0

@@ -121,6 +121,7 @@ def test_torch_and_nvml_mean_the_same_card(all_metrics: ev.CardSample, form: str
 
 def test_memory_follows_an_allocation(source: DeviceSource) -> None:
     torch.zeros(1, device="cuda")
+    torch.cuda.empty_cache()  # of other tests, out of which the block would be taken
     before = last(collect(source, 1.2))
     block = torch.empty(2**30, dtype=torch.uint8, device="cuda")
     grown = last(collect(source, 1.2))

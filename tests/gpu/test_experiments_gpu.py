@@ -10,7 +10,7 @@ from llmprof.core.catalog.cards import match_device
 from llmprof.core.catalog.experiments import build_experiment
 from llmprof.core.engine.client import Engine, Plan
 from llmprof.core.lint import lint
-from llmprof.core.report.attention import bytes_saved
+from llmprof.core.report.attention import bytes_kept
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.state.view import RunView
 from llmprof.core.store.calibrations import calibration_experiment
@@ -47,11 +47,11 @@ def test_attention_keeps_the_scores_and_its_time_grows_with_the_square(tmp_path:
     assert short.total is not None
     assert long.total is not None
     assert long.total.median / short.total.median == pytest.approx(4, rel=0.2)
-    kept = bytes_saved(long)
+    kept = bytes_kept(long)
     assert kept is not None
     softmax = 8 * 8192**2 * 4
     assert softmax <= kept <= 1.05 * softmax + 2 * 8192**2
-    less = bytes_saved(fused)
+    less = bytes_kept(fused)
     assert less is not None
     assert less < 0.02 * softmax
 

@@ -66,4 +66,4 @@ def test_kernels_are_attributed_to_the_modules_of_the_user(tmp_path: Path) -> No
     table = next(s.kernels for s in view.cases if s.kernels is not None)
     assert table.coverage.to_module is not None
     assert table.coverage.to_module >= 99
-    assert {"blocks.0.qkv", "head"} <= {row.module for row in table.rows}
+    assert {"blocks.*.qkv", "head"} <= {row.module for row in table.rows}

@@ -215,7 +215,7 @@ async def test_the_csv_is_written_with_the_kernel_tables_beside_it(tmp_path: Pat
     assert target.read_text("utf-8").startswith("case,")
     beside = (tmp_path / "out-kernels.csv").read_text("utf-8")
     assert beside.startswith("table,title,row,column,unit,value")
-    assert "Top kernels of one profiled step" in beside
+    assert "Top kernels, forward, one profiled step" in beside
 
 
 async def test_a_file_beside_the_csv_is_asked_about_like_the_csv(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def add_samples(run: Run, start_ns: int) -> None:
-    journal = JournalWriter(run.path / samples_file("box"))
+    journal = JournalWriter(run.path / samples_file(0, 0))
     journal.append(ev.Segment(t=start_ns, boot_id=boot_id(), wall_ns=start_ns, pid=1,
                               version="0"))  # fmt: skip
     for at in range(3):
@@ -60,7 +60,7 @@ async def test_a_loop_that_has_ended(tmp_path: Path, size: tuple[int, int]) -> N
         await pilot.press("v", "space", "space", "z", "z")
         await pilot.press("1")
         await settle(pilot, lambda: isinstance(app.base_view, BenchView))
-        await pilot.press("5")
+        await pilot.press("6")
         await settle(pilot, lambda: shows(app, "loop"))
         await pilot.press("q")  # nothing is asked about
         await settle(pilot, lambda: not app.is_running)

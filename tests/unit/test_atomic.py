@@ -204,6 +204,7 @@ WRITE_IN_PLACE = {
     "kernels/column_files.py": "a draft",
     "store/lock.py": "the lock",
     "store/pack.py": "a member, into a new folder",
+    "store/redact.py": "a draft",
     "system/atomic.py": "",
     "track/identity.py": "a draft",
     "track/writer.py": "the lock of a file that only grows",

@@ -53,8 +53,8 @@ def test_cases_that_have_no_row_are_named() -> None:
     view = open_view(FIXTURES / "end-to-end-h100.llmprof")
     table = card_memory_table(view)
     assert table is not None
-    (note,) = [note for note in table.notes if "missed the others' highest" in note]
-    unread = {int(number) for number in note.split("cases ")[1].rstrip(").").split(",")}
+    (note,) = [note for note in table.notes if note.startswith("Cases whose highest level")]
+    unread = {int(number) for number in note.split("(cases ")[1].rstrip(").").split(",")}
     assert unread == {case.index + 1 for case in view.cases} - {index + 1 for index in parts(view)}
 
 

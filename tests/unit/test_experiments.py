@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from llmprof.core.catalog.experiments import attention_shape, build_experiment, load_experiments
+from llmprof.core.catalog.experiments import build_experiment, load_experiments
 from llmprof.core.engine.interleaving import LiveWorker, alternate, batches
 from llmprof.core.report.registry import BUILDERS
 from llmprof.core.spec.case import Case
-from llmprof.core.spec.shape import SpecError
+from llmprof.core.spec.shape import SpecError, attention_shape
 
 NAMES = ("end-to-end", "warmup", "precision", "switches", "attention", "scaling")
 

@@ -39,7 +39,7 @@ def said(state: RunView, rule: str) -> dict[int, str]:
 def test_a_slower_host_is_named_beside_the_fastest() -> None:
     found = said(paced([12.1, 6.4, 7.9]), "host-pace")
     assert found == {
-        0: "host 1.9 × slower than in case 2 (12.1 µs a launch, there 6.4 µs a launch)"
+        0: "host 1.9 × slower than in case 2 (12.1 µs a launch against 6.4 µs a launch)"
     }
 
 
@@ -51,7 +51,7 @@ def test_on_a_cpu_the_host_always_sets_the_pace() -> None:
     state = paced([900.0, 300.0], CPU, host=0.3)
     assert host_sets_pace(state.cases[0])
     assert said(state, "host-pace") == {
-        0: "host 3.0 × slower than in case 2 (900 µs a product, there 300 µs a product)"
+        0: "host 3.0 × slower than in case 2 (900 µs a product against 300 µs a product)"
     }
 
 

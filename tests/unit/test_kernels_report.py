@@ -12,8 +12,9 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.catalog.experiments import build_experiment
-from llmprof.core.events.kernel_rows import Launches
+from llmprof.core.events.kernel_rows import Launches, ShareRow
 from llmprof.core.figures.profile_wholes import twin
+from llmprof.core.kernels.attention_stages import ATTENTION_MODULE
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
 from llmprof.core.kernels.tables import class_ids, with_sources
 from llmprof.core.kernels.timeline_strip import save_strip
@@ -30,6 +31,7 @@ from llmprof.core.report.table import Cell, Figure, Table
 from llmprof.core.spec.experiment import Experiment, Variant
 from llmprof.core.spec.shape import SpecError
 from llmprof.core.state.view import RunView
+from llmprof.core.stats.summary import summarize
 from llmprof.core.store.journal import replay
 from tests.builders.handmade import measured, opening, write
 from tests.builders.kernel_events import PHASES, TINY, Made, recorded
@@ -98,15 +100,19 @@ def test_events_come_back_from_the_journal_as_they_were(view: RunView, tmp_path:
     assert state.lens.rows == getattr(lens, "rows", None)
 
 
-def test_shares_of_all_top_tables_sum_to_a_hundred(view: RunView) -> None:
+@pytest.mark.parametrize("phase", PHASES[:4])
+def test_shares_of_top_kernels_are_of_the_phase_in_the_title(view: RunView, phase: str) -> None:
     state = view.cases[1]
     assert state.kernels is not None
-    tables = [top_kernels(state, state.kernels, phase) for phase in PHASES[:4]]
-    for whole in ("Of GPU time", "Of GPU-busy"):  # one stream: the sum is the union
-        shares = sum(number(cell) for table in tables for cell in column(table, whole))
+    assert state.timeline is not None
+    table = top_kernels(state, state.kernels, phase)
+    assert phase in table.title
+    for whole in ("GPU time", "GPU-busy"):  # one stream: the sum is the union
+        shares = sum(number(cell) for cell in column(table, f"Of {phase} {whole}"))
         assert shares == pytest.approx(100)
-    wall = sum(number(cell) for table in tables for cell in column(table, "Of profiled wall"))
-    assert 0 < wall < 100
+    part = next(part for part in state.timeline.parts if part.phase == phase)
+    wall = sum(number(cell) for cell in column(table, f"Of {phase} profiled wall"))
+    assert wall == pytest.approx(100 * part.busy_ms / part.wall_ms)
 
 
 def test_calls_times_average_is_the_total_in_every_row(view: RunView) -> None:
@@ -139,12 +145,22 @@ def test_class_and_module_tables_have_the_same_total(view: RunView) -> None:
     tables = {table.key: table for table in kernel_tables(view)}
     classes, modules = tables["classes-1"], tables["modules-1"]
     for table in (classes, modules):
-        assert sum(map(number, column(table, "Of GPU time"))) == pytest.approx(100)
+        assert sum(map(number, column(table, "Of step GPU time"))) == pytest.approx(100)
     assert sum(map(number, column(classes, "Total"))) == pytest.approx(
         sum(map(number, column(modules, "Total")))
     )
     assert column(classes, "Class")[0] == "GEMM"
-    assert any("0 without a kernel" in note for note in classes.notes)
+    (launches,) = (note for note in classes.notes if "kernel launches" in note)
+    (step,) = (row for row in launch_rows(view) if row[1] == "step")
+    assert launches.startswith(f"{step[7]:,} kernel launches a step; 0 of the ")
+    assert launches.endswith("in 2 profiled steps had no kernel.")
+
+
+def launch_rows(view: RunView) -> tuple[tuple[Cell, ...], ...]:
+    table = launch_table(view)
+    assert table is not None
+    assert [each.header for each in table.columns].index("Launches") == 7
+    return table.rows
 
 
 def test_gemm_counts(view: RunView) -> None:
@@ -186,13 +202,14 @@ def test_overhead_is_per_phase(view: RunView) -> None:
     assert timeline is not None
     for notes in (table.notes, timeline.notes):  # the same step's wall by two clocks
         assert any("host's clock" in note and "own timestamps" in note for note in notes)
-    assert 0 < number(column(table, "95 % interval")[0]) < 100
+    ends = (number(column(table, f"95 % interval {end}")[0]) for end in ("from", "to"))
+    assert tuple(ends) == pytest.approx((88, 112), abs=1)
 
 
 @pytest.mark.parametrize(
     ("plain", "profiled", "verdict"),
     [
-        ([10.0, 12.0, 11.0], [11.0, 12.5, 10.5], "not resolved"),
+        ([10.0, 12.0, 11.0], [11.0, 12.5, 10.5], "not distinguished"),
         ([10.0, 10.1, 10.2], [8.0, 8.1, 8.2], "faster"),
         ([10.0, 10.1], [20.0], "n/a: one step"),
     ],
@@ -206,11 +223,11 @@ def test_an_overhead_is_only_called_one_beyond_its_interval(
     table = overhead_table(replay(write(tmp_path / "journal.jsonl", events)))
     assert table is not None
     assert column(table, "Verdict")[0] == verdict
-    half, more = (column(table, name)[0] for name in ("95 % interval", "Overhead"))
-    assert isinstance(half, Figure)
-    assert (half.value is None) == (verdict == "n/a: one step")
-    if verdict == "not resolved":
-        assert abs(number(more)) <= number(half)
+    low, high = (column(table, f"95 % interval {end}")[0] for end in ("from", "to"))
+    assert isinstance(low, Figure)
+    assert (low.value is None) == (verdict == "n/a: one step")
+    if verdict == "not distinguished":
+        assert number(low) < 0 < number(high)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +272,7 @@ def test_overlapping_streams_are_told_from_busy_time(tmp_path: Path) -> None:
     state = again.cases[1]
     assert state.kernels is not None
     table = top_kernels(state, state.kernels, "forward")
-    (of_time,), (of_busy,) = (column(table, f"Of GPU{word}") for word in (" time", "-busy"))
+    (of_time,), (of_busy,) = (column(table, f"Of forward GPU{word}") for word in (" time", "-busy"))
     assert number(of_time) == pytest.approx(100)
     assert number(of_busy) == pytest.approx(100 * 400 / 250)
     (classes_table,) = [each for each in kernel_tables(again) if each.key == "classes-1"]
@@ -268,11 +285,52 @@ def test_overlapping_streams_are_told_from_busy_time(tmp_path: Path) -> None:
 
 def test_lens_is_held_against_the_card(view: RunView) -> None:
     (table,) = lens_tables(view)
-    assert column(table, "Stage")[:4] == ["QKᵀ", "scale + mask", "softmax", "AV"]
+    stages = ["QKᵀ", "scale + mask", "softmax", "AV", "total"]
+    assert column(table, "Stage")[:5] == stages
     for rate, share in zip(column(table, "Rate"), column(table, "Of peak"), strict=True):
         assert number(share) == pytest.approx(100 * number(rate) / 66.9)
     assert any("softmax takes" in note for note in table.notes)
     assert any("H100-80GB" in note for note in table.notes)
+
+
+def test_the_lens_adds_its_stages_up_and_has_the_mean_over_layers(view: RunView) -> None:
+    state = view.cases[1]
+    assert state.kernels is not None
+    bare = replace(state, kernels=msgspec.structs.replace(state.kernels, modules=()))
+    (unknown,) = lens_tables(replace(view, cases=(view.cases[0], bare)))
+    assert not any("mean of" in str(stage) for stage in column(unknown, "Stage"))
+    rows = tuple(
+        ShareRow(phase=phase, label=ATTENTION_MODULE, calls=8, total_ms=total)
+        for phase, total in (("forward", 0.4), ("backward", 0.8))
+    )
+    kernels = msgspec.structs.replace(state.kernels, modules=rows)
+    (table,) = lens_tables(replace(view, cases=(view.cases[0], replace(state, kernels=kernels))))
+    layers, steps = TINY.reference.num_layers, kernels.steps
+    for direction, all_ms in (("forward", 0.4), ("backward", 0.8)):
+        mine = [
+            (stage, number(time), work)
+            for way, stage, time, work in zip(
+                *(column(table, name) for name in ("Direction", "Stage", "GPU time", "Work")),
+                strict=True,
+            )
+            if way == direction
+        ]
+        *stages, total, mean = mine
+        assert (total[0], mean[0]) == ("total", f"mean of {layers} layers")
+        assert total[1] == pytest.approx(sum(stage[1] for stage in stages))
+        assert mean[1] == pytest.approx(1e3 * all_ms / steps / layers)
+        assert mean[2] == total[2]
+
+
+def test_a_phase_that_takes_nothing_has_no_overhead(view: RunView) -> None:
+    plain, profiled = view.cases
+    short = {"zero_grad": summarize([0.001, 0.0012])}
+    made = replace(plain)
+    object.__setattr__(made, "summaries", {**plain.summaries, **short})
+    table = overhead_table(replace(view, cases=(made, profiled)))
+    assert table is not None
+    assert column(table, "Phase") == [*PHASES[:-1], "wall"]
+    assert any("less than 1 % of the plain step" in note for note in table.notes)
 
 
 def test_a_run_without_profiles_has_none_of_these_tables() -> None:

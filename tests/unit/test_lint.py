@@ -79,7 +79,7 @@ def test_steps_that_were_asked_but_not_run() -> None:
     state = one(asked, HONEST, warmup=short)
     _, text = found(state)["requested-observed"]
     assert "10 measured steps instead of 12" in text
-    assert "1 warm-up steps instead of 3" in text
+    assert "1 warm-up step instead of 3" in text
 
 
 def test_what_a_quota_held_back_is_not_blamed_on_others() -> None:
@@ -195,7 +195,7 @@ def test_a_spill_to_system_memory_stands_out_beside_its_neighbours() -> None:
     said = lint(view(cases, events))
     rules = {index: {v.rule: v.text for v in each} for index, each in said.items()}
     assert all("cliff" not in rules[index] for index in (0, 1, 2))
-    assert "its peak is 79.0 of 80.0 GiB" in rules[3]["cliff"]
+    assert "its peak memory is 79.0 of 80.0 GiB" in rules[3]["cliff"]
 
 
 def test_more_work_in_less_time_is_called_out() -> None:
@@ -237,16 +237,19 @@ def test_a_cold_first_step_and_a_drift() -> None:
 def test_few_samples() -> None:
     few: Times = {"forward": [20.0, 22.0, 19.0]}
     _, text = found(one(case(mode="forward", measure_steps=3), few))["few-samples"]
-    assert text == "3 steps tell the mean to ±19 %; --measure-steps 12 would tell it to about ±5 %"
+    assert text == (
+        "the mean is known within 19 % (95 % interval) after 3 steps; --measure-steps 12 would "
+        "bring that to about 5 %"
+    )
     single = one(case(mode="forward", measure_steps=1), {"forward": [20.0]})
-    assert "n/a: one sample" in found(single)["stability"][1]
+    assert "n/a: one step" in found(single)["stability"][1]
 
 
 @pytest.mark.parametrize(
     ("probe", "times", "advice"),
     [
-        ("kernels", [20.0, 22.0, 19.0], "--profile-steps 12 would tell it to about ±5 %"),
-        ("kernels", [20.0, 60.0, 9.0], "not even 100, the most there may be, would tell"),
+        ("kernels", [20.0, 22.0, 19.0], "--profile-steps 12 would bring that to about 5 %"),
+        ("kernels", [20.0, 60.0, 9.0], "not even 100 steps, the most there may be, would"),
         ("timing", [20.0, 60.0, 9.0], "--measure-steps 1"),
         ("timing", [20e3, 60e3, 9e3], "first find what disturbs them (another process, a"),
     ],
@@ -272,7 +275,7 @@ def test_a_cold_first_step_is_no_reason_for_thousands_of_steps(jump: float) -> N
     others = [time + jump * (at % 2) for at, time in enumerate(around(20.0, 9))]
     state = one(case(mode="forward"), {"forward": [400.0, *others]})
     text = found(state)["few-samples"][1]
-    assert "the first was still cold: with more warm-up, " in text
+    assert "the first step was still cold: with more warm-up, " in text
     number = re.search(r"--measure-steps (\d+)", text)
     assert (number is None) is (jump == 0)
     assert number is None or 10 <= int(number[1]) < 60
@@ -281,7 +284,7 @@ def test_a_cold_first_step_is_no_reason_for_thousands_of_steps(jump: float) -> N
 def test_an_interval_beyond_the_goal_is_not_shown_as_the_goal() -> None:
     times = [20.0, 22.6, 20.0, 22.6, 20.0, 22.6]
     text = found(one(case(mode="forward"), {"forward": times}))["few-samples"][1]
-    shown = re.search(r"±([\d.]+) %", text)
+    shown = re.search(r"within ([\d.]+) %", text)
     assert shown is not None
     assert float(shown[1]) > 5
 
@@ -297,10 +300,10 @@ def test_steps_for_a_target_are_the_least_that_meet_it(cv: float, target: float)
 
 def test_an_unmet_target_is_named() -> None:
     asked = case(mode="forward", target_percent=1.0)
-    stop = "target not met within 15 s: 95 % interval ±3 %, target ±1 %"
+    stop = "target not met within 15 s: mean known within 3 % (95 % interval), target 1 %"
     said = found(one(asked, {"forward": around(20.0)}, observed(0, asked, measure_stop=stop)))
     assert said["unmet"] == ("warning", stop)
-    met = observed(0, asked, measure_stop="95 % interval ±0.8 % after 10 steps")
+    met = observed(0, asked, measure_stop="mean known within 0.8 % (95 % interval) after 10 steps")
     assert "unmet" not in found(one(asked, {"forward": around(20.0)}, met))
 
 
@@ -323,7 +326,7 @@ def test_phases_of_one_step_are_told_apart() -> None:
     late = one(asked, times, host={"forward": 0.99, "backward": 0.5, "optimizer": 0.3})
     level, text = found(late)["launch-bound"]
     assert level == "info"
-    assert text.startswith("GPU-bound but for forward, 30 % of the step: ")
+    assert text.startswith("GPU-bound except in forward, 30 % of the step: ")
     busy = one(asked, times, host={"forward": 0.5, "backward": 0.5, "optimizer": 0.3})
     assert found(busy)["launch-bound"][1].startswith("GPU-bound: the host spends 46 %")
 

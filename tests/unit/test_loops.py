@@ -108,18 +108,19 @@ def test_what_cannot_be_is_counted_and_not_taken() -> None:
         msgspec.structs.replace(steps, gaps=((9, 1),)),
         msgspec.structs.replace(steps, counts=(1,)),
         msgspec.structs.replace(steps, restart=1),
+        msgspec.structs.replace(steps, parts={"a": (2**53,) * 3}, counts=(2**31,) * 3),
         ev.LoopStarted(run_id="r", label="l"),
     ):
         reducer.apply(bad)
     reducer.apply(steps)
     view = reducer.view()
-    assert view.damaged_lines == 7
+    assert view.damaged_lines == 8
     assert len(view.loops[0].rows) == 3
 
 
 def test_several_files_are_one_run(tmp_path: Path) -> None:
     run = write_loop(tmp_path, 60, (USUAL, USUAL))
-    devices = JournalWriter(run.path / "devices-box.jsonl")
+    devices = JournalWriter(run.path / "devices-0.jsonl")
     devices.append(ev.Segment(t=5, boot_id="another", wall_ns=1_764_000_001 * SECOND, pid=1,
                               version="0"))  # fmt: skip
     devices.append(ev.DeviceSample(t=5, host=ev.HostSample(cpu_percent=3.0)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -33,7 +34,7 @@ def points(peak: int = 3 << 20) -> Points:
 def test_document_is_well_formed_and_within_its_frame() -> None:
     root = ET.fromstring(draw_picture(points(), "a <b> & \x1b[31m"))
     polygons = root.findall(f"{SVG}polygon")
-    assert [p[0].text for p in polygons] == ["parameters", "activations"]
+    assert [p[0].text for p in polygons] == ["activations", "parameters"]
     for polygon in polygons:
         for pair in polygon.attrib["points"].split():
             x, y = map(float, pair.split(","))
@@ -43,11 +44,11 @@ def test_document_is_well_formed_and_within_its_frame() -> None:
 
 def test_areas_are_to_scale() -> None:
     root = ET.fromstring(draw_picture(points(), "t"))
-    lower, upper = root.findall(f"{SVG}polygon")
+    upper, lower = root.findall(f"{SVG}polygon")
 
     def tops(polygon: ET.Element) -> list[float]:
         pairs = polygon.attrib["points"].split()
-        return [float(pair.split(",")[1]) for pair in pairs[: len(pairs) // 2]]
+        return [float(pair.split(",")[1]) for pair in pairs[:-2]]
 
     bottom = float(lower.attrib["points"].split()[-1].split(",")[1])
     one, three = bottom - tops(lower)[1], bottom - tops(upper)[1]
@@ -56,13 +57,50 @@ def test_areas_are_to_scale() -> None:
 
 def test_names_the_peak_phases_and_parts_with_units() -> None:
     text = draw_picture(points(), "medium")
-    for expected in ("peak 3.00 MiB", "forward", "parameters 1.00 MiB", "activations 2.00 MiB"):
+    for expected in ("peak 3.00 MiB", "forward", "parameters 1 MiB", "activations 2 MiB"):
         assert expected in text
     assert "\x1b" not in text
     assert "temporaries" not in text
     assert "2.00 GiB" in draw_picture(points(3 << 30), "large") or "3.00 GiB" in draw_picture(
         points(3 << 30), "l"
     )
+
+
+def test_the_legend_lists_every_band_that_is_drawn() -> None:
+    gradients = CATEGORIES.index("gradients")
+    levels = [list(column) for column in points().levels]
+    levels[gradients] = [0, 0, 1 << 20]  # none at the peak
+    text = draw_picture(replace(points(), levels=levels), "t")
+    root = ET.fromstring(text)
+    drawn = {polygon[0].text for polygon in root.findall(f"{SVG}polygon")}
+    named = {(each.text or "").rsplit(" ", 2)[0] for each in root.findall(f"{SVG}text")}
+    assert "gradients" in drawn
+    assert drawn <= named
+    assert "gradients 0 MiB" in text
+
+
+def test_a_picture_of_a_long_recording_is_small_and_keeps_its_peak() -> None:
+    count = 40_000
+    steps = random.Random(1)
+    levels = [[steps.randrange(1 << 28) for _ in range(count)] for _ in CATEGORIES]
+    totals = [sum(column) for column in zip(*levels, strict=True)]
+    peak = max(totals)
+    at = totals.index(peak)
+    made = Points(
+        t_us=list(range(count)),
+        levels=levels,
+        phases=[(0, "forward", 0, count)],
+        peak=peak,
+        peak_t_us=at,
+        at_peak=[column[at] for column in levels],
+    )
+    text = draw_picture(made, "t")
+    assert len(text.encode()) < 200_000
+    (top, *_) = ET.fromstring(text).findall(f"{SVG}polygon")
+    ys = [float(pair.split(",")[1]) for pair in top.attrib["points"].split()]
+    circle = ET.fromstring(text).find(f"{SVG}circle")
+    assert circle is not None
+    assert min(ys) == pytest.approx(float(circle.attrib["cy"]), abs=0.1)
 
 
 @pytest.mark.parametrize("end_us", [1, 13, 59_400, 100_000, 101_000, 12_345_678])

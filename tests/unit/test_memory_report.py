@@ -15,14 +15,17 @@ from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.predict.as_event import predicted
 from llmprof.core.predict.closed_form import predict
 from llmprof.core.report import render as render_as
+from llmprof.core.report.exports import flat, memory_document
 from llmprof.core.report.markdown import render
 from llmprof.core.report.memory_timeline import (
     largest_allocations,
     memory_by_phase,
+    memory_tables,
     peaks,
     reconciliation,
     saved,
 )
+from llmprof.core.report.peak_memory import peak_memory
 from llmprof.core.report.prediction_check import out_of_memory_advice, prediction_against
 from llmprof.core.report.single_tensors import recorded_tensors
 from llmprof.core.report.table import Figure
@@ -115,11 +118,16 @@ def test_prediction_stands_beside_what_was_measured_and_beside_an_oom() -> None:
     made = prediction_against(view(edges(0, measured, said.allocated_low), OOM))
     assert made is not None
     first, oom = made.rows
-    assert value(first[1]) * MIB == pytest.approx(said.requested_bytes)
-    assert value(first[3]) == pytest.approx(100 * (said.requested_bytes / measured - 1))
+    headings = [column.header for column in made.columns]
+    assert headings[1:4] == [
+        f"Allocated, {what}" for what in ("predicted from", "predicted to", "measured")
+    ]
+    assert headings[4:6] == [f"Requested, {what}" for what in ("predicted", "measured")]
+    assert value(first[4]) * MIB == pytest.approx(said.requested_bytes)
+    assert value(first[6]) == pytest.approx(100 * (said.requested_bytes / measured - 1))
     assert first[7] == "fits"
-    assert value(oom[1]) * MIB == pytest.approx(predict(CASES[2]).requested_bytes)
-    assert oom[2] == Figure(None, 0.1)
+    assert value(oom[4]) * MIB == pytest.approx(predict(CASES[2]).requested_bytes)
+    assert oom[3] == oom[5] == Figure(None, 0.1)
     assert (oom[7], oom[8]) == ("does not fit", "OOM")
     assert any("assume a CUDA context of 300 to 1,300 MiB" in note for note in made.notes)
 
@@ -162,12 +170,57 @@ def test_peaks_by_context_and_the_change_against_fp32() -> None:
     assert value(made.rows[1][6]) == -40
 
 
+def test_what_the_first_steps_make_is_called_the_new_baseline() -> None:
+    after = {"parameters": 100 * MIB, "optimizer state": 200 * MIB}
+    event = timeline(0, 300 * MIB, before={"parameters": 100 * MIB}, after=after)
+    (state, *_) = view(event).cases
+    (said,) = (note for note in memory_by_phase(state, event).notes if "baseline" in note)
+    assert said == (
+        "The recorded steps made what stays between steps, in MiB: optimizer state 200.00. The "
+        "level between steps rose from 100.00 to 300.00 MiB, the new baseline."
+    )
+    warm = timeline(0, 300 * MIB, before=after, after=after)
+    assert not any("baseline" in note for note in memory_by_phase(state, warm).notes)
+
+
+def test_both_kinds_of_peak_are_named_and_allocated_bytes_stand_first() -> None:
+    recording = timeline(0, 300 * MIB, allocated_peak_bytes=303 * MIB)
+    seen = view(recording, edges(0, 300 * MIB, 303 * MIB))
+    (peaks_table,) = (table for table in memory_tables(seen) if table.key == "peak-by-context")
+    by_phase = peak_memory(seen)
+    predicted_table = prediction_against(seen)
+    assert by_phase is not None
+    assert predicted_table is not None
+    for table in (peaks_table, by_phase, predicted_table):
+        headings = [column.header for column in table.columns]
+        kinds = [
+            word
+            for heading in headings
+            if "against" not in heading
+            for word in ("allocated", "requested")
+            if word in heading.lower()
+        ]
+        assert kinds == sorted(kinds)  # allocated first
+        assert set(kinds) == {"allocated", "requested"}
+        said = " ".join(table.notes)
+        assert "llocated bytes" in said
+        assert "equested bytes" in said
+        assert not any(heading in ("Peak", "Peak memory", "Memory") for heading in headings)
+    row = flat(seen.cases[0])
+    assert (row["peak_allocated_bytes"], row["peak_requested_bytes"]) == (303 * MIB, 300 * MIB)
+    assert row["peak_resident_bytes"] is None
+    data = memory_document(seen.cases[0])
+    assert data is not None
+    assert data["peak_allocated_bytes"] == 303 * MIB
+    assert data["peak_requested_bytes"] == 300 * MIB
+
+
 def test_tables_of_one_recording() -> None:
     event = timeline(0, 300 * MIB, allocated_peak_bytes=303 * MIB, requested_peak_bytes=300 * MIB)
     (state, *_) = view(event).cases
     table = memory_by_phase(state, event)
     assert [value(cell) for cell in table.rows[0][2:]] == [300, 150, 50]
-    assert any("3.0 MiB larger" in note for note in table.notes)
+    assert any("3.00 MiB larger" in note for note in table.notes)
     assert value(largest_allocations(state, event).rows[0][2]) == 3
     assert [value(cell) for cell in saved(state, event).rows[0][3:]] == [1, 12]
 

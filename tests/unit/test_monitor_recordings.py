@@ -139,11 +139,11 @@ def test_the_report_has_the_card_of_each_case_and_marks_its_steps() -> None:
     assert table is not None
     row = dict(zip((column.heading for column in table.columns), table.rows[0], strict=True))
     shown = {heading: format_cell(cell) for heading, cell in row.items()}
-    assert shown["Power limit (W)"] == "700.0"
+    assert shown["Power limit (W)"] == "700"
     assert shown["Throttled (s)"].startswith("7.")
     assert shown["Energy (J/step)"].startswith("69.8")
     assert shown["Shared steps"] == "0"
-    assert any(note.startswith("Energy: energy counter") for note in table.notes)
+    assert any(note.startswith("Energy is from the energy counter") for note in table.notes)
     (log,) = step_logs(view)
     assert sum(line[-1] == "throttled" for line in log.rows) >= 70
 

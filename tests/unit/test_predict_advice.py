@@ -10,7 +10,6 @@ import pytest
 
 from llmprof.cli.main import Parser
 from llmprof.cli.options import add_case_options, experiment_from
-from llmprof.core.catalog.experiments import attention_shape
 from llmprof.core.catalog.models import load_models
 from llmprof.core.events import Environment
 from llmprof.core.predict.advice import MOST_ADVICE, Advice, advise
@@ -36,7 +35,7 @@ from llmprof.core.predict.fits import (
 from llmprof.core.predict.flops import lower_bound_bytes
 from llmprof.core.spec.axes import MODES, Mode
 from llmprof.core.spec.case import Case, Probe
-from llmprof.core.spec.shape import ModelShape
+from llmprof.core.spec.shape import ModelShape, attention_shape
 
 GIB = 1 << 30
 MIB = 1 << 20

@@ -14,10 +14,11 @@ from llmprof.core import events as ev
 from llmprof.core.report import ExportError, check_writable, export, format_of, render
 from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.markdown import code, escape, escape_text, grid
-from llmprof.core.report.table import Column, Figure, Table, format_cell, format_number
+from llmprof.core.report.table import Column, Figure, Table, format_cell
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
+from llmprof.core.system.numbers import format_number
 from tests.builders.handmade import experiment, measured, opening, step, whole_run, write
 
 

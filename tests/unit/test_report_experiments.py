@@ -23,7 +23,12 @@ from llmprof.core.report.markdown import facts, steps_of
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.report.scaling import scaling
-from llmprof.core.report.sentences import is_launch_bound
+from llmprof.core.report.sentences import (
+    case_numbers,
+    is_launch_bound,
+    mean_and_spread,
+    mean_interval,
+)
 from llmprof.core.report.subject import subject_of
 from llmprof.core.report.switches import switches
 from llmprof.core.report.table import Table, format_cell
@@ -32,6 +37,7 @@ from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import RunView
 from llmprof.core.stats.power_fit import Point, fit_power
+from llmprof.core.stats.summary import summarize
 from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.pack import open_view
 from tests.builders.planted import (
@@ -84,8 +90,8 @@ def cells(table: Table, heading: str) -> list[str]:
 
 
 def exponent(text: str) -> float:
-    """The figure of "2.00 ± 0.01"."""
-    return float(text.split(" ± ", maxsplit=1)[0])
+    """A figure of a column of exponents."""
+    return float(text)
 
 
 def train(total: float) -> Times:
@@ -109,8 +115,8 @@ def test_precision_on_a_card_has_the_write_ups_columns() -> None:
         "Avg Time MP (ms)",
         "Speed-up (×)",
         "95 % interval (×)",
-        "Peak memory FP (MiB)",
-        "Peak memory MP (MiB)",
+        "Peak allocated FP (MiB)",
+        "Peak allocated MP (MiB)",
         "Verdict",
     ]
     assert cells(table, "Model Size") == ["small", "small", "medium", "medium", "large", "large"]
@@ -136,7 +142,7 @@ def test_attention_on_a_card_obeys_the_arithmetic() -> None:
 def test_attention_on_a_card_keeps_the_scores_once_and_the_mask() -> None:
     (table,) = attention(recording("attention-h100"))
     lengths = cells(table, "seq_len (tokens)")
-    raw = cells(table, "memory before backward (raw) (MiB)")
+    raw = cells(table, "level before backward (raw) (MiB)")
     softmax_and_mask = 8 * 16_384**2 * 4 + 16_384**2  # fp32 weights, a bool mask
     (found,) = (
         float(m.replace(",", "")) for n, m in zip(lengths, raw, strict=True) if n == "16,384"
@@ -147,13 +153,13 @@ def test_attention_on_a_card_keeps_the_scores_once_and_the_mask() -> None:
 def test_an_attention_beyond_the_card_is_a_cell_and_the_fused_one_runs() -> None:
     (table,) = attention(recording("attention-oom-h100"))
     assert cells(table, "forward (raw) (ms)") == ["OOM"]
-    assert cells(table, "memory before backward (raw) (MiB)") == ["OOM"]
-    kept = float(cells(table, "memory before backward (SDPA) (MiB)")[0])
+    assert cells(table, "level before backward (raw) (MiB)") == ["OOM"]
+    kept = float(cells(table, "level before backward (SDPA) (MiB)")[0])
     qkv_output = 4 * 8 * 32_768 * 64 * 4  # fp32
     row_sums = 8 * 32_768 * 4
     assert kept * 2**20 == pytest.approx(qkv_output + row_sums + qkv_output / 4, rel=0.02)
-    assert any("out of memory in forward, 32.00 GiB asked" in note for note in table.notes)
-    assert any("took 49.90 s a cell" in note for note in table.notes)
+    assert any("out of memory in forward, 32,768 MiB asked" in note for note in table.notes)
+    assert any("took 49.9 s a cell" in note for note in table.notes)
 
 
 def test_warm_up_on_a_card_is_worth_its_first_step() -> None:
@@ -185,7 +191,7 @@ def test_switches_in_three_processes_each_on_a_card() -> None:
     for size in ("small", "medium", "large"):
         assert verdicts[size, "fused AdamW"] == "optimizer faster; step faster"
         assert verdicts[size, "SDPA"] == "forward faster; backward faster; step faster"
-    assert verdicts["medium", "TF32"].endswith("no phase acted on is told from equal)")
+    assert verdicts["medium", "TF32"].endswith("no phase that the switch acts on is distinguished)")
     parts = cells(phases, "Part of the step")
     gains = cells(phases, "Speed-up (×)")
     acted = cells(phases, "Acted on")
@@ -200,7 +206,7 @@ def test_switches_in_three_processes_each_on_a_card() -> None:
         "optimizer"
     }
     said = " ".join(table.notes)
-    assert "small: bf16 makes the step faster" in said
+    assert "small: 3 switches make the step faster, bf16 by the largest ratio" in said
     assert "no switch" not in said
 
 
@@ -229,6 +235,35 @@ def test_a_stopped_run_shows_what_is_missing(tmp_path: Path) -> None:
     grid = coverage(state)
     assert grid is not None
     assert "14 cells: 13 done, 1" in grid.notes[0]
+
+
+def test_processes_of_a_configuration_share_a_cell_of_the_coverage() -> None:
+    state = recording("switches-h200")
+    grid = coverage(state)
+    assert grid is not None
+    assert cells(grid, "Precision fp32")[0] == "done (1, 10, 14)"
+    assert grid.notes[0].startswith("15 cells, 45 processes in all: 45 done.")
+    numbers = re.findall(r"\d+", " ".join(str(cell) for row in grid.rows for cell in row[3:]))
+    assert sorted(map(int, numbers)) == list(range(1, 46))
+
+
+def test_every_process_has_its_case_number_in_the_stability_table() -> None:
+    (table,) = (t for t in tables(recording("switches-h200")) if t.key == "stability")
+    assert sorted(map(int, cells(table, "Case"))) == list(range(1, 46))
+
+
+def test_the_header_lists_the_cases_with_tf32() -> None:
+    said = dict(facts(recording("switches-h200")))["Precision"]
+    assert said.endswith("; TF32 on in cases 2, 6, 15, 17, 21, 30, 32, 36, 45, off in the others")
+    assert dict(facts(recording("precision-h100")))["Precision"].endswith("; TF32 off")
+
+
+@pytest.mark.parametrize(
+    ("indices", "text"),
+    [((3,), "case 4"), ((0, 1), "cases 1, 2"), ((7, 2, 3, 4, 5), "cases 3 to 6, 8")],
+)
+def test_numbers_of_cases_are_told_in_short(indices: tuple[int, ...], text: str) -> None:
+    assert case_numbers(indices) == text
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -282,7 +317,7 @@ def test_warmup_names_the_cold_step() -> None:
     assert ratios[0] == pytest.approx(83 / 60, abs=0.05)
     assert ratios[1:] == [1.0, 1.0, 1.0]
     said = " ".join(table.notes)
-    assert "without warm-up the mean is 1.383 × that after 5" in said
+    assert "without warm-up the mean is 1.38 × that after 5" in said
     assert "the first step took 290.0 ms" in said
     assert "after one warm-up step the mean is 1.00 × that after 5" in said
     assert "one process: not judged" in said
@@ -306,11 +341,11 @@ def test_recorded_sizes_go_from_waiting_for_the_host_to_keeping_the_card_busy() 
 def test_every_kind_of_missing_energy_has_its_reason() -> None:
     """The case of 3.7 s has none either: the shortest ones' reasons say nothing of it."""
     table = next(t for t in tables(recording("end-to-end-h100")) if t.title.startswith("The card"))
-    said = [note for note in table.notes if note.startswith("No energy")]
+    said = [note for note in table.notes if note.startswith("Energy is n/a in")]
     assert len(said) == 2
     assert any("3.7 s of steps are too short" in note for note in said)
-    counted = sum(int(note.rsplit(" of ", 1)[1].split()[0]) for note in said)
-    assert counted == cells(table, "Energy (J/step)").count("n/a")
+    told = sum(int(note.split()[4]) for note in said)
+    assert told == cells(table, "Energy (J/step)").count("n/a")
 
 
 def test_steps_that_were_not_counted_beforehand_are_not_given_as_if_they_were() -> None:
@@ -318,7 +353,8 @@ def test_steps_that_were_not_counted_beforehand_are_not_given_as_if_they_were() 
     counted = case(warmup_auto=True, warmup_steps=300, measure_steps=20)
     plan = view([asked, counted], [])
     assert steps_of(plan.cases) == (
-        "warm-up until steady, measured until ±2.5 %; warm-up until steady, 20 measured"
+        "warm-up until steady, measured until the mean is known within 2.5 % (95 % interval); "
+        "warm-up until steady, 20 measured"
     )
 
 
@@ -354,7 +390,7 @@ def test_mixed_precision_says_why_the_forward_peak_rises() -> None:
     (note,) = (note for note in table.notes if "in bf16" in note)
     assert "in bf16: 30.0" in note
     assert "as fast (one process: not judged)" in note
-    assert "(the same); within the forward it rises from 6.00 GiB to 7.00 GiB" in note
+    assert "(the same); within the forward it rises from 6,144 MiB to 7,168 MiB" in note
 
 
 def switch_run(processes: int = 3) -> RunView:
@@ -411,7 +447,7 @@ def test_switches_are_measured_and_never_asserted() -> None:
     assert cells(table, "Memory change (%)") == ["0.0", "0.0", "-20.0", "OOM"]
     said = " ".join(table.notes)
     assert "compiling took 42.0 s, repaid after about 2,100 steps (cases 3, 7, 11)" in said
-    assert "out of memory in backward, 1.00 GiB asked (cases 4, 8, 12)" in said
+    assert "out of memory in backward, 1,024 MiB asked (cases 4, 8, 12)" in said
     assert "torch.compile makes the step faster: 40." in said
     assert "fused AdamW is not distinguished from the baseline" in said
 
@@ -462,11 +498,15 @@ def test_the_attention_grid_keeps_a_cell_that_says_oom() -> None:
         "forward (raw) (ms)",
         "backward (compiled) (ms)",
         "backward (raw) (ms)",
-        "memory before backward (compiled) (MiB)",
-        "memory before backward (raw) (MiB)",
+        *(
+            f"{name} ({way}) (MiB)"
+            for name in ("peak of forward", "level before backward", "overall peak")
+            for way in ("compiled", "raw")
+        ),
     ]
     assert cells(table, "forward (raw) (ms)")[-1] == "OOM"
-    assert cells(table, "memory before backward (raw) (MiB)")[-1] == "OOM"
+    for name in ("peak of forward", "level before backward", "overall peak"):
+        assert cells(table, f"{name} (raw) (MiB)")[-1] == "OOM"
     assert any("out of memory in forward" in note for note in table.notes)
     assert any("(2 ×) a step takes 4.00" in note for note in table.notes)
 
@@ -474,30 +514,72 @@ def test_the_attention_grid_keeps_a_cell_that_says_oom() -> None:
 def test_exponents_are_fitted_over_what_ran() -> None:
     table = exponents(attention_run())
     assert table is not None
-    assert [exponent(t) for t in cells(table, "forward exponent")] == [2, 2]
-    assert [exponent(t) for t in cells(table, "memory kept exponent")] == [2, 2]
-    assert cells(table, "forward fitted over (tokens)") == ["1,024 to 4,096", "1,024 to 2,048"]
+    assert cells(table, "Way") == ["compiled"]  # two lengths are no range to fit a power over
+    assert [exponent(t) for t in cells(table, "forward exponent")] == [2]
+    assert [exponent(t) for t in cells(table, "memory kept exponent")] == [2]
+    assert cells(table, "forward between neighbours") == ["2.00 to 2.00"]
+    assert cells(table, "forward fitted over (tokens)") == ["1,024 to 4,096"]
 
 
 def test_a_power_is_fitted_over_the_largest_points() -> None:
-    points = [Point(16, 100.0), *(Point(x, 0.5 * x**1.5, 0.0) for x in (64.0, 128.0, 256.0))]
+    points = [Point(16, 100.0), *(Point(x, 0.5 * x**1.5) for x in (64.0, 128.0, 256.0))]
     fit = fit_power(points)
     assert fit is not None
     assert fit.exponent == pytest.approx(1.5)
-    assert (fit.half, fit.low, fit.high, fit.points) == (0.0, 64, 256, 3)
-    assert fit_power([Point(64, 1.0)]) is None
-    assert fit_power([Point(64, 1.0), Point(64, 2.0)]) is None
-    assert fit_power([Point(64, 0.0), Point(128, 1.0)]) is None
+    assert fit.between == pytest.approx((1.5, 1.5))
+    assert (fit.low, fit.high, fit.points) == (64, 256, 3)
 
 
-def test_an_exponent_is_as_sure_as_its_points() -> None:
-    fit = fit_power([Point(1, 1.0, 0.1), Point(2, 4.0, 0.4)])
+@pytest.mark.parametrize(
+    "points",
+    [
+        [(64, 1), (128, 2)],  # two points fit any power
+        [(64, 1), (64, 2), (64, 3), (256, 4)],
+        [(64, 0), (128, 1), (256, 2)],
+        [(64, 1), (96, 2), (128, 3)],  # less than fourfold
+    ],
+)
+def test_a_power_needs_three_points_over_a_range(points: list[tuple[float, float]]) -> None:
+    assert fit_power(Point(x, y) for x, y in points) is None
+
+
+def test_an_exponent_tells_how_far_one_power_describes_its_points() -> None:
+    fit = fit_power(Point(x, y) for x, y in ((1, 1), (2, 2), (4, 16)))
     assert fit is not None
     assert fit.exponent == pytest.approx(2.0)
-    assert fit.half == pytest.approx(2**0.5 * 0.1 / 0.6931, rel=1e-3)  # both ± 10 %, over ln 2
-    unsure = fit_power([Point(1, 1.0, 0.1), Point(2, 4.0)])
-    assert unsure is not None
-    assert unsure.half is None
+    assert fit.between == pytest.approx((1.0, 3.0))
+
+
+def test_launch_bound_cells_give_no_exponent_of_time() -> None:
+    table = exponents(recording("attention-h100"))
+    assert table is not None
+    assert set(cells(table, "forward fitted over (tokens)")) == {"4,096 to 16,384"}
+    short = subject_of(recording("attention-h100"))
+    few = replace(short, cases=tuple(s for s in short.cases if s.case.context_length <= 4096))
+    table = exponents(few)
+    assert table is not None
+    assert set(cells(table, "forward exponent")) == {"n/a"}
+    assert set(cells(table, "memory kept fitted over (tokens)")) == {"256 to 4,096"}
+
+
+def test_attention_shows_why_raw_runs_out_first() -> None:
+    (table,) = attention(recording("attention-h100"))
+    at = cells(table, "seq_len (tokens)").index("8,192")
+
+    def shown(name: str) -> list[str]:
+        return [cells(table, f"{name} ({way}) (MiB)")[at] for way in ("compiled", "raw", "SDPA")]
+
+    assert shown("peak of forward") == ["2,256.0", "6,352.0", "80.2"]
+    assert shown("level before backward") == ["2,256.0", "2,256.0", "80.2"]
+    assert shown("overall peak") == ["4,320.0", "8,416.0", "144.5"]
+    said = " ".join(table.notes)
+    assert "Raw and compiled have the same level before backward: both keep the output" in said
+    assert (
+        "at 16,384 tokens raw needs 25,056 MiB in the forward and 33,280 MiB overall, compiled "
+        "8,672 MiB and 16,896 MiB (cases 14, 13)" in said
+    )
+    assert "compiled and SDPA: the peak of forward is the level before backward" in said
+    assert "GiB" not in said
 
 
 def test_scaling_sets_time_beside_work() -> None:
@@ -680,15 +762,73 @@ def test_the_shape_stands_beside_a_planted_name() -> None:
     assert SHAPE.parameters == 423_183_360
 
 
-def test_growth_on_a_card_is_told_apart_where_the_host_sets_the_pace() -> None:
+PLUS_MINUS = re.compile(r"[^.;|]*±[^.;|]*")
+EXPONENT = re.compile(r"\d[eE][-+]?\d")
+ONE_OF_MANY = re.compile(
+    r"(?<![\d.,])1 (cases|cells|steps|processes|lines|outliers|launches|warm-up steps|layers|"
+    r"measured steps|recorded steps|files|runs|tokens)\b"
+)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_plus_minus_stands_for_a_standard_deviation_alone(name: str) -> None:
+    for sentence in PLUS_MINUS.findall(render(recording(name), "md")):
+        words = ("mean ± std", "± standard deviation", "Mean ± ")
+        figures = re.search(r"[\d.,]+ ± [\d.,]+( ms, CV|$|\s*$)", sentence)
+        assert figures or any(word in sentence for word in words), sentence
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_an_export_has_no_powers_of_ten_no_one_steps_and_no_spread_of_nothing(name: str) -> None:
+    text = render(recording(name), "md")
+    assert not EXPONENT.search(re.sub(r"`[^`]*`|kernel[^|]*", "", text))
+    assert not ONE_OF_MANY.search(text)
+    assert "± 0 ms" not in text
+
+
+def test_a_mean_has_its_spread_and_its_interval_each_in_a_place_of_its_own() -> None:
+    found = summarize([10.0, 11.0, 12.0, 11.0])
+    assert mean_and_spread(found) == "11.0 ± 0.8"
+    assert mean_interval(found) == "9.7 to 12.3"
+    still = summarize([0.00128] * 4)
+    assert mean_and_spread(still) == "0.001280"
+    for key in ("forward", "backward", "stability"):
+        (table,) = (t for t in tables(recording("end-to-end-h100")) if t.key == key)
+        headings = [column.header for column in table.columns]
+        at = headings.index("Std Dev")
+        assert headings[at + 1] == "95 % interval of mean"
+        mean = next(n for n, h in enumerate(headings) if h in ("Mean", "Avg Time"))
+        for row in table.rows:
+            low, high = (float(end.replace(",", "")) for end in str(row[at + 1]).split(" to "))
+            assert low <= float(format_cell(row[mean]).replace(",", "")) <= high
+
+
+def test_the_summary_says_which_modes_its_figures_are_of() -> None:
+    for name, mode in (("end-to-end-h100", "forward"), ("interleave-h200", "train")):
+        (table,) = (t for t in tables(recording(name)) if t.key == "summary")
+        assert f"forward from mode {mode}" in table.notes[0]
+        assert "± standard deviation (ddof 1)" in table.notes[0]
+
+
+def test_growth_on_a_card_is_told_of_busy_cells_alone() -> None:
     table = scaling(recording("scaling-h200"))
     assert table is not None
-    said = {note.split(":", maxsplit=1)[0]: note for note in table.notes}
-    waiting = said["small, train, where the step is launch-bound"]
-    assert waiting.endswith("16.9 × the work takes 1.55 × the time (cases 2, 16).")
-    busy = said["small, train, where it is not"]
-    assert busy.endswith("9.07 × the work takes 7.08 × the time (cases 6, 24).")
-    assert said["small, train"].startswith("small, train: 145 × the work")
+    said = [note for note in table.notes if note.startswith("small, train")]
+    assert said[0] == (
+        "small, train, where it is not launch-bound: 9.07 × the work takes 7.08 × the time "
+        "(cases 6, 24)."
+    )
+    assert said[1].startswith("small, train: launch-bound up to 2,048 tokens a step, where time ")
+    assert len(said) == 2
+
+
+def test_a_growth_needs_a_range_of_work() -> None:
+    cases = [case(mode="forward", batch_size=size) for size in (1, 3)]
+    events = run(0, cases[0], {"forward": around(10.0)})
+    events += run(1, cases[1], {"forward": around(30.0)})
+    table = scaling(view(cases, events))
+    assert table is not None
+    assert not any("× the work" in note for note in table.notes)
 
 
 def test_one_launch_bound_cell_is_named_without_growth() -> None:
@@ -701,4 +841,6 @@ def test_one_launch_bound_cell_is_named_without_growth() -> None:
     ]
     table = scaling(view(cases, events))
     assert table is not None
-    assert "medium, forward: launch-bound at 512 tokens a step (case 1)." in table.notes
+    (said,) = (note for note in table.notes if "launch-bound up to" in note)
+    assert said.startswith("medium, forward: launch-bound up to 512 tokens a step")
+    assert said.endswith("no growth is told (case 1).")

@@ -71,7 +71,7 @@ def test_one_sample_has_no_spread() -> None:
     summary = summarize([3.0])
     assert (summary.n, summary.mean, summary.std, summary.ci95) == (1, 3.0, None, None)
     assert summary.cv_percent is None
-    assert stability(summary) == "n/a: one sample"
+    assert stability(summary) == "n/a: one step"
 
 
 @pytest.mark.parametrize("bad", [[], [1.0, math.nan], [math.inf]])

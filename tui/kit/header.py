@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from textual import events
 
+from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
 
-if TYPE_CHECKING:
-    from llmprof.tui.chart.cells import Row
+NAME: Row = [("llmprof", "accent"), ("  ", "")]
 
 
 class Header(Canvas):
@@ -26,15 +25,20 @@ class Header(Canvas):
         self._tabs: list[tuple[int, int, str]] = []
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        """One row; the status is cut before the tabs are."""
-        row: Row = [("llmprof", "accent"), ("  ", "")]
+        """One row; where not even the status's end has room, the name leaves it its own, then
+        the gaps."""
+        tabs = sum(len(f"{tab.key} {tab.label}  ") for tab in self.host.tabs)
+        last = row_length(self.status[-1:])
+        named = width - tabs - row_length(NAME) >= last
+        gap = "  " if width - tabs >= last else " "
+        row: Row = list(NAME) if named else []
         self._tabs = []
         for tab in self.host.tabs:
             start = row_length(row)
             here = self.screen.id == tab.view
             row += [(f"{tab.key} ", "muted"), (tab.label, "title" if here else "muted")]
             self._tabs.append((start, row_length(row), tab.view))
-            row.append(("  ", ""))
+            row.append((gap, ""))
         room = width - row_length(row)
         status = _cut(self.status, room)
         return [[*row, (" " * (room - row_length(status)), ""), *status]]

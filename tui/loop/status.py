@@ -8,6 +8,7 @@ from llmprof.core.figures.loops import Straggler
 from llmprof.core.report.loop_words import loop_line, part_words, seconds
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
+from llmprof.core.system.numbers import significant
 from llmprof.core.system.text import clean, duration
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
@@ -70,9 +71,7 @@ class LoopStatus(Canvas):
             row.append((f"no sign of life for {seconds((now - loop.last_t) / 1e9)}", "bad"))
         if self._slow is not None:
             part = part_words(self._slow.part, apart=loop.started.model)
-            more = (
-                f"rank {self._slow.rank} is {self._slow.excess_ms:.3g} ms a step slower in {part}"
-            )
+            more = f"rank {self._slow.rank} is {significant(self._slow.excess_ms)} ms a step slower in {part}"
             row += [*([(dot, "muted")] if row else []), (more, "warn")]
         for log in self._view.log[-1:]:
             if log.level != "info":

@@ -48,6 +48,7 @@ class RunsView(HostedView):
     def __init__(self) -> None:
         super().__init__()
         self._runs_listed: tuple[ListedRun, ...] = ()
+        self._marked_shown: tuple[Run, ...] = ()
 
     def compose_body(self) -> ComposeResult:
         """The table, and the filter when it is wanted."""
@@ -63,9 +64,15 @@ class RunsView(HostedView):
     def take(self, snapshot: Snapshot) -> None:
         """Show the newest list."""
         found = self.host.index.latest
-        if found is not None and found != self._runs_listed:
+        marked = self.host.session.marked
+        if found is not None and (found, marked) != (self._runs_listed, self._marked_shown):
             self._runs_listed = found
-            self.query_one(RowTable).show(RUN_COLUMNS, [self._row(listed) for listed in found])
+            self._show_rows()
+
+    def _show_rows(self) -> None:
+        self._marked_shown = self.host.session.marked
+        rows = [self._row(listed) for listed in self._runs_listed]
+        self.query_one(RowTable).show(RUN_COLUMNS, rows)
 
     @property
     def current(self) -> Run | None:
@@ -100,6 +107,19 @@ class RunsView(HostedView):
     def action_export(self) -> None:
         """Export the run under the cursor."""
         self.host.export(self.current)
+
+    def action_mark(self) -> None:
+        """Mark the run under the cursor for comparison, or take its mark away."""
+        if (run := self.current) is not None:
+            self.host.session.mark(run)
+            self._show_rows()
+
+    def action_compare(self) -> None:
+        """Compare the marked runs."""
+        if len(self.host.session.marked) < 2:
+            self.notify("mark two runs with the space bar first", severity="warning")
+            return
+        self.app.switch_mode("compare")
 
     def action_rename(self) -> None:
         """Ask for a name."""
@@ -142,6 +162,8 @@ class RunsView(HostedView):
             if self.host.session.run is not None and self.host.session.run.id == run.id:
                 self.host.watch_run(None)
             run.delete()
+            if run in self.host.session.marked:
+                self.host.session.mark(run)
         except (OSError, RuntimeError) as error:
             self._refused(error)
 
@@ -166,6 +188,12 @@ class RunsView(HostedView):
 
         return after
 
+    def _label_cell(self, run: Run, label: str) -> TableCell:
+        marked = self.host.session.marked
+        if run not in marked:
+            return TableCell(label, "title")
+        return TableCell(f"{'AB'[marked.index(run)]}: {label}", "accent")
+
     def _row(self, listed: ListedRun) -> TableRow:
         summary = listed.summary
         started = (
@@ -180,7 +208,7 @@ class RunsView(HostedView):
         return TableRow(
             summary.id,
             (
-                TableCell(summary.label, "title"),
+                self._label_cell(listed.run, summary.label),
                 TableCell(summary.status, _RUN_ROLES[summary.status]),
                 TableCell(started, "text", summary.started),
                 TableCell(extent, "text", float(summary.steps or summary.cases), short=short),

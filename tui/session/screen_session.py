@@ -36,6 +36,7 @@ class ScreenSession:
         self.alive = False
         self.paused = False
         self.problem = ""
+        self.marked: tuple[Run, ...] = ()  # at most two, which the Compare view compares
         self._snapshot: Snapshot | None = None
         self._clock = clock
         self._period_s = period_s
@@ -140,6 +141,17 @@ class ScreenSession:
     def toggle_pause(self) -> None:
         """Hold the picture, or go on with the newest."""
         self.paused = not self.paused
+
+    def mark(self, run: Run) -> None:
+        """Mark a run for comparison, the older of two marks gives way; or take its mark away."""
+        if run in self.marked:
+            self.marked = tuple(each for each in self.marked if each != run)
+        else:
+            self.marked = (*self.marked, run)[-2:]
+
+    def swap_marked(self) -> None:
+        """Compare the other way round."""
+        self.marked = self.marked[::-1]
 
     def close(self) -> None:
         """End the threads and what waits unused."""

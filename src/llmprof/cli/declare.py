@@ -113,7 +113,8 @@ def _add_how_long(parser: argparse.ArgumentParser) -> None:
         "--target",
         type=percent_type,
         metavar="P",
-        help="measure until the mean's 95%% interval is within ± P%% (1), 15 s a case at most",
+        help="measure until the mean is known within P%% (1; its 95%% interval), 15 s a case at "
+        "most",
     )
     add(
         "--processes",

@@ -9,7 +9,8 @@ import sys
 OK = 0  # results; a row that says OOM or unsupported is a result
 CRASHED = 1  # a case crashed
 USAGE = 2  # bad input; nothing was measured
-NOTHING = 3  # nothing could be measured
+NOTHING = 3  # nothing could be measured or, by `compare`, judged; `doctor`: measuring cannot work
+REGRESSED = 4  # `compare --fail-on`: something is slower by at least that much, or has no figures
 INTERRUPTED = 130  # by Ctrl-C; 128 + n for other signals
 
 

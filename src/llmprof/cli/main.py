@@ -26,12 +26,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("watch", "run a training script as it is, watched"),
     "runs": ("runs", "list the runs of this machine"),
     "show": ("show", "print or export a run, also one from another machine"),
+    "compare": ("compare", "say what changed between two runs, by case and phase"),
+    "baseline": ("baseline", "keep a run under a name that later ones are compared with"),
     "pack": ("pack", "put a run into one file to carry home"),
     "demo": ("demo", "replay a recorded run as if it were live; needs no GPU"),
     "monitor": ("monitor", "watch the GPUs and the host of this machine"),
     "predict": ("predict", "say what cases need and whether they fit, without running them"),
     "experiments": ("experiments", "list what `llmprof run NAME` measures"),
     "calibrate": ("calibrate", "measure this device's matmul and copy ceilings, and keep them"),
+    "doctor": ("doctor", "say what is installed, what is missing and what that costs"),
     "presets": ("presets", "list the models with their counted parameters"),
 }
 
@@ -139,8 +142,8 @@ def _overview() -> Parser:
         "commands:\n" + "\n".join(lines),
         epilog="`llmprof COMMAND --help` tells a command's options.\n"
         "`llmprof --export results.md` is `llmprof run --export results.md`.\n"
-        "Exit codes: 0 results, 1 a case crashed, 2 usage, 3 nothing measured, 128 + n\n"
-        "ended by signal n (130 Ctrl-C, 143 SIGTERM, 129 SIGHUP).",
+        "Exit codes: 0 results, 1 a case crashed, 2 usage, 3 nothing measured, 4 a regression\n"
+        "(compare --fail-on), 128 + n ended by signal n (130 Ctrl-C, 143 SIGTERM, 129 SIGHUP).",
     )
 
 

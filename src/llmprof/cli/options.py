@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from llmprof.cli.declare import DIMENSIONS, add_case_options, add_export_option
+from llmprof.cli.effects import refuse_without_effect
 from llmprof.cli.exits import UserError
 from llmprof.cli.types import AUTO
 from llmprof.core.catalog.experiments import (
@@ -22,7 +23,6 @@ from llmprof.core.catalog.experiments import (
 from llmprof.core.catalog.models import load_models, select_models
 from llmprof.core.catalog.names import named
 from llmprof.core.spec.axes import AXES, Axis, Value
-from llmprof.core.spec.case import Probe
 from llmprof.core.spec.experiment import (
     MOST_MEASURE_STEPS,
     MOST_WARMUP_STEPS,
@@ -33,14 +33,6 @@ from llmprof.core.spec.own_model import OwnModel, argument, find_own_model
 from llmprof.core.spec.shape import ModelShape, SpecError
 
 __all__ = ["add_case_options", "add_export_option", "experiment_from"]
-
-_PROBE_OPTIONS: dict[str, Probe] = {
-    "profile_steps": "kernels",
-    "stacks": "kernels",
-    "chrome_trace": "kernels",
-    "nvtx": "kernels",
-    "snapshot": "memory",
-}
 
 
 def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment:
@@ -72,7 +64,7 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
     except SpecError as error:
         hint = "; the items of a list are joined by commas: small,medium" if _is_item(name) else ""
         raise UserError(f"{error}{hint}") from error
-    _refuse_without_effect(args, experiment)
+    refuse_without_effect(args, experiment)
     return experiment
 
 
@@ -94,23 +86,6 @@ def _is_item(name: str) -> bool:
         return False
     items = (*models, *(word for axis in AXES for word in axis.words))
     return name.isdigit() or named(name, items) is not None
-
-
-def _refuse_without_effect(args: argparse.Namespace, experiment: Experiment) -> None:
-    """Raise UserError for an option of a profile that would change nothing."""
-    probes = {case.probe for case in experiment.cases()}
-    for name, probe in _PROBE_OPTIONS.items():
-        option = f"--{name.replace('_', '-')}"
-        if getattr(args, name) not in (None, False) and probe not in probes:
-            raise UserError(
-                f"{option} has no effect here: {experiment.name} has no {probe} profiles with "
-                f"these options; `llmprof run {probe} {option}` does"
-            )
-    if experiment.nvtx and experiment.device == "cpu":
-        raise UserError("--nvtx has no effect with --device cpu: its ranges are for a card")
-    profiled = [case for case in experiment.cases() if case.probe == "kernels"]
-    if experiment.stacks and all(case.compile is not None for case in profiled):
-        raise UserError("--stacks has no effect on compiled models: their source is not followed")
 
 
 def _steps(args: argparse.Namespace) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from llmprof.core.report.case_groups import status_word
 from llmprof.core.report.markdown import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.state.view import RunView
-from llmprof.core.system.text import clean, duration
+from llmprof.core.system.text import clean, counted, duration
 
 
 def check_exports(paths: list[Path]) -> None:
@@ -92,7 +92,8 @@ def dry_run_table(view: RunView) -> None:
     )
     put(grid(Table("plan", "Plan", columns, tuple(rows))))
     total = sum(state.estimate_s or 0.0 for state in view.cases if state.status == "pending")
-    put(f"\n{len(view.cases)} cases, about {duration(total)} in all; nothing was measured.")
+    cases = counted(len(view.cases), "case")
+    put(f"\n{cases}, about {duration(total)} in all; nothing was measured.")
 
 
 def _about(seconds: float | None) -> str:

@@ -9,15 +9,17 @@ from pathlib import Path
 from llmprof.cli.exits import OK, USAGE, UserError
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import check_exports, deliver
+from llmprof.cli.pack import add_pack_option, check_target
 from llmprof.cli.run import detach, finish, measure_run, require_device, require_torch
 from llmprof.cli.streams import tell
 from llmprof.core.engine.client import Plan
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.figures.same_machine import MOVED
 from llmprof.core.store.journal import replay
-from llmprof.core.store.pack import adopt
+from llmprof.core.store.pack import adopt, pack
 from llmprof.core.store.run import Run, RunNotFound, RunStore
 from llmprof.core.system.archive import PackError
+from llmprof.core.system.text import counted
 
 _NOT_OURS = (
     "run {0} is a training loop that llmprof watched: there is nothing of it to measure again; "
@@ -37,12 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="go on though the device or the software is another; the tables say which is which",
     )
     parser.add_argument("--detach", action="store_true", help="start it, print its name, leave it")
+    add_pack_option(parser)
     add_export_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Resume; the exit code says whether there are results. Raises UserError."""
     check_exports(args.export)
+    packed = check_target(args.pack)
     require_torch()
     the_run = find(args.run)
     if the_run.is_loop:
@@ -63,8 +67,11 @@ def run(args: argparse.Namespace) -> int:
     if not wanted:
         tell(f"{the_run.id}: nothing is missing")
         deliver(view, args.export, the_run.path)
+        if packed is not None:
+            pack(the_run, packed)
+            tell(f"packed {packed}")
         return OK
-    tell(f"{the_run.id}: {len(wanted)} of {len(view.cases)} cells to measure")
+    tell(f"{the_run.id}: {len(wanted)} of {counted(len(view.cases), 'cell')} to measure")
     require_device(view.experiment.device)
     plan = Plan(
         run_dir=str(the_run.path),
@@ -73,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
         lifeline=not args.detach,
         resume=wanted,
         elsewhere=args.elsewhere,
+        pack=None if packed is None else str(packed),
     )
     if args.detach:
         return detach(the_run, plan)
@@ -86,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     if len(view.segments) == before:
         said = [log.message for log in view.log if log.level == "error" and not log.t]
         raise UserError(said[-1] if said else f"the engine did not start; see {the_run.log}", USAGE)
-    return finish(view, signal, args.export, the_run)
+    return finish(view, signal, args.export, the_run, packed)
 
 
 def find(name: str | None) -> Run:

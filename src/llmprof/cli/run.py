@@ -15,6 +15,7 @@ from llmprof.cli.exits import CRASHED, NOTHING, OK, USAGE, UserError
 from llmprof.cli.follow import CRASHES, Follow, exit_code_of
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
 from llmprof.cli.output import check_exports, deliver, dry_run_table
+from llmprof.cli.pack import add_pack_option, check_target
 from llmprof.cli.streams import put, tell
 from llmprof.core.catalog.experiments import DEFAULT
 from llmprof.core.devices.cuda_driver import absent
@@ -23,8 +24,9 @@ from llmprof.core.events import Log
 from llmprof.core.figures.profile_wholes import twin
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.state.view import RunView
+from llmprof.core.store.pack import pack
 from llmprof.core.store.run import Run, RunStore, wait_started
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, counted
 
 LAST_BYTES = 4096  # of an engine's output: its last line is in them
 
@@ -39,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_case_options(parser)
     add_export_option(parser)
+    add_pack_option(parser)
     how = parser.add_argument_group("how to run")
     how.add_argument("--detach", action="store_true", help="start it, print its name, leave it")
     how.add_argument("--dry-run", action="store_true", help="only list the cases and their times")
@@ -50,15 +53,18 @@ def run(args: argparse.Namespace) -> int:
     check_exports(args.export)
     if args.detach and args.export:
         raise UserError("--detach does not wait for tables; export later with `llmprof show`")
+    if args.dry_run and args.pack:
+        raise UserError("--pack has no effect with --dry-run: nothing is measured")
+    packed = check_target(args.pack)
     require_torch()
     require_device(experiment.device)
     if args.dry_run:
         return _dry_run(experiment)
     the_run = new_run(experiment.name)
     if args.detach:
-        return detach(the_run, plan_of(the_run, experiment))
-    view, signal = measure_run(the_run, plan_of(the_run, experiment, lifeline=True))
-    return finish(view, signal, args.export, the_run)
+        return detach(the_run, plan_of(the_run, experiment, packed=packed))
+    view, signal = measure_run(the_run, plan_of(the_run, experiment, lifeline=True, packed=packed))
+    return finish(view, signal, args.export, the_run, packed)
 
 
 def new_run(name: str, store: RunStore | None = None) -> Run:
@@ -102,9 +108,21 @@ def measure_run(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunVi
     if code:
         if view.environment is None and signal is None:
             raise _not_started(code, the_run, plan, None if quiet else the_run.log)
-        reason = ENGINE_ENDINGS.get(code) or crash(code, None if quiet else the_run.log)
-        view = replace(view, log=(*view.log, Log(t=0, message=reason, level="error")))
+        reasons = [ENGINE_ENDINGS.get(code) or crash(code, None if quiet else the_run.log)]
+        if plan.pack is not None and view.environment is not None and code != EngineExit.NOT_PACKED:
+            reasons = [*_pack_for_engine(the_run, Path(plan.pack)), *reasons]
+        said = tuple(Log(t=0, message=reason, level="error") for reason in reasons)
+        view = replace(view, log=(*view.log, *said))
     return view, signal
+
+
+def _pack_for_engine(the_run: Run, target: Path) -> list[str]:
+    """Pack what an engine left that was killed, or that failed, before it could; why not, if so."""
+    try:
+        pack(the_run, target)
+    except OSError:
+        return [ENGINE_ENDINGS[EngineExit.NOT_PACKED]]
+    return []
 
 
 def _not_started(code: int, the_run: Run, plan: Plan, log: Path | None) -> UserError:
@@ -137,8 +155,22 @@ def _discard(the_run: Run) -> None:
         the_run.delete()
 
 
-def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run) -> int:
-    """Print or export what was measured; the exit code."""
+def finish(
+    view: RunView,
+    signal: int | None,
+    exports: list[Path],
+    the_run: Run,
+    packed: Path | None = None,
+) -> int:
+    """Print or export what was measured and say where it is packed; the exit code."""
+    if packed is None or view.environment is None:
+        return _finish(view, signal, exports, the_run)
+    there = _say_packed(view, packed)
+    code = _finish(view, signal, exports, the_run)
+    return code if there else code or CRASHED
+
+
+def _finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run) -> int:
     errors = [log.message for log in view.log if log.level == "error"]
     if view.environment is None:
         if signal is None and not errors:
@@ -151,7 +183,7 @@ def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run)
     if signal is not None:
         return 128 + signal
     if view.outcome not in ("complete", "stopped"):
-        done = f"{view.cases_done} of {len(view.cases)} cases are done"
+        done = f"{view.cases_done} of {counted(len(view.cases), 'case')} done"
         reason = errors[-1] if errors else "it was killed"
         raise UserError(f"the engine ended early, {done}: {reason}", CRASHED)
     code = exit_code_of(view)
@@ -161,6 +193,16 @@ def finish(view: RunView, signal: int | None, exports: list[Path], the_run: Run)
     if code == CRASHED:
         tell(f"llmprof: {crashes(view)}")
     return code
+
+
+def _say_packed(view: RunView, target: Path) -> bool:
+    """Say where the packed run is, or, returning False, that there is none."""
+    reason = ENGINE_ENDINGS[EngineExit.NOT_PACKED]
+    if any(log.message == reason for log in view.log):
+        tell(f"llmprof: {reason}")
+        return False
+    tell(f"packed {target}")
+    return True
 
 
 def crashes(view: RunView) -> str:
@@ -206,7 +248,12 @@ def _dry_run(experiment: Experiment) -> int:
 
 
 def plan_of(
-    the_run: Run, experiment: Experiment, *, lifeline: bool = False, only_plan: bool = False
+    the_run: Run,
+    experiment: Experiment,
+    *,
+    lifeline: bool = False,
+    only_plan: bool = False,
+    packed: Path | None = None,
 ) -> Plan:
     """What the engine is told about a new run."""
     return Plan(
@@ -215,4 +262,5 @@ def plan_of(
         command=("llmprof", *sys.argv[1:]),
         lifeline=lifeline,
         only_plan=only_plan,
+        pack=None if packed is None else str(packed),
     )

@@ -1,0 +1,1 @@
+"""Runs as plain records, for notebooks and scripts: what `llmprof.open` gives."""

@@ -1,0 +1,140 @@
+"""The Compare view: runs marked in Runs, refused or compared, table by table."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from llmprof.core.store.run import Run, RunStore
+from llmprof.tui.app import LlmprofApp
+from llmprof.tui.compare.view import CompareView
+from tests.builders import journals
+from tests.tui.apps import make_app, open_runs, sizes, table
+from tests.tui.frames import contains, settle, text_of
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLMPROF_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def recorded(root: Path, name: str, label: str, device: str = "NVIDIA H200") -> Run:
+    run = RunStore(root).create(label)
+    with zipfile.ZipFile(FIXTURES / f"{name}.llmprof") as archive:
+        lines = archive.read("journal.jsonl")
+    run.journal.write_bytes(lines.replace(b'"NVIDIA H200"', b'"%s"' % device.encode()))
+    run.rename(label)
+    return run
+
+
+def marked_names(app: LlmprofApp) -> list[str]:
+    return [run.label for run in app.session.marked]
+
+
+async def marked(pilot: Pilot[None], *runs: Run) -> CompareView:
+    """Mark runs with the keys and go to the view."""
+    await open_runs(pilot)
+    app = pilot.app
+    assert isinstance(app, LlmprofApp)
+    await settle(pilot, lambda: len(table(app).rows) >= len(runs))
+    for run in runs:
+        table(app).put_cursor(run.id)
+        await pilot.press("space")
+    await pilot.press("c")
+    await settle(pilot, lambda: app.current_mode == "compare")
+    view = app.base_view
+    assert isinstance(view, CompareView)
+    return view
+
+
+@sizes
+async def test_two_marked_runs_are_compared(tmp_path: Path, size: tuple[int, int]) -> None:
+    first = recorded(tmp_path, "processes-h200", "before")
+    second = recorded(tmp_path, "processes-h200", "after")
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        view = await marked(pilot, first, second)
+        await settle(pilot, lambda: view.found is not None)
+        assert contains(app, "A before   B after")
+        assert contains(app, "nothing known is different")
+        assert contains(app, "ctx 512 · fp32: nothing is told from equal")
+        assert contains(app, "backward")
+        assert contains(app, "not distinguished")
+        assert contains(app, "table 2 of 3")
+        await pilot.press("right_square_bracket")
+        await settle(pilot, lambda: contains(app, "Peak memory"))
+        await pilot.press("right_square_bracket", "left_square_bracket", "left_square_bracket")
+        await settle(pilot, lambda: contains(app, "Step by phase"))
+        await pilot.press("s")
+        await settle(pilot, lambda: contains(app, "A after   B before"))
+        await pilot.press("2")
+        await settle(pilot, lambda: contains(app, "A: after") and contains(app, "B: before"))
+
+
+async def test_marks_come_and_go(tmp_path: Path) -> None:
+    runs = [recorded(tmp_path, "interleave-h200", name) for name in ("one", "two", "three")]
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+        await open_runs(pilot)
+        await settle(pilot, lambda: len(table(app).rows) == 3)
+        await pilot.press("c")
+        await settle(pilot, lambda: contains(app, "mark two runs"))
+        for run in runs:
+            table(app).put_cursor(run.id)
+            await pilot.press("space")
+        assert marked_names(app) == ["two", "three"]
+        await pilot.press("space")
+        assert marked_names(app) == ["two"]
+        await pilot.press("5")
+        await settle(pilot, lambda: contains(app, "with the space bar"))
+
+
+async def test_unlike_devices_are_refused_until_forced(tmp_path: Path) -> None:
+    first = recorded(tmp_path, "processes-h200", "before")
+    other = recorded(tmp_path, "processes-h200", "after", device="NVIDIA B200")
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        view = await marked(pilot, first, other)
+        await settle(pilot, lambda: contains(app, "not compared: not the same device"))
+        assert not contains(app, "Step by phase")
+        await pilot.press("f")
+        await settle(pilot, lambda: contains(app, "Step by phase"))
+        assert contains(app, "forced: not the same device")
+        assert view.forced
+
+
+async def test_one_process_is_not_judged(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        view = await marked(pilot, journals.finished(store), journals.finished(store))
+        await settle(pilot, lambda: view.found is not None)
+        assert contains(app, "one process: not judged"), text_of(app)
+
+
+async def test_a_run_that_goes_away_is_told(tmp_path: Path) -> None:
+    first = recorded(tmp_path, "interleave-h200", "before")
+    second = recorded(tmp_path, "interleave-h200", "after")
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        view = await marked(pilot, first, second)
+        await settle(pilot, lambda: view.found is not None)
+        shutil.rmtree(second.path)
+        await pilot.press("r")
+        await settle(pilot, lambda: contains(app, "not compared: No such file"))
+        assert app.return_code is None
+
+
+async def test_a_narrow_header_keeps_how_the_run_ended(tmp_path: Path) -> None:
+    run, writer = journals.live_run(tmp_path)
+    writer.journal.close()
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: text_of(app).split("\n")[0].rstrip().endswith("interrupted"))

@@ -1,0 +1,1 @@
+"""The Compare view: two marked runs, what is different between them and what changed."""
