@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 
+from llmprof.core.events.loop import EVALUATION
 from llmprof.core.track.parts import GAP
 from llmprof.core.track.tracker import BETWEEN, MOST_MARKS, Place, Row, Tracker
 
-EVALUATION = "evaluation"  # a part of its own
 AFTER = "after"
 BUSY = frozenset({"backward", "optimizer"})  # within them nothing else is marked
 _now = time.monotonic_ns

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, dataloader
 
+from llmprof.core.events.loop import CHECKPOINT
 from llmprof.core.track.automatic import AutomaticTracker
-
-CHECKPOINT = "checkpoint"  # a part of its own
 
 
 def watch_loaders(tracker: AutomaticTracker) -> list[Callable[[], None]]:

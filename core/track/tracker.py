@@ -279,6 +279,11 @@ class Tracker:
         self.problem = self.problem or f"{type(error).__name__}: {error}"
         self.working = False
 
+    @property
+    def thread(self) -> int:
+        """Identity of the thread that trains."""
+        return self._owner
+
     def take(self, row: Row) -> None:
         """Hand a row to the writer, unless too many wait."""
         if len(self.rows) >= MOST_ROWS:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import os
 
 from llmprof.core.system.text import cause
-from llmprof.core.track.automatic import EVALUATION
-from llmprof.core.track.loaders import CHECKPOINT
 from llmprof.core.track.tracked import DISABLED
 from llmprof.core.track.tracker import say
 from llmprof.core.track.watching import Setting, Watching, watch
-
-__all__ = ["CHECKPOINT", "EVALUATION", "TrainerLoop"]
 
 
 class TrainerLoop:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from llmprof.core.system.text import cause, clean
+from llmprof.core.system.text import clean
 from llmprof.core.track.automatic import AutomaticTracker
 from llmprof.core.track.tracked import Tracked, is_tracked
-from llmprof.core.track.tracker import say
 
 SETTING = "LLMPROF_WATCH"  # what `llmprof watch` was told, JSON
 SETTLED_STEPS = 10  # after which it is said what cannot be seen
@@ -83,12 +82,9 @@ class Watching:
 
 
 def watch_process() -> None:
-    """Watch this process as its environment says; whatever goes wrong, it goes on unwatched."""
-    try:
-        text = os.environ.get(SETTING, "")
-        watch(msgspec.json.decode(text, type=Setting) if text else Setting())
-    except Exception as error:
-        say(f"this training is not watched: {cause(error)}")
+    """Watch this process as its environment says."""
+    text = os.environ.get(SETTING, "")
+    watch(msgspec.json.decode(text, type=Setting) if text else Setting())
 
 
 def watch(setting: Setting) -> Watching:

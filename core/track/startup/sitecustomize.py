@@ -63,10 +63,12 @@ def _at_first_optimizer(kind: Any) -> None:
 def _watch() -> None:
     try:
         from llmprof.core.track.watching import watch_process
+
+        watch_process()
     except ImportError as error:
         _say(f"this training is not watched: {error}; install llmprof for {sys.executable}")
-        return
-    watch_process()
+    except Exception as error:
+        _say(f"this training is not watched: {type(error).__name__}: {error}")
 
 
 def _say(line: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from llmprof.core.track.trainer_loop import CHECKPOINT, EVALUATION, TrainerLoop
+from llmprof.core.events.loop import CHECKPOINT, EVALUATION
+from llmprof.core.track.trainer_loop import TrainerLoop
 
 KEPT = ("loss", "learning_rate", "grad_norm")  # of what the Trainer logs
 

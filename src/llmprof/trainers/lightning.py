@@ -7,7 +7,8 @@ import importlib.util
 import sys
 from typing import Any
 
-from llmprof.core.track.trainer_loop import EVALUATION, TrainerLoop
+from llmprof.core.events.loop import EVALUATION
+from llmprof.core.track.trainer_loop import TrainerLoop
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")  # the same under two names
 
