@@ -68,6 +68,7 @@ class AutomaticTracker(Tracker):
         super().leave(before)
         if before is not None and self._within_backward:
             self._within_backward = False
+            self._turn_of(None)
             self._update_done()
 
     def update_begins(self, optimizer: object) -> int:
@@ -200,7 +201,7 @@ class AutomaticTracker(Tracker):
         self._epoch = 0 if self._epoch is None else self._epoch + 1
         self._position, self._epoch_batches = 0, length
 
-    def _turn_of(self, optimizer: object) -> None:
+    def _turn_of(self, optimizer: object | None) -> None:
         """Note whose update begins; where it has had its turn, the step ended with the last one."""
         if id(optimizer) in self._stepped and self._update_at:
             self._closer = self._optimizer
