@@ -59,6 +59,8 @@ class AutomaticTracker(Tracker):
             for at, mark in enumerate(self.marks):
                 if mark[1] == AFTER:
                     self._rename(at, GAP)
+        if self._part == BETWEEN and self._nexts:  # the last batch, which was fetched ahead
+            self._rename(len(self.marks) - 1, GAP)
         self._mark(part, start)
         self._spent(start)
         return GAP
@@ -84,13 +86,13 @@ class AutomaticTracker(Tracker):
                 self._mark(GAP, _now())
         return super().update_begins(optimizer)
 
-    def update_ended(self, depth: int | None = None) -> None:
+    def update_ended(self, depth: int | None = None, *, whole: bool = True) -> None:
         """An optimizer's step ended, and with it perhaps the training's."""
         if self._part == "backward":
             self._within_backward = True
             return
-        super().update_ended(depth)
-        if not self._updating and not self._user and self._mine() and self._begun:
+        super().update_ended(depth, whole=whole)
+        if whole and not self._updating and not self._user and self._mine() and self._begun:
             self._update_done()
 
     def update_skipped(self, optimizer: object) -> None:

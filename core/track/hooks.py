@@ -138,9 +138,12 @@ def _time_whole(optimizer: Any, tracker: Tracker, timed: set[int], undo: list[Un
             return original(*args, **kwargs)
         depth = tracker.update_begins(args[0] if of_class and args else found())
         try:
-            return original(*args, **kwargs)
-        finally:
-            tracker.update_ended(depth)
+            result = original(*args, **kwargs)
+        except BaseException:
+            tracker.update_ended(depth, whole=False)
+            raise
+        tracker.update_ended(depth)
+        return result
 
     owner.step = step
 

@@ -138,14 +138,14 @@ class Tracker:
         self._spent(start)
         return self._updating - 1
 
-    def update_ended(self, depth: int | None = None) -> None:
-        """An optimizer's step ended, perhaps by an exception, which ended those within too."""
+    def update_ended(self, depth: int | None = None, *, whole: bool = True) -> None:
+        """An optimizer's step ended; not whole by an exception, which ended those within too."""
         if not self._mine():
             return
         start = _now()
         self._updating = max(0, self._updating - 1) if depth is None else depth
         if self._updating == 0:
-            self.updates += 1
+            self.updates += whole
             if self._part == "optimizer" and not self._user:
                 self._mark(GAP, start)
         self._spent(start)
