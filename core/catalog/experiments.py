@@ -10,8 +10,9 @@ import msgspec
 from llmprof.core.catalog.files import check_fields, preset_tables, preset_text
 from llmprof.core.catalog.models import builtin, select_models, user_folder
 from llmprof.core.catalog.names import named, unknown
-from llmprof.core.spec.axes import AXES, NONE
+from llmprof.core.spec.axes import AXES, NONE, Axis
 from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.own_function import function_value, is_function, short_name
 from llmprof.core.spec.shape import SpecError, attention_shape
 from llmprof.core.system.text import clean
 
@@ -74,6 +75,27 @@ def _read_words(fields: dict[str, Any]) -> None:
             values = fields[axis.plural]
             if isinstance(values, list | tuple):
                 fields[axis.plural] = [None if value == NONE else value for value in values]
+        if axis.functions and axis.plural in fields:
+            _read_functions(axis, fields)
+
+
+def _read_functions(axis: Axis, fields: dict[str, Any]) -> None:
+    """Look up the functions of the user's own among an axis's values.
+
+    Where variants say what the axis is, each function is a variant beside them.
+    """
+    found = [
+        value if value in axis.values or is_function(value) else function_value(value, axis.option)
+        for value in fields[axis.plural]
+    ]
+    variants = list(fields.get("variants", ()))
+    if not any(axis.field in variant for variant in variants):
+        fields[axis.plural] = found
+        return
+    own = [value for value in found if is_function(value)]
+    variants += [{"label": short_name(value), axis.field: value} for value in own]
+    fields["variants"] = variants
+    fields[axis.plural] = [value for value in found if value not in own] or [axis.neutral]
 
 
 def _merged(*layers: dict[str, Any] | None) -> dict[str, Any]:

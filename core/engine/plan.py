@@ -10,7 +10,7 @@ from llmprof.core.catalog.experiments import DEFAULT
 from llmprof.core.events import Environment, Failure, Predicted
 from llmprof.core.predict.as_event import predicted_here
 from llmprof.core.predict.command import command_of
-from llmprof.core.predict.flops import forward_flops, lower_bound_bytes
+from llmprof.core.predict.flops import forward_flops, lower_bound_bytes, recomputed_flops
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.stats.stopping import MEASURE_BUDGET_S, WARMUP_BUDGET_S, WINDOW
@@ -40,7 +40,7 @@ def estimate_s(case: Case, environment: Environment) -> float | None:
     rate = environment.matmul_tflops * 1e12 * EFFICIENCY
     if kind == "cuda":
         rate *= SPEEDUP[case.precision]
-    step = passes * forward_flops(case) / rate
+    step = (passes * forward_flops(case) + recomputed_flops(case)) / rate
     if case.probe == "attention" and case.attention == "naive":  # waits for memory
         scores = 4 * case.batch_size * case.context_length**2
         step = max(step, SCORE_PASSES * passes * scores / BYTES_PER_SECOND[kind])

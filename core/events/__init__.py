@@ -11,6 +11,7 @@ import msgspec
 
 from llmprof.core.events.base import JOURNAL_SCHEMA, Bytes, Count, Event, Ms, Ns
 from llmprof.core.events.case import (
+    AttentionErrors,
     Calibrated,
     CaseDone,
     CaseFailed,
@@ -21,6 +22,7 @@ from llmprof.core.events.case import (
     Observed,
     Parked,
     StepDone,
+    SumSeen,
 )
 from llmprof.core.events.devices import (
     CardProcess,
@@ -62,6 +64,7 @@ __all__ = [
     "JOURNAL_SCHEMA",
     "KINDS",
     "AnyEvent",
+    "AttentionErrors",
     "AttentionLens",
     "Bytes",
     "Calibrated",
@@ -105,6 +108,7 @@ __all__ = [
     "SavedBytes",
     "Segment",
     "StepDone",
+    "SumSeen",
     "TimelineFacts",
     "UnknownKind",
     "decode",

@@ -34,6 +34,30 @@ class ModelBuilt(Event, frozen=True, kw_only=True):
     unit: Literal["tokens", "samples"] = "tokens"  # of which a batch is made
 
 
+class SumSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """`count` times `term` added one by one: with terms of a dtype, the sum of another."""
+
+    terms: str
+    total: str
+    count: int
+    term: float
+    result: float
+
+
+class AttentionErrors(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an attention is from naive attention on the same inputs: ‖difference‖ / ‖exact‖.
+
+    reason: why some are not known.
+    """
+
+    reference: str  # float64 or float32
+    output: float | None = None
+    query: float | None = None  # gradients
+    key: float | None = None
+    value: float | None = None
+    reason: str | None = None
+
+
 class Observed(Event, frozen=True, kw_only=True):
     """What really ran, read from tensors and settings after the measured steps."""
 
@@ -57,6 +81,12 @@ class Observed(Event, frozen=True, kw_only=True):
     host_pace_us: tuple[float, ...] | None = None  # before and after: a launch, or a product
     forward_flops: Count | None = None  # of an own model, as torch counts them
     compile_loss: float | None = None  # of the step that compiled
+    graphs: int | None = None  # of a compiled step, forward ones
+    graph_breaks: int | None = None
+    first_break: str | None = None  # its reason and line
+    errors: AttentionErrors | None = None  # of one attention alone
+    dtypes: dict[str, str] = {}  # component -> dtype seen in a step
+    sums: tuple[SumSeen, ...] = ()  # in a mixed precision
     warmup_stop: str | None = None  # why an automatic warm-up ended
     measure_stop: str | None = None  # why automatic measuring ended; names an unmet target
 
@@ -102,6 +132,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     phase: str | None = None
     bytes_asked: int | None = None
+    allocated_bytes: int | None = None  # by the allocator when it failed
+    reserved_bytes: int | None = None
+    free_bytes: int | None = None  # on the card then
     predicted: bool = False  # not tried: known beforehand not to fit
     instead: str | None = None  # what to run instead
     exit_code: int | None = None

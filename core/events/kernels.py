@@ -26,6 +26,7 @@ class KernelTable(Event, frozen=True, kw_only=True):
     gemms: tuple[kernels.GemmCount, ...]
     launches: tuple[kernels.Launches, ...]  # empty on the CPU
     coverage: kernels.Coverage
+    recompute_ms: float | None = None  # a step's backward ran again; None without checkpoints
     trace: str | None = None  # Chrome trace in the run's artifacts
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()  # what belongs to it or was asked for, and why it is not there

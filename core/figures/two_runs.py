@@ -25,6 +25,7 @@ from llmprof.core.spec.axes import AXES, BY_FIELD, SWITCHES, Axis, apart, neutra
 from llmprof.core.spec.case import Case, Phase, Probe
 from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.numbers import as_given
 
 TIMED: tuple[Probe, ...] = ("timing", "attention")
 WARMUP = BY_FIELD["warmup_steps"]
@@ -295,7 +296,7 @@ def _warmup(case: Case) -> str:
 
 def _measured(state: CaseState) -> str:
     target = state.case.target_percent
-    return str(state.case.measure_steps) if target is None else f"until ±{target:g} %"
+    return str(state.case.measure_steps) if target is None else f"until ±{as_given(target)} %"
 
 
 def _code(state: CaseState) -> str:
@@ -314,7 +315,7 @@ def _of_environments(environments: Iterable[Environment], name: str) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:g}"
+        return as_given(value)
     return UNKNOWN if value in (None, "") else str(value)
 
 

@@ -13,12 +13,16 @@ from llmprof.core.spec.case import Case
 def expected_gemms(case: Case, phase: str) -> int | None:
     """GEMM ops of one step's phase: 9L + 1 forward (7L + 1 linear, 2L attention), twice that back.
 
-    Holds for the reference model run eagerly with naive attention; None elsewhere.
+    A backward that runs checkpointed blocks again calls their 9L once more, of which the last of
+    each checkpoint launches nothing. All of it once a micro-batch. Holds for the reference model
+    run eagerly with naive attention; None elsewhere.
     """
     if case.shape is None or case.compile is not None or case.attention != "naive":
         return None
-    forward = 9 * case.shape.num_layers + 1
-    return {"forward": forward, "backward": 2 * forward}.get(phase, 0)
+    blocks = 9 * case.shape.num_layers
+    again = 0 if case.blocks_a_checkpoint is None else blocks
+    found = {"forward": blocks + 1, "backward": 2 * (blocks + 1) + again}.get(phase, 0)
+    return case.accumulate * found
 
 
 def gemm_counts(activities: Activities, case: Case | None) -> tuple[GemmCount, ...]:

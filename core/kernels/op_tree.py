@@ -33,9 +33,10 @@ class OpTree:
     """Ops and ranges of the CPU: events, their enclosers and where in the model they belong.
 
     rows are positions in the columns; every other array is indexed like rows and holds
-    positions in rows (-1: none). place is the module's label, lens the attention step's. is_mark
-    tells ranges from ops. What lies in a range that does not nest has neither place, lens nor
-    source: crossings is the number of such ranges and ops.
+    positions in rows (-1: none). place is the module's label, lens the attention step's.
+    is_mark tells ranges from ops, recomputed what backward ran again of a checkpoint. What lies
+    in a range that does not nest has neither place, lens nor source: crossings is the number of
+    such ranges and ops.
     """
 
     rows: Int64
@@ -51,6 +52,7 @@ class OpTree:
     sources: tuple[str, ...]
     gemm: Int64
     is_mark: Bool
+    recomputed: Bool
     crossings: int
 
 
@@ -97,7 +99,8 @@ def build_tree(columns: EventColumns, windows: Windows) -> OpTree:
     autograd = _autograd(columns, rows)
     node = nest.nearest(autograd)
     forward_op = _forward_ops(columns, rows, autograd, node)
-    origin = np.where(forward_op >= 0, forward_op, np.arange(len(rows)))
+    again = nest.nearest(columns.named(range_names.RECOMPUTE_RANGE)[rows]) >= 0
+    origin = np.where((forward_op >= 0) & ~again, forward_op, np.arange(len(rows)))
     place, places = _places(nest, windows, node, origin)
     lens, lenses = nest.labels(range_names.LENS_RANGE, origin)
     source, sources = nest.labels(range_names.SOURCE_RANGE, origin)
@@ -120,6 +123,7 @@ def build_tree(columns: EventColumns, windows: Windows) -> OpTree:
         sources=sources,
         gemm=nest.nearest(named_in(columns, rows, GEMM_OPS)),
         is_mark=columns.named(range_names.RANGE_PREFIX)[rows] | (columns.kind[rows] == Kind.RANGE),
+        recomputed=again,
         crossings=int(crosses.sum()),
     )
 

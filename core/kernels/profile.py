@@ -71,9 +71,18 @@ def kernel_table(
         gemms=gemm_counts(activities, case),
         launches=launch_counts(activities) if activities.source == "cuda" else (),
         coverage=attribution_coverage(activities, ranges=case.compile is None),
+        recompute_ms=recompute_ms(activities, case),
         notes=notes,
         missing=missing,
     )
+
+
+def recompute_ms(activities: Activities, case: Case) -> float | None:
+    """Busy time of what a step's backward ran again, mean over the steps; None: no such ranges."""
+    if case.blocks_a_checkpoint is None or case.compile is not None or not activities.windows.steps:
+        return None
+    again = activities.of_op(activities.tree.recomputed.astype(np.int64)) == 1
+    return int(activities.busy[again].sum()) / activities.windows.steps / 1e6
 
 
 def timeline_facts(

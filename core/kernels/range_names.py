@@ -7,6 +7,7 @@ STEP_RANGE = "llmprof step"
 PHASE_RANGE = "llmprof phase "
 MODULE_RANGE = "llmprof module "
 LENS_RANGE = "llmprof attention "
+RECOMPUTE_RANGE = "llmprof recompute"
 SOURCE_RANGE = "llmprof source "
 
 

@@ -16,11 +16,19 @@ Int16 = NDArray[np.int16]
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Spans in nanoseconds: steps of shape (n, 2), phases of shape (n, P, 2)."""
+    """Spans in nanoseconds: steps of shape (n, 2), phases of shape (n, S, 2).
 
-    phases: tuple[str, ...]
+    sequence: the S phases as a step goes through them, which may be once a micro-batch.
+    """
+
+    sequence: tuple[str, ...]
     step_spans: Int64
     phase_spans: Int64
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The phases that there are, each once."""
+        return tuple(dict.fromkeys(self.sequence))
 
     @property
     def steps(self) -> int:
@@ -39,13 +47,19 @@ class Windows:
 
     def last(self, steps: int) -> Windows:
         """The last steps only."""
-        return Windows(self.phases, self.step_spans[-steps:], self.phase_spans[-steps:])
+        return Windows(self.sequence, self.step_spans[-steps:], self.phase_spans[-steps:])
+
+    def slot_of(self, times: Int64) -> Int64:
+        """Position in `sequence` of the phase in which each time lies, -1 for outside."""
+        if not self.steps or not self.sequence:
+            return np.full(len(times), -1, np.int64)
+        slot = _inside(times, self.phase_spans.reshape(-1, 2)).astype(np.int64)
+        return np.where(slot < 0, -1, slot % len(self.sequence))
 
     def _phase_of(self, times: Int64) -> Int16:
-        if not self.steps or not self.phases:
-            return np.full(len(times), -1, np.int16)
-        slot = _inside(times, self.phase_spans.reshape(-1, 2))
-        return np.where(slot < 0, -1, slot % len(self.phases)).astype(np.int16)
+        slot = self.slot_of(times)
+        phase = np.array([*(self.phases.index(name) for name in self.sequence), -1], np.int16)
+        return phase[slot]  # the last for -1
 
 
 def from_marks(columns: EventColumns, phases: Sequence[str]) -> Windows:
@@ -56,11 +70,12 @@ def from_marks(columns: EventColumns, phases: Sequence[str]) -> Windows:
     """
     steps = _spans(columns, range_names.STEP_RANGE)
     spans = np.zeros((len(steps), len(phases), 2), np.int64)
-    for position, phase in enumerate(phases):
+    for phase in dict.fromkeys(phases):
+        slots = [at for at, name in enumerate(phases) if name == phase]
         found = _spans(columns, range_names.PHASE_RANGE + phase)
-        if len(found) != len(steps):
+        if len(found) != len(steps) * len(slots):
             raise ValueError(f"{len(steps)} steps were profiled but {len(found)} times {phase}")
-        spans[:, position] = found
+        spans[:, slots] = found.reshape(len(steps), len(slots), 2)
     _check_order(phases, steps, spans)
     return Windows(tuple(phases), steps, spans)
 

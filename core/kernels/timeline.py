@@ -44,8 +44,14 @@ def timeline(activities: Activities, classes: Int64) -> tuple[PhaseTimeline, ...
         return ()
     whole = [(step, *activities.windows.step_spans[step].tolist()) for step in range(steps)]
     parts = [_span(activities, classes, WHOLE_STEP, None, whole)]
+    slots = _slots(activities)
     for position, phase in enumerate(activities.windows.phases):
-        spans = [(step, *_device_span(activities, step, position)) for step in range(steps)]
+        spans = [
+            (step, *_device_span(activities, slots, step, slot))
+            for step in range(steps)
+            for slot, name in enumerate(activities.windows.sequence)
+            if name == phase
+        ]
         parts.append(_span(activities, classes, phase, position, spans))
     return tuple(parts)
 
@@ -94,14 +100,27 @@ def find_gaps(activities: Activities, begin: int, end: int) -> Gaps:
     return Gaps(left[idle], right[idle], (launched > left)[idle])
 
 
-def _device_span(activities: Activities, step: int, phase: int) -> tuple[int, int]:
-    """From the device's last work of earlier phases to its last work of this one."""
+def _slots(activities: Activities) -> Int64:
+    """Which of a step's phases each activity belongs to, as the step went through them; -1: none.
+
+    By its launch, or the op that made it, or itself, as its phase is found.
+    """
+    when = activities.start.copy()
+    by_op = activities.op >= 0
+    when[by_op] = activities.columns.start[activities.tree.rows[activities.op[by_op]]]
+    launched = activities.launch >= 0
+    when[launched] = activities.columns.start[activities.launch[launched]]
+    return activities.windows.slot_of(when)
+
+
+def _device_span(activities: Activities, slots: Int64, step: int, slot: int) -> tuple[int, int]:
+    """From the device's last work of a step's earlier phases to its last work of this one."""
     mine = activities.step == step
-    earlier = mine & (activities.phase < phase) & (activities.phase >= 0)
-    own = mine & (activities.phase == phase)
+    earlier = mine & (slots < slot) & (slots >= 0)
+    own = mine & (slots == slot)
     begin = int(activities.end[earlier].max(initial=activities.windows.phase_spans[step, 0, 0]))
     if activities.source == "cpu":  # the host is the device: its own edges
-        first, last = activities.windows.phase_spans[step, phase].tolist()
+        first, last = activities.windows.phase_spans[step, slot].tolist()
         return first, last
     return begin, int(activities.end[own].max(initial=begin))
 
@@ -113,7 +132,7 @@ def _span(
     phase: int | None,
     spans: list[tuple[int, int, int]],
 ) -> PhaseTimeline:
-    n = len(spans)
+    n = activities.windows.steps
     mine = np.ones(len(activities), np.bool_) if phase is None else activities.phase == phase
     gaps = [find_gaps(activities, begin, end) for _, begin, end in spans]
     lengths = np.concatenate([gap.length for gap in gaps])

@@ -86,7 +86,7 @@ def least_flops(case: Case, phase: Phase) -> int | None:
     """Operations of a phase that cannot be avoided."""
     if case.shape is None:
         return None
-    fused = case.attention == "sdpa" or case.compile is not None
+    fused = case.attention != "naive" or case.compile is not None
     return phase_flops(case, phase, "causal" if fused else "full")
 
 

@@ -42,9 +42,18 @@ class MemoryBlock:
     start: int
     end: int
     stack: int
-    step: int
-    phase: str
+    mark: PhaseMark | None  # of the phase in which it was allocated
     category: int = TEMPORARIES
+
+    @property
+    def step(self) -> int:
+        """The recorded step; -1 outside."""
+        return -1 if self.mark is None else self.mark.step
+
+    @property
+    def phase(self) -> str:
+        """The phase; empty outside."""
+        return "" if self.mark is None else self.mark.phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +132,8 @@ def _blocks(trace: Trace) -> tuple[list[MemoryBlock], dict[int, int]]:
     strays: dict[int, int] = {}
     for index, entry in enumerate(trace.entries):
         if entry.size > 0:
-            step, phase = _phase_of(trace.marks, entry.t_us)
-            block = MemoryBlock(entry.address, entry.size, index, OPEN, entry.stack, step, phase)
+            mark = _mark_of(trace.marks, entry.t_us)
+            block = MemoryBlock(entry.address, entry.size, index, OPEN, entry.stack, mark)
             live[entry.address] = block
             blocks.append(block)
         elif (gone := live.pop(entry.address, None)) is not None:
@@ -134,36 +143,35 @@ def _blocks(trace: Trace) -> tuple[list[MemoryBlock], dict[int, int]]:
     return blocks, strays
 
 
-def _phase_of(marks: Sequence[PhaseMark], t_us: int) -> tuple[int, str]:
-    for mark in marks:
-        if mark.start_us <= t_us <= mark.end_us:
-            return mark.step, mark.phase
-    return -1, ""
+def _mark_of(marks: Sequence[PhaseMark], t_us: int) -> PhaseMark | None:
+    return next((mark for mark in marks if mark.start_us <= t_us <= mark.end_us), None)
 
 
 def _classify(timeline: Timeline, known: Known) -> None:
-    ends = {
-        (m.step, m.phase): _after(timeline.trace.entries, m.end_us) for m in timeline.trace.marks
-    }
+    entries = timeline.trace.entries
+    ends = {mark: _after(entries, mark.end_us) for mark in timeline.trace.marks}
+    backward = {mark.step: end for mark, end in ends.items() if mark.phase == "backward"}
     last = max((mark.step for mark in timeline.trace.marks), default=0)
-    ordinal: dict[int, int] = {}
+    ordinal: dict[PhaseMark | None, int] = {}
     for block in timeline.blocks:
         if block.end == OPEN and 0 <= block.step < last:
             _stays(timeline, block, known)
             continue
-        count = ordinal.get(block.step, 0)
+        count = ordinal.get(block.mark, 0)
         if block.phase == "forward":
-            ordinal[block.step] = count + 1
+            ordinal[block.mark] = count + 1
             if count in known.copies:
                 block.category = COPIES
                 continue
-        if (name := _gradient(block, known, ends)) is not None:
+        if (name := _gradient(block, known, backward)) is not None:
             block.category = GRADIENTS
             timeline.names[block.start] = f"gradient of {starred(name)}"
-        elif block.phase in ("forward", "loss"):
-            end = ends.get((block.step, block.phase), OPEN)
-            if _lives_at(block, end):
-                block.category = ACTIVATIONS
+        elif (
+            block.mark is not None
+            and block.phase in ("forward", "loss")
+            and _lives_at(block, ends[block.mark])
+        ):
+            block.category = ACTIVATIONS
 
 
 def _stays(timeline: Timeline, block: MemoryBlock, known: Known) -> None:
@@ -174,10 +182,11 @@ def _stays(timeline: Timeline, block: MemoryBlock, known: Known) -> None:
         timeline.names[block.start] = starred(name)
 
 
-def _gradient(block: MemoryBlock, known: Known, ends: dict[tuple[int, str], int]) -> str | None:
+def _gradient(block: MemoryBlock, known: Known, last: dict[int, int]) -> str | None:
+    """The parameter whose gradient a block is; `last`: entries at the end of steps' backwards."""
     if block.phase != "backward" or not 0 <= block.step < len(known.gradients):
         return None
-    if not _lives_at(block, ends[(block.step, "backward")]):
+    if not _lives_at(block, last[block.step]):
         return None
     return known.gradients[block.step].get(block.address)
 

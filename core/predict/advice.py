@@ -10,6 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from llmprof.core.predict.candidates import choices, switched
+from llmprof.core.predict.checkpoints import recompute_share
 from llmprof.core.predict.closed_form import Unpredictable, predict
 from llmprof.core.predict.command import command_of
 from llmprof.core.predict.fits import Room, certainly_fits, unsupported
@@ -73,11 +74,18 @@ def _fitting(case: Case, room: Room) -> tuple[Case, ...]:
 def _text(case: Case, other: Case) -> str:
     """How a case differs from another: "batch 2 instead of 4, with bf16 and SDPA"."""
     changed = apart(case, other)
-    switches = [axis.named(axis.of(other)) for axis in changed if axis.changes == "switch"]
+    switches = [_switch(axis, other) for axis in changed if axis.changes == "switch"]
     larger = [_larger(axis, case, other) for axis in changed if axis.changes != "switch"]
     if not larger:
         return spoken(switches)
     return spoken(larger) + (f", with {spoken(switches)}" if switches else "")
+
+
+def _switch(axis: Axis, other: Case) -> str:
+    """A switch by its name; of checkpoints with what they cost."""
+    name = axis.named(axis.of(other))
+    more = 100 * recompute_share(other) if axis.field == "checkpoint" else 0
+    return f"{name} (computes again: about {more:.0f} % more operations a step)" if more else name
 
 
 def _larger(axis: Axis, case: Case, other: Case) -> str:

@@ -15,6 +15,7 @@ from llmprof.core.predict.tape import Tape, Tensor
 from llmprof.core.spec.case import Case
 
 REPLAYED_STEPS = 3  # the third step takes what all later ones take
+REPLAYED_MICRO_BATCHES = 3  # of a step: the first makes the gradients, further ones are alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,16 @@ class _Process:
 
     def step(self) -> None:
         """One step of the case's mode."""
-        case, allocator = self.case, self.allocator
-        tape = Tape(grad=case.mode != "forward", allocator=allocator)
+        count = min(self.case.accumulate, REPLAYED_MICRO_BATCHES)
+        tapes = [self._micro_batch(later=bool(at)) for at in range(count)]
+        if self.case.mode == "train":
+            self._optimize()
+        tapes[0].kept.clear()
+
+    def _micro_batch(self, *, later: bool) -> Tape:
+        """Forward and backward of one micro-batch; its tape keeps the gradients of the first."""
+        case = self.case.micro_batch
+        tape = Tape(grad=case.mode != "forward", allocator=self.allocator, accumulating=later)
         model = Reference(case, case.reference.num_layers, self.capability, tape)
         model.before_linear = self._workspace
         logits: Tensor | None = model.forward()
@@ -72,18 +81,15 @@ class _Process:
             model.cache.clear()
             del logits
             tape.forget()
-            return
+            return tape
         loss = model.loss(logits)
         model.cache.clear()
         del logits
         root = tape.new(1, 4)
         self._workspace()
         tape.backward(root)
-        del root
-        if case.mode == "train":
-            self._optimize()
-        tape.kept.clear()
-        del loss
+        del root, loss
+        return tape
 
     def _workspace(self) -> None:
         if self.pending:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from llmprof.core.predict.checkpoints import best_blocks
 from llmprof.core.predict.fits import unsupported
 from llmprof.core.spec.axes import BY_FIELD, HALVES, Axis, Value
 from llmprof.core.spec.case import Case
@@ -30,13 +31,33 @@ def _optimizers(case: Case, capability: Capability) -> tuple[Value, ...]:
     return ("fused",) if case.mode == "train" and case.optimizer != "fused" else ()
 
 
+def _micro_batches(case: Case, capability: Capability) -> tuple[Value, ...]:
+    """Of the batch's divisors the least, and single sequences."""
+    if "backward" not in case.phases or case.accumulate > 1 or case.batch_size == 1:
+        return ()
+    size = case.batch_size
+    least = next(count for count in range(2, size + 1) if size % count == 0)
+    return tuple(dict.fromkeys((least, size)))
+
+
+def _checkpoints(case: Case, capability: Capability) -> tuple[Value, ...]:
+    """The number of blocks with the lowest peak of the backward, of ties the fewest."""
+    if "backward" not in case.phases or case.checkpoint is not None:
+        return ()
+    best = best_blocks(case, capability)[0].blocks
+    return () if best is None else (best,)
+
+
 # The axes to try, in the order of what they cost a step: first those that leave its results alone
-# and make it no slower. Of each the values to try in a case, the one that changes least first. An
-# axis without an entry is left as it is: that torch.compile saves memory is known, not how much.
+# and make it no slower, last those that compute again or in smaller parts. Of each the values to
+# try in a case, the one that changes least first. An axis without an entry is left as it is: that
+# torch.compile saves memory is known, not how much.
 CANDIDATES: Mapping[str, Callable[[Case, Capability], tuple[Value, ...]]] = {
     "attention": _attentions,
     "optimizer": _optimizers,
     "precision": _precisions,
+    "accumulate": _micro_batches,
+    "checkpoint": _checkpoints,
 }
 
 

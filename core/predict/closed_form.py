@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from llmprof.core.predict.allocator import BLOCK_BYTES, SMALL
 from llmprof.core.predict.byte_levels import (
     CATEGORIES,
+    GRADIENTS,
     INPUTS,
     OPTIMIZER,
     PARAMETERS,
@@ -25,6 +26,7 @@ from llmprof.core.predict.fused_attention import choose
 from llmprof.core.predict.taped_depth import PhaseLevel, step_levels
 from llmprof.core.spec.axes import HALVES
 from llmprof.core.spec.case import Case, Phase
+from llmprof.core.spec.own_function import is_function
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.system.units import MIB
 
@@ -65,6 +67,10 @@ def predict(case: Case, capability: tuple[int, int] = HOPPER) -> MemoryPredictio
 
     Raises Unpredictable for a probe that is not a step of the reference model.
     """
+    if is_function(case.attention):
+        raise Unpredictable(
+            "the memory of an attention of your own is not predicted: measure it with `llmprof run`"
+        )
     if case.shape is None:
         raise Unpredictable(
             "there is no closed form for a model of your own: `llmprof predict` traces it"
@@ -75,8 +81,11 @@ def predict(case: Case, capability: tuple[int, int] = HOPPER) -> MemoryPredictio
             "measure it with `llmprof run attention`, where what does not fit is a row"
         )
     base = resident(case, capability)
+    held = base
+    if case.accumulate > 1 and "backward" in case.phases:
+        held = base.plus(gradients(case.reference))
     phases = [
-        replace(level, peak=level.peak.plus(base), end=level.end.plus(base))
+        replace(level, peak=level.peak.plus(held), end=level.end.plus(held))
         for level in step_levels(case, capability)
     ]
     before = phases[-1].end
@@ -116,6 +125,15 @@ def resident(case: Case, capability: tuple[int, int] = HOPPER) -> ByteLevel:
     rounded = copies * sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in tensors)
     rounded += sizes[INPUTS] + sizes[WORKSPACE]
     return ByteLevel(tuple(sizes), rounded, large)
+
+
+def gradients(model: ModelShape) -> ByteLevel:
+    """What the gradients of all parameters are, which wait between micro-batches."""
+    sizes = tensor_sizes(model)
+    live = list(ZERO.live)
+    live[GRADIENTS] = sum(sizes)
+    rounded = sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in sizes)
+    return ByteLevel(tuple(live), rounded, sum(size > SMALL for size in sizes))
 
 
 def tensor_sizes(model: ModelShape) -> list[int]:

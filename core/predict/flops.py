@@ -89,6 +89,20 @@ def phase_flops(case: Case, phase: Phase, attention: AttentionConvention = "full
             return None
 
 
+def recomputed_flops(case: Case, attention: AttentionConvention = "full") -> int:
+    """Operations of a step's backward that are a checkpoint's forward once more.
+
+    That of all blocks, but for the last product of each checkpoint: the second run ends there,
+    since nothing after it is saved.
+    """
+    blocks, model = case.blocks_a_checkpoint, case.shape
+    if model is None or blocks is None or "backward" not in case.phases:
+        return 0
+    forward = forward_breakdown(case, attention)
+    spared = -(-model.num_layers // blocks) * 2 * case.tokens * model.d_ff * model.d_model
+    return forward.linear + forward.attention - spared
+
+
 def step_flops(case: Case, attention: AttentionConvention = "full") -> int:
     """Operations of one step of the case's mode; the optimizer's are left out."""
     return sum(phase_flops(case, phase, attention) or 0 for phase in case.phases)

@@ -88,6 +88,9 @@ def _state(case: Case) -> PartSize:
 
 def _activations(case: Case, capability: tuple[int, int]) -> PartSize:
     levels = {level.phase: level for level in step_levels(case, capability)}
+    if case.blocks_a_checkpoint is not None and "backward" in levels:
+        size = levels["backward"].peak.live[ACTIVATIONS]
+        return PartSize("activations", size, "inputs of checkpoints and what one saves, run again")
     size = levels["forward"].end.live[ACTIVATIONS]
     return PartSize("activations", size, WORDS["activations"])
 

@@ -6,6 +6,8 @@ so this file follows the model line by line, without data.
 
 from __future__ import annotations
 
+from functools import partial
+
 from llmprof.core.predict import fused_attention as kernels
 from llmprof.core.predict.tape import Tape, Tensor
 from llmprof.core.predict.taped_ops import FP32_WIDTH, Ops
@@ -182,12 +184,33 @@ class Reference(Ops):
         tape, model = self.tape, self.case.reference
         tape.segment("forward", -1)
         x = self._embed()
-        for layer in range(self.layers):
-            tape.segment("forward", layer)
-            x = self.block(x)
+        every = self.case.blocks_a_checkpoint
+        if every is None:
+            for layer in range(self.layers):
+                tape.segment("forward", layer)
+                x = self.block(x)
+        else:
+            for first in range(0, self.layers, every):
+                x = tape.checkpointed(partial(self.run_again, first, first + every), x)
         tape.segment("forward", self.layers)
         normed = self.rms_norm(x, self.weight(model.d_model))
         return self.linear(normed, self.head_weight, model.d_model, model.vocab_size)
+
+    def run_blocks(self, x: Tensor, first: int, last: int) -> Tensor:
+        """TransformerLM.run_blocks."""
+        for layer in range(first, min(last, self.layers)):
+            if self.tape.running is None:
+                self.tape.segment("forward", layer)
+            x = self.block(x)
+        return x
+
+    def run_again(self, first: int, last: int, x: Tensor) -> Tensor:
+        """Blocks within a checkpoint; autocast ends where they are run for the second time."""
+        try:
+            return self.run_blocks(x, first, last)
+        finally:
+            if self.tape.running is not None:
+                self.cache.clear()
 
     def _embed(self) -> Tensor:
         tape, model, tokens = self.tape, self.case.reference, self.tokens

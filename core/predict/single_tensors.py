@@ -80,10 +80,12 @@ def half_item(case: Case) -> int:
 def single_tensors(case: Case, capability: tuple[int, int] = HOPPER) -> tuple[SingleTensor, ...]:
     """The tensors that people ask about first, as far as a step of the case has them.
 
-    None of an own model, whose dimensions are unknown.
+    None of an own model, whose dimensions are unknown. Of micro-batches, those of one. What a
+    checkpointed block saves is there only while it is run again in the backward.
     """
     if case.shape is None:
         return ()
+    case = case.micro_batch
     stream = Term((*_tokens(case), ("d_model", case.reference.d_model)), FP32_BYTES)
     found = [
         SingleTensor("residual stream, one activation", (stream,)),
@@ -91,7 +93,7 @@ def single_tensors(case: Case, capability: tuple[int, int] = HOPPER) -> tuple[Si
         logits(case),
     ]
     if case.mode != "forward":
-        found.append(SingleTensor("saved for backward by one block", _saved(case, capability)))
+        found.append(SingleTensor(_saved_name(case), _saved(case, capability)))
     return tuple(found)
 
 
@@ -120,9 +122,14 @@ def _attention(case: Case) -> tuple[SingleTensor, ...]:
     )
 
 
+def _saved_name(case: Case) -> str:
+    again = case.blocks_a_checkpoint is not None
+    return "saved by one block when it is run again" if again else "saved for backward by one block"
+
+
 def _saved(case: Case, capability: tuple[int, int]) -> tuple[Term, ...]:
     """Tensors of one shape are one term, the largest sum first."""
-    taped = _told_apart(case)
+    taped = _told_apart(msgspec.structs.replace(case, checkpoint=None))
     found = Counter(_as_term(case, taped, *each) for each in saved_by_a_block(taped, capability))
     terms = (Term(term.dimensions, term.item, times) for term, times in found.items())
     return tuple(sorted(terms, key=lambda term: -term.size))

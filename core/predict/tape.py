@@ -8,6 +8,7 @@ decides here what it decides in torch.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -82,10 +83,24 @@ class Tensor:
         self.category = category
 
 
+class Recomputed(Exception):
+    """All that a checkpoint's nodes save is there again: the rest of it is not run."""
+
+
+@dataclass(eq=False, slots=True)
+class Checkpoint:
+    """A stretch of the forward that keeps its input alone and runs again in the backward."""
+
+    run: Callable[[Tensor], Tensor]
+    x: Tensor
+    nodes: list[Node] = field(default_factory=list)  # that save something, until they have it
+    found: list[tuple[Tensor, ...]] = field(default_factory=list)  # by the second run
+
+
 class Node:
     """One op's backward: what it saved, and whom its gradients go to."""
 
-    __slots__ = ("backward", "grad", "saved", "segment", "targets")
+    __slots__ = ("backward", "checkpoint", "grad", "saved", "segment", "targets")
 
     def __init__(
         self,
@@ -101,6 +116,7 @@ class Node:
         self.backward = backward
         self.grad: Tensor | None = None
         self.segment = segment
+        self.checkpoint: Checkpoint | None = None
 
 
 @dataclass(slots=True)
@@ -134,9 +150,13 @@ class Lifetime:
 
 @dataclass(slots=True)
 class Tape:
-    """Records levels and nodes. With `grad` off, ops leave no nodes (torch.no_grad)."""
+    """Records levels and nodes. With `grad` off, ops leave no nodes (torch.no_grad).
+
+    accumulating: gradients are added to those of an earlier backward, which are not on the tape.
+    """
 
     grad: bool = True
+    accumulating: bool = False
     inplace: bool = True  # gradients of one tensor are added in place, as the engine does
     live: list[int] = field(default_factory=lambda: [0] * len(CATEGORIES))
     rounded: int = 0
@@ -148,6 +168,8 @@ class Tape:
     kept: list[Tensor] = field(default_factory=list)
     allocator: CachingAllocator | None = None
     trace: list[tuple[int, int]] | None = None
+    keeping: Checkpoint | None = None  # whose first run this is
+    running: Checkpoint | None = None  # whose second run this is
     clock: int = 0  # allocations and frees so far
     temporaries: list[Lifetime] | None = None  # those that have ended, where they are asked for
 
@@ -210,13 +232,59 @@ class Tape:
         """Make `out` the result of an op. Saved tensors become activations."""
         if not self.grad:
             return out
-        for tensor in saved:
-            if tensor.category == TEMPORARIES:
-                tensor.become(ACTIVATIONS)
-        node = Node(inputs, saved, backward, len(self.segments) - 1)
+        if saved and self.keeping is not None:
+            node = Node(inputs, (), backward, len(self.segments) - 1)
+            node.checkpoint = self.keeping
+            self.keeping.nodes.append(node)
+        else:
+            self._save(saved)
+            node = Node(inputs, saved, backward, len(self.segments) - 1)
         out.node = node
         self.nodes.append(node)
         return out
+
+    def saves_first(self, inputs: tuple[Tensor, ...]) -> None:
+        """An op is about to save its inputs, before it allocates its result.
+
+        Raises Recomputed where that was all that a second run had to find.
+        """
+        again = self.running
+        if again is not None and len(again.found) + 1 == len(again.nodes):
+            self._save(inputs)
+            raise Recomputed
+
+    def checkpointed(self, run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """Run a stretch of the forward as torch.utils.checkpoint does, not reentrant."""
+        if not self.grad:
+            return run(x)
+        if x.category == TEMPORARIES:
+            x.become(ACTIVATIONS)
+        self.keeping = Checkpoint(run, x)
+        try:
+            return run(x)
+        finally:
+            self.keeping = None
+
+    def _save(self, saved: tuple[Tensor, ...]) -> None:
+        for tensor in saved:
+            if tensor.category == TEMPORARIES:
+                tensor.become(ACTIVATIONS)
+        if saved and self.running is not None:
+            self.running.found.append(saved)
+
+    def _recompute(self, again: Checkpoint) -> None:
+        """Run a checkpoint's stretch again and give its nodes what they save."""
+        graph, self.nodes = self.nodes, []
+        self.running = again
+        with contextlib.suppress(Recomputed):
+            again.run(again.x)
+        self.running = None
+        self.forget()  # the graph of the second run; what it saved is found
+        self.nodes = graph
+        for node, saved in zip(again.nodes, again.found, strict=True):
+            node.saved = saved
+        again.nodes.clear()
+        again.found.clear()
 
     def backward(self, grad: Tensor, phase: str = "backward") -> None:
         """Run all nodes, newest first. A new segment starts where a node's layer changes."""
@@ -240,10 +308,15 @@ class Tape:
         while self.nodes:
             node = self.nodes.pop()
             node.saved = node.targets = ()
+            node.checkpoint = None
 
     def _apply(self, node: Node) -> None:
         grad, node.grad = node.grad, None
         assert grad is not None
+        if node.checkpoint is not None:
+            if node.checkpoint.nodes:
+                self._recompute(node.checkpoint)
+            node.checkpoint = None
         grads = node.backward(grad, node.saved)
         del grad
         node.saved = ()
@@ -265,6 +338,8 @@ class Tape:
         return old if self.inplace else self.new(old.numel, old.item)
 
     def _accumulate(self, leaf: Tensor, grad: Tensor) -> None:
+        if self.accumulating:
+            return
         if leaf.grad is not None:  # a tied weight: the second gradient is added to the first
             grad = self._add(leaf.grad, grad)
             self.kept.remove(leaf.grad)

@@ -28,14 +28,21 @@ class PhaseLevel:
 
 
 def step_levels(case: Case, capability: tuple[int, int]) -> tuple[PhaseLevel, ...]:
-    """Peak and final level of forward, loss and backward, as far as the case's mode goes."""
+    """Peak and final level of forward, loss and backward, as far as the case's mode goes.
+
+    Of micro-batches, those of one that finds gradients; these themselves are not counted.
+    """
     segments, dropped = tape_step(Tape(grad=case.mode != "forward"), case, capability)
     return _merge(_deepen(segments, case.reference.num_layers - taped_layers(case), dropped))
 
 
 def taped_layers(case: Case) -> int:
-    """How many layers of a case's model are taped."""
-    return min(case.reference.num_layers, TAPED_LAYERS)
+    """How many layers of a case's model are taped.
+
+    All with checkpoints, since levels depend on where a block lies in its own.
+    """
+    layers = case.reference.num_layers
+    return layers if case.blocks_a_checkpoint is not None else min(layers, TAPED_LAYERS)
 
 
 def tape_step(
@@ -43,6 +50,8 @@ def tape_step(
 ) -> tuple[list[TapeSegment], ByteLevel]:
     """Run a step: its segments, and what a middle layer's autocast copies free in the end."""
     layers = taped_layers(case)
+    tape.accumulating = case.accumulate > 1
+    case = case.micro_batch
     model = Reference(case, layers, capability, tape)
     logits = model.forward()
     if "backward" in case.phases:

@@ -65,6 +65,7 @@ class Ops:
                 bias = self.cast(bias, item)
             w = self.cast(w, item)
             x = self.cast(x, item)
+        tape.saves_first((x, w))
         out = tape.new(tokens * n, item)
         if self.before_linear is not None:
             self.before_linear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from llmprof.core.events import AttentionErrors
 from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.memory_peaks import PeakKind, kind_of
 from llmprof.core.figures.replicates import processes_of
@@ -22,6 +23,7 @@ from llmprof.core.report.sentences import (
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Phase
+from llmprof.core.spec.own_function import is_function
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.power_fit import FEWEST_POINTS, LEAST_SPAN, Point, Power, fit_power
 from llmprof.core.stats.ratio import ratio
@@ -56,7 +58,7 @@ class AttentionGrid:
     def ways(self) -> list[str]:
         """The ways that were asked for, in the order of WAYS."""
         asked = {way for row in self.cells.values() for way in row}
-        return [way for way in WAYS if way in asked]
+        return [*(way for way in WAYS if way in asked), *sorted(asked - set(WAYS))]
 
     def column(self, way: str) -> list[CaseState]:
         """One way's cells by length."""
@@ -65,7 +67,8 @@ class AttentionGrid:
 
 def way_of(state: CaseState) -> str:
     """How a cell computes attention, in one word."""
-    fused = "SDPA" if state.case.attention == "sdpa" else ""
+    kind = BY_FIELD["attention"].brief(state.case.attention)
+    fused = {"naive": "", "sdpa": "SDPA"}.get(kind, kind)
     compiled = "compiled" if state.case.compile else ""
     return " ".join(word for word in (fused, compiled) if word) or "raw"
 
@@ -73,6 +76,7 @@ def way_of(state: CaseState) -> str:
 def grids(view: RunView) -> list[AttentionGrid]:
     """One grid for each width (and batch, precision, mode) of the attention probe."""
     states = [state for state in view.cases if state.case.probe == "attention"]
+    states = [state for state in states if not state.case.cold_cache]
     found = []
     for group in grouped_alike(states, *(BY_FIELD[name] for name in ACROSS)):
         cells: dict[int, dict[str, CaseState]] = {}
@@ -153,6 +157,7 @@ def _notes(grid: AttentionGrid) -> list[str]:
     where = "a fresh process" if processes == 1 else f"{processes} fresh processes"
     lines = [f"Times are means of the measured steps; every cell ran in {where}."]
     lines += _memory_notes(grid)
+    lines += _own_notes(grid)
     lines += [line for way in grid.ways if (line := _growth(way, grid.column(way))) is not None]
     lines += _fastest(grid)
     cold = [s.observed.compile_ms for s in grid.states if s.observed and s.observed.compile_ms]
@@ -170,6 +175,32 @@ def _notes(grid: AttentionGrid) -> list[str]:
             f"the card {ref(*small)}."
         )
     return [*lines, *why_not(grid.states)]
+
+
+def _own_notes(grid: AttentionGrid) -> list[str]:
+    """How far functions of the user's own are from the reference, at their worst."""
+    lines = []
+    for way in grid.ways:
+        found = [
+            (worst, state, errors.reference)
+            for state in grid.column(way)
+            if is_function(state.case.attention)
+            and state.observed is not None
+            and (errors := state.observed.errors) is not None
+            and (worst := _worst(errors)) is not None
+        ]
+        if found:
+            worst, state, reference = max(found, key=lambda each: each[0])
+            lines.append(
+                f"{way}: output and gradients are within {worst:.1e} of naive attention in "
+                f"{reference} (‖difference‖ / ‖reference‖, the largest of all) {ref(state)}."
+            )
+    return lines
+
+
+def _worst(errors: AttentionErrors) -> float | None:
+    known = (errors.output, errors.query, errors.key, errors.value)
+    return max((each for each in known if each is not None), default=None)
 
 
 def _memory_notes(grid: AttentionGrid) -> list[str]:

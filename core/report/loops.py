@@ -189,8 +189,8 @@ def _notes(view: RunView) -> list[str]:
     if slow is not None:
         apart = view.loops[0].started.model
         notes.append(
-            f"Rank {slow.rank} works {significant(slow.excess_ms)} ms longer a step than the others, "
-            f"most of it in {part_words(slow.part, apart=apart)}."
+            f"Rank {slow.rank} works {significant(slow.excess_ms)} ms longer a step than the "
+            f"others, most of it in {part_words(slow.part, apart=apart)}."
         )
     for loop in view.loops:
         if loop.done is not None and loop.done.error:

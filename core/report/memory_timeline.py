@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from llmprof.core.events import MemoryTimeline
 from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.predict.byte_levels import CATEGORIES
+from llmprof.core.report.case_groups import axes_of, axis_cells
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
+from llmprof.core.spec.axes import BY_FIELD, neutral
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.system.text import counted
 from llmprof.core.system.units import MIB
@@ -36,6 +38,7 @@ def peaks(view: RunView) -> Table | None:
     full = {
         _apart(state): _levels(state) for state in found.values() if state.case.precision == "fp32"
     }
+    axes = axes_of(found.values(), "attention", "context_length", "precision")
     on_card = any(_levels(state)[0] is not None for state in found.values())
     kinds = ("allocated", "requested") if on_card else ("requested",)
     columns = (
@@ -44,10 +47,11 @@ def peaks(view: RunView) -> Table | None:
         Column("Attention", numeric=False),
         Column("Context", "tokens"),
         Column("Precision", numeric=False),
+        *(column for _, column in axes),
         *(Column(f"Peak {kind}", "MiB") for kind in kinds),
         *(Column(f"{kind.capitalize()}, against fp32", "MiB") for kind in kinds),
     )
-    rows = tuple(_peak_row(state, full, on_card=on_card) for state in found.values())
+    rows = tuple(_peak_row(state, full, axes, on_card=on_card) for state in found.values())
     notes = tuple(_peak_notes(list(found.values())))
     return Table(
         "peak-by-context", "Peak memory by context length", columns, rows, notes, number="M30"
@@ -71,16 +75,8 @@ def _peak_notes(states: list[CaseState]) -> Iterable[str]:
         yield "No snapshot: only CUDA's allocator keeps what memory_viz shows."
 
 
-def _apart(state: CaseState) -> tuple[str, str, str, int, int, str]:
-    case = state.case
-    return (
-        case.model.name,
-        case.mode,
-        case.attention,
-        case.context_length,
-        case.batch_size,
-        case.optimizer,
-    )
+def _apart(state: CaseState) -> str:
+    return neutral(state.case, (BY_FIELD["precision"],)).key
 
 
 Levels = tuple[int | None, int | None]  # allocated and requested bytes
@@ -93,7 +89,8 @@ def _levels(state: CaseState) -> Levels:
 
 def _peak_row(
     state: CaseState,
-    full: dict[tuple[str, str, str, int, int, str], Levels],
+    full: dict[str, Levels],
+    axes: list[tuple[str, Column]],
     *,
     on_card: bool,
 ) -> tuple[Cell, ...]:
@@ -110,6 +107,7 @@ def _peak_row(
         case.attention,
         case.context_length,
         case.precision,
+        *axis_cells(case, axes),
         *(_mib(level) for level in levels[first:]),
         *changes[first:],
     )

@@ -6,17 +6,22 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from llmprof.core.report.attention import attention, exponents
+from llmprof.core.report.attention_kernels import attention_kernels
 from llmprof.core.report.attention_lens import lens_tables
 from llmprof.core.report.card_activity import card_memory_table, devices
 from llmprof.core.report.ceilings import ceilings
+from llmprof.core.report.checkpointing import checkpointing
 from llmprof.core.report.checks import checks
+from llmprof.core.report.compilation import compilation
 from llmprof.core.report.coverage import coverage
+from llmprof.core.report.data_types import data_types
 from llmprof.core.report.kernel_shares import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.loop_verdicts import verdict_table
 from llmprof.core.report.loops import loop_parts, loop_table, loop_values
 from llmprof.core.report.memory_timeline import memory_tables
+from llmprof.core.report.oom_account import oom_accounts
 from llmprof.core.report.overhead import overhead_table
 from llmprof.core.report.peak_memory import peak_memory
 from llmprof.core.report.phase_ratios import ratios
@@ -42,9 +47,13 @@ BUILDERS: dict[str, Builder] = {
     "loop-values": loop_values,
     "warmup": warmup,
     "precision": precision,
+    "data-types": data_types,
     "switches": switches,
+    "compile": compilation,
+    "checkpointing": checkpointing,
     "attention": attention,
     "exponents": exponents,
+    "attention-kernels": attention_kernels,
     "scaling": scaling,
     "summary": summary,
     "model-sizes": model_sizes,
@@ -69,6 +78,7 @@ BUILDERS: dict[str, Builder] = {
     "peak-memory": peak_memory,
     "predicted": prediction_against,
     "advice": out_of_memory_advice,
+    "oom-account": oom_accounts,
     "memory-timeline": memory_tables,
     "single-tensors": recorded_tensors,
     "step-log": step_logs,

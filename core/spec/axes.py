@@ -16,11 +16,13 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
+from llmprof.core.spec.own_function import is_function, short_name
 from llmprof.core.spec.shape import LARGEST, SpecError
 
 Mode = Literal["forward", "forward-grad", "forward-backward", "train"]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
-Attention = Literal["naive", "sdpa"]
+Attention = str  # naive, sdpa, or a function of the user's own as spec/own_function.py has it
+SdpaBackend = Literal["flash", "efficient", "cudnn", "math"]
 OptimizerKind = Literal["foreach", "fused", "loop"]
 CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 Checkpoint = int | Literal["all"] | None  # blocks a checkpoint
@@ -28,7 +30,7 @@ Checkpoint = int | Literal["all"] | None  # blocks a checkpoint
 MODES: tuple[Mode, ...] = get_args(Mode)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 HALVES: tuple[Precision, ...] = ("bf16", "fp16")  # under autocast
-ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
+ATTENTIONS: tuple[Attention, ...] = ("naive", "sdpa")
 OPTIMIZERS: tuple[OptimizerKind, ...] = get_args(OptimizerKind)
 COMPILE_MODES: tuple[CompileMode, ...] = get_args(CompileMode)
 
@@ -65,6 +67,7 @@ class Axis:
     neutral: Value = None
     values: tuple[Value, ...] = ()  # that may be chosen by a word
     numbers: bool = False  # whether whole numbers from `least` may be chosen
+    functions: bool = False  # whether a function of the user's own may be
     kind: Any = None  # the type of a value
 
     @property
@@ -83,15 +86,22 @@ class Axis:
 
     def shown(self, value: Value) -> str | int:
         """A value as a table shows it."""
+        if self.functions:
+            return short_name(str(value))
         return self.none if value is None else value
 
     def value(self, word: str | int) -> Value:
-        """The value that a number or one of `words` means."""
-        return word if isinstance(word, int) else self.values[self.words.index(word)]
+        """The value that a number, a function or one of `words` means."""
+        return self.values[self.words.index(word)] if word in self.words else word
 
-    def allows(self, value: Value) -> bool:
-        """Whether a value may be measured; of words, which their type has checked, any."""
-        return not isinstance(value, int) or self.least <= value <= LARGEST
+    def refusal(self, value: Value) -> str | None:
+        """Why a value may not be measured; of words, which their type has checked, none."""
+        if isinstance(value, int) and not self.least <= value <= LARGEST:
+            return f"{self.option} must be between {self.least} and {LARGEST:,}"
+        if self.functions and value not in self.values and not is_function(str(value)):
+            known = ", ".join(self.words)
+            return f"{self.option} must be {known} or path/to/file.py:function, not {value}"
+        return None
 
     def of(self, case: CaseAxes) -> Value:
         """A case's value."""
@@ -101,6 +111,12 @@ class Axis:
 
 def _compiled(mode: str) -> str:
     return "compiled" if mode == "default" else f"compiled {mode}"
+
+
+def _attention(kind: str) -> str:
+    if is_function(kind):
+        return short_name(kind)
+    return "SDPA" if kind == "sdpa" else f"{kind} attention"
 
 
 def _checkpointed(blocks: Checkpoint) -> str:
@@ -139,9 +155,16 @@ class CaseAxes(msgspec.Struct, frozen=True, kw_only=True):
         Attention,
         Axis("Attention", "attentions", "switch",
              "naive writes the scores to memory, sdpa uses torch's fused kernels",
-             named=lambda value: {"sdpa": "SDPA"}.get(value, f"{value} attention"), brief=str,
+             named=_attention, brief=short_name, values=("naive", "sdpa"), functions=True,
              touches=("forward", "backward")),
     ] = "naive"  # fmt: skip
+    sdpa_backend: Annotated[
+        SdpaBackend | None,
+        Axis("SDPA kernel", "sdpa_backends", "switch",
+             "for attention-kernels: which of SDPA's kernels, none for the one that torch picks",
+             none="torch's choice", named=lambda value: value or "torch's choice", brief=str,
+             touches=("forward", "backward")),
+    ] = None  # fmt: skip
     optimizer: Annotated[
         OptimizerKind,
         Axis("Optimizer", "optimizers", "switch",
@@ -188,8 +211,10 @@ class CaseAxes(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for axis in AXES:
-            if not axis.allows(axis.of(self)):
-                raise SpecError(f"{axis.option} must be between {axis.least} and {LARGEST:,}")
+            if (why := axis.refusal(axis.of(self))) is not None:
+                raise SpecError(why)
+        if self.sdpa_backend is not None and self.attention != "sdpa":
+            raise SpecError("--sdpa-backend is one of SDPA's kernels: it needs --attention sdpa")
         if self.batch_size % self.accumulate:
             raise SpecError(
                 f"--batch-size {self.batch_size} cannot be cut into {self.accumulate} equal "
@@ -207,7 +232,7 @@ def _bound(name: str, annotation: Any, neutral: Value) -> Axis:
     kind, axis = get_args(annotation)
     assert isinstance(axis, Axis)
     options = get_args(kind) if get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
-    values: tuple[Value, ...] = ()
+    values = axis.values
     for option in options:
         values += (None,) if option is type(None) else get_args(option)
     ordered = tuple(sorted(values, key=lambda value: value is not None))

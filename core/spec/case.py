@@ -30,8 +30,9 @@ class Case(CaseAxes, frozen=True, kw_only=True):
     """One configuration, measured in one fresh process.
 
     The attention probe measures one attention without heads: d_model is its d and
-    context_length its L. With warmup_auto, warmup_steps is the most there may be; with a
-    target, measure_steps is. Raises SpecError for numbers that cannot be measured.
+    context_length its L; with a cold cache its tensors have the case's dtype, without autocast.
+    With warmup_auto, warmup_steps is the most there may be; with a target, measure_steps is.
+    Raises SpecError for numbers that cannot be measured.
     """
 
     model: Model
@@ -45,6 +46,7 @@ class Case(CaseAxes, frozen=True, kw_only=True):
     interleaved: bool = False  # its steps alternate with those of the cases it is compared to
     stacks: bool = False  # kernels: find the Python line of each launch
     trace: bool = False  # kernels: keep a Chrome trace; memory: keep a snapshot for memory_viz
+    cold_cache: bool = False  # attention: the L2 cache is flushed before each call
     nvtx: bool = False  # kernels: NVTX ranges for Nsight
 
     def __post_init__(self) -> None:
@@ -53,6 +55,11 @@ class Case(CaseAxes, frozen=True, kw_only=True):
             raise SpecError(
                 "one attention alone has neither blocks to checkpoint nor a loss to accumulate: "
                 "--checkpoint and --accumulate are for whole models"
+            )
+        if self.sdpa_backend is not None and self.probe != "attention":
+            raise SpecError(
+                "--sdpa-backend is for one attention alone (llmprof run attention-kernels); a "
+                "whole model runs the kernel that torch picks"
             )
         if not 1 <= self.measure_steps <= LARGEST:
             raise SpecError(f"{option_name('measure_steps')} must be between 1 and {LARGEST:,}")
@@ -119,9 +126,9 @@ class Case(CaseAxes, frozen=True, kw_only=True):
     @property
     def blocks_a_checkpoint(self) -> int | None:
         """How many blocks one checkpoint covers; None where there are none or nothing is saved."""
-        if self.checkpoint is None or self.mode == "forward":
+        if self.checkpoint is None or self.mode == "forward" or self.shape is None:
             return None
-        layers = self.reference.num_layers
+        layers = self.shape.num_layers
         return layers if self.checkpoint == "all" else min(self.checkpoint, layers)
 
     @property

@@ -59,6 +59,7 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
     trace: bool = False
     nvtx: bool = False
     snapshot: bool = False
+    cold_cache: bool = False  # of attentions: flush the L2 cache before each call
     tables: tuple[str, ...] = ()  # which a report shows, in order; none: all that apply
     peak_tflops: float | None = None  # dense peak to divide by, in place of the card's
     force: bool = False  # try what is predicted not to fit
@@ -90,6 +91,7 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
                 warmup_auto=self.warmup_auto,
                 target_percent=self.target_percent,
                 interleaved=self.interleave,
+                cold_cache=self.cold_cache,
                 **{axis.field: value for axis, value in zip(GRID, chosen, strict=True)},
             )
             for variant in self.variants:

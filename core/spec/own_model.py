@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from llmprof.core.spec.own_function import content_of
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.text import clean
 
@@ -77,7 +77,7 @@ def find_own_model(
         module=module,
         factory=factory,
         arguments=tuple(sorted(arguments.items())),
-        content=_content(path),
+        content=content_of(Path(path), "--model"),
     )
 
 
@@ -93,7 +93,7 @@ def _configuration(where: str, arguments: Mapping[str, Argument]) -> OwnModel:
         module="",
         factory="",
         arguments=tuple(sorted(arguments.items())),
-        content=_content(path),
+        content=content_of(path, "--model"),
     )
 
 
@@ -112,13 +112,6 @@ def _module_file(module: str, folders: Iterable[str | Path]) -> tuple[Path, Path
         f"--model {clean(module, 100)}: no such module here or among the installed ones; a file "
         "is named as path/to/file.py:factory"
     )
-
-
-def _content(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    except OSError as error:
-        raise SpecError(f"--model {clean(str(path), 200)}: {error.strerror}") from error
 
 
 def _named(name: str, arguments: Mapping[str, Argument]) -> str:

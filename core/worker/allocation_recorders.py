@@ -26,7 +26,7 @@ from llmprof.core.memory.allocator_entries import (
 from llmprof.core.memory.timeline import Known
 from llmprof.core.spec.case import Phase
 from llmprof.core.system.atomic import whole_file
-from llmprof.core.worker.storage_tracker import StorageTracker
+from llmprof.core.worker.storage_tracker import StorageTracker, in_backward
 from llmprof.core.worker.trainer import Trainer
 
 MAX_ENTRIES = 400_000  # three an allocation; a step of 48 layers makes about 60,000
@@ -241,7 +241,7 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
         return time.perf_counter_ns() // 1000 + 2 * len(self._marks)  # edges never share a µs
 
     def _calling_stack(self) -> int:
-        if torch._C._current_graph_task_id() != -1:
+        if in_backward():
             return -1
         places: list[Place] = []
         frame: FrameType | None = sys._getframe(2)

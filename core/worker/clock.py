@@ -35,6 +35,9 @@ class PhaseClock(Protocol):
     def edge(self, index: int) -> None:
         """Mark a phase edge."""
 
+    def resume(self) -> None:
+        """The phase after the last edge begins only now: what was done since is no phase's."""
+
     def stop(self) -> StepTimes:
         """Wait for the device and read the times."""
 
@@ -44,6 +47,7 @@ class HostClock:
 
     def __init__(self, phases: int) -> None:
         self._at = [0] * (phases + 1)
+        self._resumed: dict[int, int] = {}
         self._start = 0
         self.reached = 0
 
@@ -56,10 +60,14 @@ class HostClock:
         self._at[index] = time.perf_counter_ns()
         self.reached = index
 
+    def resume(self) -> None:
+        """Read the host clock once more, for the phase's start."""
+        self._resumed[self.reached] = time.perf_counter_ns()
+
     def stop(self) -> StepTimes:
         """The times of the step."""
         end = time.perf_counter_ns()
-        spans = _spans(self._at)
+        spans = _spans(self._at, self._resumed)
         return StepTimes(self._start, (end - self._start) * _MS, spans, spans)
 
 
@@ -75,7 +83,9 @@ class CudaClock:
             torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
             for _ in range(phases + 1)
         ]
+        self._resumptions: dict[int, torch.cuda.Event] = {}
         self._at = [0] * (phases + 1)
+        self._resumed: dict[int, int] = {}
         self._start = 0
         self.reached = 0
 
@@ -90,14 +100,24 @@ class CudaClock:
         self.reached = index
         self._events[index].record()
 
+    def resume(self) -> None:
+        """Record an event once more, for the phase's start."""
+        if self.reached not in self._resumptions:
+            made = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+            self._resumptions[self.reached] = made
+        self._resumed[self.reached] = time.perf_counter_ns()
+        self._resumptions[self.reached].record()
+
     def stop(self) -> StepTimes:
         """Wait for the device and read the events."""
         torch.cuda.synchronize(self._device)
         end = time.perf_counter_ns()
         device = tuple(
-            before.elapsed_time(after) for before, after in itertools.pairwise(self._events)
+            self._resumptions.get(at, before).elapsed_time(after)
+            for at, (before, after) in enumerate(itertools.pairwise(self._events))
         )
-        return StepTimes(self._start, (end - self._start) * _MS, device, _spans(self._at))
+        host = _spans(self._at, self._resumed)
+        return StepTimes(self._start, (end - self._start) * _MS, device, host)
 
 
 def phase_clock(device: torch.device, phases: tuple[Phase, ...]) -> PhaseClock:
@@ -117,5 +137,8 @@ def by_phase(phases: tuple[Phase, ...], times: tuple[float, ...]) -> tuple[float
     return tuple(of_step.get(phase) for phase in PHASES)
 
 
-def _spans(at: list[int]) -> tuple[float, ...]:
-    return tuple((after - before) * _MS for before, after in itertools.pairwise(at))
+def _spans(at: list[int], resumed: dict[int, int]) -> tuple[float, ...]:
+    return tuple(
+        (after - resumed.get(index, before)) * _MS
+        for index, (before, after) in enumerate(itertools.pairwise(at))
+    )

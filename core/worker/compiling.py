@@ -19,6 +19,7 @@ from llmprof.core.spec.axes import CompileMode
 from llmprof.core.spec.case import Case
 from llmprof.core.system.text import clean
 from llmprof.core.worker.failures import Unsupported
+from llmprof.core.worker.graph_breaks import listening
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.stepper import Stepper
 
@@ -56,19 +57,31 @@ def compiled(call: Callable[..., Any], mode: CompileMode) -> Callable[..., Any]:
         raise Unsupported(f"torch.compile: {clean(str(error), 200)}") from error
 
 
-def compile_step(job: Job, stepper: Stepper) -> tuple[float | None, float | None]:
-    """Wall milliseconds and loss of the first step of a compiled case, which compiles; else None.
+@dataclass(frozen=True)
+class Compilation:
+    """The first step of a compiled case: wall milliseconds, its loss, and what was compiled."""
 
-    The figure holds one run of the step besides the compilation of all its graphs. Raises
+    ms: float
+    loss: float | None
+    graphs: int
+    breaks: int
+    first_break: str | None  # its reason and line
+
+
+def compile_step(job: Job, stepper: Stepper) -> Compilation | None:
+    """Run the first step of a compiled case, which compiles; None for an eager one.
+
+    The time holds one run of the step besides the compilation of all its graphs. Raises
     Unsupported where nothing, or not all, was compiled.
     """
     if job.case.compile is None:
-        return None, None
+        return None
     job.phase = "compile"
     before = _counted()
     start = time.monotonic_ns()
     try:
-        loss = stepper.step(lambda index: None)
+        with listening() as breaks:
+            loss = stepper.step(lambda index: None)
     except Exception as error:
         if (tool := _missing_tool(error)) is None:
             raise
@@ -76,10 +89,12 @@ def compile_step(job: Job, stepper: Stepper) -> tuple[float | None, float | None
     if job.device.type == "cuda":
         torch.cuda.synchronize(job.device)
     took_ms = (time.monotonic_ns() - start) / 1e6
-    if (reason := _eager(_counted() - before, stepper)) is not None:
+    counted = _counted() - before
+    if (reason := _eager(counted, stepper)) is not None:
         raise _unsupported(job.case, reason)
     value = None if loss is None else loss.item()
-    return took_ms, value if value is not None and math.isfinite(value) else None
+    known = value if value is not None and math.isfinite(value) else None
+    return Compilation(took_ms, known, counted.graphs, breaks.count, breaks.first)
 
 
 @dataclass(frozen=True)

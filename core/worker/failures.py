@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import torch
 
 from llmprof.core.events import Failure
@@ -50,6 +51,17 @@ def describe_failure(error: BaseException, phase: str | None, folder: str | None
     place = None if folder is None else _place(error, folder)
     return Failure(
         kind="error", message=clean(f"{place}: {said}" if place else said, 300), phase=phase
+    )
+
+
+def with_card_memory(failure: Failure, device: torch.device) -> Failure:
+    """The failure with what the allocator holds, to be asked while the exception still lives."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return msgspec.structs.replace(
+        failure,
+        allocated_bytes=torch.cuda.memory_allocated(device),
+        reserved_bytes=torch.cuda.memory_reserved(device),
+        free_bytes=free,
     )
 
 

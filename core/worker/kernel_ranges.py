@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -47,6 +48,15 @@ class Range:
         self._record.__exit__(None, None, None)
         if self._nvtx:
             torch.cuda.nvtx.range_pop()  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        """The range around what runs within this context."""
+        self.open()
+        try:
+            yield
+        finally:
+            self.close()
 
     def around(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """The function with this range around each call."""

@@ -20,6 +20,7 @@ from llmprof.core.kernels import profile as summary
 from llmprof.core.kernels.attribution import UNATTRIBUTED, Activities, ActivitySource, attribute
 from llmprof.core.kernels.columns import EventColumns, Kind
 from llmprof.core.kernels.extract import extract
+from llmprof.core.kernels.range_names import RECOMPUTE_RANGE
 from llmprof.core.kernels.step_windows import from_marks
 from llmprof.core.kernels.tables import Sources, class_ids, launch_sources, with_sources
 from llmprof.core.kernels.timeline_strip import save_strip
@@ -30,11 +31,13 @@ from llmprof.core.worker.failures import Unsupported
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.kernel_ranges import (
     PhaseMarks,
+    Range,
     SourceMode,
     mark_attention,
     mark_modules,
 )
 from llmprof.core.worker.kernel_trace import write_trace
+from llmprof.core.worker.model import TransformerLM
 from llmprof.core.worker.observe import TrainerObserver
 from llmprof.core.worker.optional_parts import tried
 from llmprof.core.worker.stepping import StepWriter, quiet_gc, run_steps
@@ -63,7 +66,7 @@ def run(job: Job) -> None:
     trainer = build_trainer(job)
     case = job.case
     observer = TrainerObserver(trainer)
-    observer.compile_ms, observer.compile_loss = compile_step(job, trainer)
+    observer.compilation = compile_step(job, trainer)
     clock = phase_clock(job.device, case.sequence)
     steps = StepWriter(job)
     layer = _mark(trainer, case)
@@ -199,6 +202,8 @@ def _mark(trainer: Trainer, case: Case) -> int | None:
     if case.shape is None:
         return None
     layer = case.shape.num_layers // 2
+    if isinstance(trainer.model, TransformerLM):
+        trainer.model.around_recompute(Range(RECOMPUTE_RANGE, nvtx=nvtx).within)
     mark_attention(trainer.model, layer, nvtx=nvtx)
     return layer
 

@@ -19,13 +19,14 @@ import torch
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_function import is_function, path_and_name
 from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.system.lifeline import die_with
 from llmprof.core.system.modules_by_name import PROBES
 from llmprof.core.worker import environment
 from llmprof.core.worker.card import cards_now
 from llmprof.core.worker.compiling import use_empty_cache
-from llmprof.core.worker.failures import describe_failure
+from llmprof.core.worker.failures import describe_failure, with_card_memory
 from llmprof.core.worker.job import Job, write_all
 from llmprof.core.worker.optional_parts import log_traceback
 from llmprof.core.worker.request import REFUSED, WorkerRequest
@@ -90,11 +91,10 @@ def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
         importlib.import_module(f"{PROBES}.{case.probe}").run(job)
         job.emit(ev.CaseDone(case=job.index))
     except Exception as error:
-        job.emit(
-            ev.CaseFailed(
-                case=job.index, failure=describe_failure(error, job.phase, _own_folder(case))
-            )
-        )
+        failure = describe_failure(error, job.phase, _own_folder(case))
+        if failure.kind == "oom" and job.device.type == "cuda":
+            failure = with_card_memory(failure, job.device)
+        job.emit(ev.CaseFailed(case=job.index, failure=failure))
         log_traceback()
     except SystemExit as stop:
         _leave(int(stop.code or 0))
@@ -102,7 +102,11 @@ def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
 
 
 def _own_folder(case: Case) -> str | None:
-    return case.model.folder if isinstance(case.model, OwnModel) else None
+    if isinstance(case.model, OwnModel):
+        return case.model.folder
+    if is_function(case.attention):
+        return str(path_and_name(case.attention)[0].parent)
+    return None
 
 
 def _open_device(job: Job) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llmprof.core import events as ev
-from llmprof.core.worker.clock import PhaseClock, phase_clock
+from llmprof.core.worker.clock import PhaseClock
 from llmprof.core.worker.compiling import compile_step
 from llmprof.core.worker.failures import describe_failure
 from llmprof.core.worker.interleaving import measure_in_turns
@@ -16,10 +16,9 @@ from llmprof.core.worker.stepper import Stepper
 from llmprof.core.worker.stepping import StepWriter, StopRule, quiet_gc, run_steps
 
 
-def measure(job: Job, stepper: Stepper, observer: Observer) -> None:
+def measure(job: Job, stepper: Stepper, observer: Observer, clock: PhaseClock) -> None:
     """Measure the job's case and send what was seen. Raises what a step raises."""
-    observer.compile_ms, observer.compile_loss = compile_step(job, stepper)
-    clock = phase_clock(job.device, job.case.sequence)
+    observer.compilation = compile_step(job, stepper)
     steps = StepWriter(job)
     try:
         with quiet_gc(), job.phase_of(clock):

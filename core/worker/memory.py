@@ -167,14 +167,18 @@ def _named(levels: tuple[int, ...]) -> dict[str, int]:
 
 
 def _saved(trainer: Trainer) -> tuple[ev.SavedBytes, ...]:
-    """Saved bytes by module of one forward; a compiled model saves as one graph."""
+    """Saved bytes by module of one forward; a compiled model saves as one graph.
+
+    Of checkpointed blocks torch hides what they would save: then there is no table either.
+    """
     case = trainer.case
-    if case.mode == "forward" or case.compile is not None:
+    hidden = case.compile is not None or case.blocks_a_checkpoint is not None
+    if case.mode == "forward" or hidden:
         return ()
 
     def forward() -> Any:
         with autocast(case.precision, trainer.device):
-            return trainer.forward(trainer.task.batch)
+            return trainer.forward(trainer.micro_batches[0])
 
     return saved_bytes(trainer.model, forward)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, cast
 
+import msgspec
 import torch
 
 from llmprof.core import events as ev
@@ -20,7 +21,7 @@ _CLEAR_REFS = Path("/proc/self/clear_refs")
 def memory_step(job: Job, trainer: Stepper) -> ev.MemoryStep:
     """Run one step and read memory at every edge: CUDA's allocator, or the resident set."""
     cuda = job.device.type == "cuda"
-    names: tuple[Phase | Literal["start"], ...] = ("start", *job.case.phases)
+    names: tuple[Phase | Literal["start"], ...] = ("start", *job.case.sequence)
     edges: list[ev.MemoryEdge] = []
 
     def edge(index: int) -> None:
@@ -31,7 +32,21 @@ def memory_step(job: Job, trainer: Stepper) -> ev.MemoryStep:
         torch.cuda.reset_peak_memory_stats(job.device)
     trainer.step(edge)
     source = CUDA_ALLOCATOR if cuda else RESIDENT_SET
-    return ev.MemoryStep(case=job.index, edges=tuple(edges), source=source)
+    return ev.MemoryStep(case=job.index, edges=_one_a_phase(edges), source=source)
+
+
+def _one_a_phase(edges: list[ev.MemoryEdge]) -> tuple[ev.MemoryEdge, ...]:
+    """Edges in which a phase of several micro-batches is one: its highest peak, its last level."""
+    found: dict[str, ev.MemoryEdge] = {}
+    for edge in edges:
+        before = found.get(edge.phase, edge)
+        requested = max(before.requested_peak_bytes or 0, edge.requested_peak_bytes or 0)
+        found[edge.phase] = msgspec.structs.replace(
+            edge,
+            peak_bytes=max(before.peak_bytes, edge.peak_bytes),
+            requested_peak_bytes=requested or None,
+        )
+    return tuple(found.values())
 
 
 def _cuda_edge(name: Phase | Literal["start"], device: torch.device) -> ev.MemoryEdge:

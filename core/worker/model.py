@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from einops import rearrange
@@ -11,7 +14,10 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from llmprof.core.spec.axes import Attention
+from llmprof.core.spec.own_function import is_function, path_and_name, short_name
 from llmprof.core.spec.shape import ModelShape
+from llmprof.core.worker.failures import Unsupported
+from llmprof.core.worker.own_code import Source, load_function, put_back, wanted_arguments
 
 
 class RMSNorm(nn.Module):
@@ -92,6 +98,30 @@ class FusedAttention(nn.Module):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+class OwnAttention(nn.Module):
+    """A function of the user's own: f(q, k, v), given causal and scale where it names them.
+
+    Raises Unsupported for one without a backward where a backward is wanted.
+    """
+
+    def __init__(self, value: str) -> None:
+        super().__init__()
+        path, name = path_and_name(value)
+        self._name = short_name(value)
+        with put_back(self._name):
+            function = load_function(Source(str(path), str(path.parent), path.stem, name))
+        self._function = function
+        self._wanted = wanted_arguments(function, ("causal", "scale"))
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attend causally, all tensors of shape (batch, heads, length, head_dim)."""
+        known = {"causal": True, "scale": 1 / math.sqrt(q.shape[-1])}
+        out: Tensor = self._function(q, k, v, **{name: known[name] for name in self._wanted})
+        if torch.is_grad_enabled() and q.requires_grad and not out.requires_grad:
+            raise Unsupported(f"{self._name} has no backward: its output has no gradient function")
+        return out
+
+
 def causal_mask(context_length: int) -> Tensor:
     """True above the diagonal: what a position must not see. Shape (length, length)."""
     return torch.ones(context_length, context_length, dtype=torch.bool).triu(1)
@@ -99,6 +129,8 @@ def causal_mask(context_length: int) -> Tensor:
 
 def build_attention(kind: Attention, mask: Tensor | None) -> nn.Module:
     """The attention core of a kind; only the naive one needs the mask."""
+    if is_function(kind):
+        return OwnAttention(kind)
     if kind == "sdpa" or mask is None:
         return FusedAttention()
     return NaiveAttention(mask)
@@ -167,7 +199,8 @@ class TransformerLM(nn.Module):
     """Token embedding, blocks, final norm, output head.
 
     With blocks_a_checkpoint only the input of so many blocks is kept for backward, which runs
-    them again. Nothing in the model is random, so the state of the generators is not kept.
+    them again, within what `around_recompute` makes. Nothing in the model is random, so the state
+    of the generators is not kept.
     """
 
     def __init__(
@@ -179,6 +212,7 @@ class TransformerLM(nn.Module):
     ) -> None:
         super().__init__()
         self.blocks_a_checkpoint = blocks_a_checkpoint
+        self.when_again: dict[str, Any] = {}  # options of checkpoint
         self.embedding = nn.Embedding(shape.vocab_size, shape.d_model)
         self.rope = RoPE(shape.head_dim, context_length, shape.rope_theta)
         mask = causal_mask(context_length) if attention == "naive" else None  # one for all blocks
@@ -194,15 +228,26 @@ class TransformerLM(nn.Module):
         """Logits of shape (batch, length, vocab_size) for tokens of shape (batch, length)."""
         x = self.embedding(tokens)
         if self.blocks_a_checkpoint is None:
-            x = self.run_blocks(x, 0, len(self.blocks))
+            for block in self.blocks:
+                x = block(x, self.rope)
         else:
             for first in range(0, len(self.blocks), self.blocks_a_checkpoint):
                 last = first + self.blocks_a_checkpoint
                 x = checkpoint(
-                    self.run_blocks, x, first, last, use_reentrant=False, preserve_rng_state=False
+                    self.run_blocks,
+                    x,
+                    first,
+                    last,
+                    use_reentrant=False,
+                    preserve_rng_state=False,
+                    **self.when_again,
                 )
         logits: Tensor = self.head(self.final_norm(x))
         return logits
+
+    def around_recompute(self, within: Callable[[], AbstractContextManager[Any]]) -> None:
+        """Have blocks that backward runs again run within what `within` makes."""
+        self.when_again = {"context_fn": lambda: (nullcontext(), within())}
 
     def run_blocks(self, x: Tensor, first: int, last: int) -> Tensor:
         """Transform x of shape (batch, length, d_model) by the blocks from first to before last."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_function import short_name
 from llmprof.core.system.processors import Throttling, throttling
+from llmprof.core.worker import component_dtypes
+from llmprof.core.worker.compiling import Compilation
 from llmprof.core.worker.host_pace import host_pace_us, steal_ticks
 from llmprof.core.worker.model import SelfAttention
 from llmprof.core.worker.trainer import AUTOCAST, Trainer
@@ -39,8 +43,7 @@ class Observer(ABC):
         self.throttled_percent: float | None = None
         self._waited = (0, 0)
         self._throttled: Throttling | None = None
-        self.compile_ms: float | None = None
-        self.compile_loss: float | None = None
+        self.compilation: Compilation | None = None
         self.steal_percent: float | None = None
         self._steal: tuple[int, int] | None = None
         self._pace: list[float] = []
@@ -82,11 +85,23 @@ class Observer(ABC):
 
     def counted(self) -> dict[str, Any]:
         """What was counted, as fields of an Observed."""
-        names = ("recompilations", "compile_ms", "compile_loss", "alloc_retries",
+        names = ("recompilations", "alloc_retries",
                  "cpu_wait_percent", "throttled_periods", "throttled_percent", "steal_percent",
                  "warmup_stop", "measure_stop")  # fmt: skip
         counted = {name: getattr(self, name) for name in names}
-        return counted | {"host_pace_us": tuple(self._pace) or None}
+        return counted | self._compiled_fields() | {"host_pace_us": tuple(self._pace) or None}
+
+    def _compiled_fields(self) -> dict[str, Any]:
+        found = self.compilation
+        if found is None:
+            return {}
+        return {
+            "compile_ms": found.ms,
+            "compile_loss": found.loss,
+            "graphs": found.graphs,
+            "graph_breaks": found.breaks,
+            "first_break": found.first_break,
+        }
 
     @abstractmethod
     def report(self, index: int) -> ev.Observed:
@@ -117,24 +132,30 @@ class TrainerObserver(Observer):
 
     def report(self, index: int) -> ev.Observed:
         """Run one step more, looking into it, and tell what ran."""
-        seen: dict[str, str | None] = {}
+        seen: dict[str, str] = {}
         gradients: list[bool | None] = []
+        name_of = component_dtypes.name_of
 
         def observe(output: Any, loss: Tensor | None) -> None:
             logits = _first_of_numbers(output)
-            seen["logits"] = None if logits is None else str(logits.dtype).removeprefix("torch.")
-            seen["loss"] = None if loss is None else str(loss.dtype).removeprefix("torch.")
+            if logits is not None:
+                seen["logits"] = name_of(logits.dtype)
+            if loss is not None:
+                seen["loss"] = name_of(loss.dtype)
 
         def edge(at: int) -> None:
             if at == done:
                 gradients.append(self._has_gradients())
+                if self._trained.grad is not None:
+                    seen["gradients"] = name_of(self._trained.grad.dtype)
 
         trainer = self._trainer
         done = last_backward(trainer.case)
         size = self._batch_size()
         changed = None if trainer.optimizer is None else self._sample() != self._before
         trainer.observe = observe
-        trainer.step(edge)
+        with self._watched() as inner:
+            trainer.step(edge)
         trainer.observe = None
         return ev.Observed(
             case=index,
@@ -148,8 +169,21 @@ class TrainerObserver(Observer):
             parameters_changed=changed,
             updates_skipped=self._skipped(),
             qkv_gradients=gradients[0] if gradients else None,
+            dtypes=component_dtypes.held(trainer) | inner | seen,
+            sums=self._sums(),
             **self.counted(),
         )
+
+    def _watched(self) -> AbstractContextManager[dict[str, str]]:
+        """Look into the modules of an eager model; hooks would break a compiled one's graph."""
+        trainer = self._trainer
+        compiled = trainer.case.compile is not None
+        return nullcontext({}) if compiled else component_dtypes.watched(trainer)
+
+    def _sums(self) -> tuple[ev.SumSeen, ...]:
+        """How sums of many terms come out in a mixed precision."""
+        dtype = AUTOCAST.get(self._trainer.case.precision)
+        return () if dtype is None else component_dtypes.sums_in(dtype, self._trainer.device)
 
     def _skipped(self) -> int | None:
         """Steps in which the GradScaler found an infinite gradient and left the weights alone."""
@@ -187,8 +221,8 @@ class TrainerObserver(Observer):
         case = self._trainer.case
         if case.shape is None:
             return None
-        if case.attention == "naive":
-            return "naive"
+        if case.attention != "sdpa":
+            return short_name(case.attention)
         dtype = AUTOCAST.get(case.precision, torch.float32)
         shape = (case.batch_size, case.shape.num_heads, case.context_length, case.shape.head_dim)
         q = torch.empty(shape, dtype=dtype, device=self._trainer.device, requires_grad=True)

@@ -6,15 +6,10 @@ for what it looks like (docs/own-model.md): there is no base class to inherit fr
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import inspect
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
-from types import ModuleType
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +20,7 @@ from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.worker.failures import OwnModelError, Unsupported
+from llmprof.core.worker.own_code import Source, load_function, put_back, wanted_arguments
 from llmprof.core.worker.task import (
     Call,
     Task,
@@ -64,8 +60,9 @@ def own_task(case: Case, model: OwnModel, device: torch.device) -> Task:
 def _called(case: Case, model: OwnModel, device: torch.device) -> Any:
     """What the factory returns, with the process put back as it was before."""
     own = os.getpid()
-    with _put_back(), _no_exit(model):
-        factory = _attribute(_loaded(model), model)
+    with put_back(model.name):
+        source = Source(model.path, model.folder, model.module, model.factory)
+        factory = load_function(source)
         arguments: dict[str, Any] = dict(model.arguments)
         arguments |= _wished(factory, case, device, arguments)
         with torch.device(device):
@@ -99,60 +96,8 @@ def _wished(
         "context_length": case.context_length,
         "batch_size": case.batch_size,
     }
-    try:
-        parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        return {}
-    return {name: value for name, value in known.items() if name in parameters.keys() - given}
-
-
-@contextlib.contextmanager
-def _put_back() -> Iterator[None]:
-    """Undo what user code sets for the whole process: dtype, device, gradients, seeds' effect."""
-    dtype = torch.get_default_dtype()
-    grad = torch.is_grad_enabled()
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(dtype)
-        torch.set_default_device(None)
-        torch.set_grad_enabled(grad)
-
-
-@contextlib.contextmanager
-def _no_exit(model: OwnModel) -> Iterator[None]:
-    try:
-        yield
-    except SystemExit as error:
-        raise OwnModelError(f"{model.name} called sys.exit({error.code!r})") from error
-
-
-def _loaded(model: OwnModel) -> ModuleType:
-    """The factory's module, imported as its own folder's."""
-    if model.folder not in sys.path:
-        sys.path.insert(0, model.folder)
-    if "." in model.module or Path(model.path).name == "__init__.py":
-        return importlib.import_module(model.module)
-    spec = importlib.util.spec_from_file_location(model.module, model.path)
-    if spec is None or spec.loader is None:
-        raise OwnModelError(f"{model.path} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[model.module] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _attribute(module: ModuleType, model: OwnModel) -> Callable[..., Any]:
-    found = getattr(module, model.factory, None)
-    if callable(found):
-        return cast(Callable[..., Any], found)
-    there = sorted(
-        name
-        for name, value in vars(module).items()
-        if callable(value) and getattr(value, "__module__", None) == module.__name__
-    )
-    has = f"it has {', '.join(there[:6])}" if there else "it defines no function"
-    raise OwnModelError(f"{Path(model.path).name} has no function {model.factory}; {has}")
+    wanted = wanted_arguments(factory, known.keys() - given)
+    return {name: known[name] for name in wanted}
 
 
 def _configured(case: Case, model: OwnModel) -> Any:

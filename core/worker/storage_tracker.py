@@ -40,6 +40,11 @@ class PhaseSpan:
         return max((moment.level for moment in self.moments), default=self.start)
 
 
+def in_backward() -> bool:
+    """Whether autograd computes gradients; not where a checkpoint runs its blocks again."""
+    return torch._C._current_graph_task_id() != -1 and not torch.is_grad_enabled()
+
+
 class StorageTracker(TorchDispatchMode):
     """Keeps the level of live tensor bytes; spans are ended by `edge`.
 
@@ -94,7 +99,7 @@ class StorageTracker(TorchDispatchMode):
     @staticmethod
     def _engine_adds(args: tuple[Any, ...]) -> bool:
         """Whether gradients that meet are added: a plain sum of two alike within backward."""
-        if torch._C._current_graph_task_id() == -1 or len(args) != 2:
+        if not in_backward() or len(args) != 2:
             return False
         one, other = args
         return isinstance(other, Tensor) and one.shape == other.shape and one.dtype == other.dtype

@@ -7,6 +7,7 @@ import time
 import torch
 
 from llmprof.core import events as ev
+from llmprof.core.worker.clock import phase_clock
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.measuring import measure
 from llmprof.core.worker.observe import TrainerObserver
@@ -16,7 +17,8 @@ from llmprof.core.worker.trainer import Trainer
 def run(job: Job) -> None:
     """Measure the job's case. Raises what the step raises."""
     trainer = build_trainer(job)
-    measure(job, trainer, TrainerObserver(trainer))
+    clock = phase_clock(job.device, job.case.sequence)
+    measure(job, trainer, TrainerObserver(trainer), clock)
 
 
 def build_trainer(job: Job) -> Trainer:

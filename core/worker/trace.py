@@ -25,6 +25,7 @@ from llmprof.core.predict.traced import TracedCase, TraceRequest
 from llmprof.core.predict.traced_depth import PhaseTrace, extrapolate, phase_trace
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.worker.as_cuda import CudaHabits
+from llmprof.core.worker.model import TransformerLM
 from llmprof.core.worker.storage_tracker import StorageTracker
 from llmprof.core.worker.trace_own import trace_own
 from llmprof.core.worker.trainer import Trainer
@@ -53,10 +54,26 @@ def trace(case: Case, capability: tuple[int, int] | None = HOPPER) -> TracedCase
         key=case.key,
         parameters=parameters,
         requested_bytes=max(phase.peak for phase in phases) + outside,
-        phases={_phase(each): each.peak + outside for each in phases},
+        phases=_highest(phases, outside),
         ends={_phase(each): each.end + outside for each in phases},
         seconds=time.perf_counter() - began,
     )
+
+
+def _depths(case: Case) -> tuple[int, ...]:
+    """Depths to trace: two and three layers, or checkpoints and what is left of one."""
+    layers, every = case.reference.num_layers, case.blocks_a_checkpoint or 1
+    two, three = (count * every + layers % every for count in DEPTHS)
+    return (two, three) if layers > three else (layers,)
+
+
+def _highest(phases: list[PhaseTrace], outside: int) -> dict[Phase, int]:
+    """The peak of each phase, of all micro-batches, with what is held outside of tensors."""
+    found: dict[Phase, int] = {}
+    for phase in phases:
+        name = _phase(phase)
+        found[name] = max(found.get(name, 0), phase.peak + outside)
+    return found
 
 
 def _phase(traced: PhaseTrace) -> Phase:
@@ -75,10 +92,12 @@ def _traced(step: Callable[[], Traced]) -> Traced:
 
 def _at_depth(case: Case, capability: tuple[int, int]) -> list[PhaseTrace]:
     """The reference model's phases, at two depths and from there on to the real one."""
-    layers = case.reference.num_layers
-    depths = DEPTHS if layers > max(DEPTHS) else (layers,)
+    depths = _depths(case)
     runs = [_traced(partial(_trace_at, case, depth, capability)) for depth in depths]
-    return runs[0] if len(runs) == 1 else extrapolate(runs[0], runs[1], layers - depths[0])
+    if len(runs) == 1:
+        return runs[0]
+    more = (case.reference.num_layers - depths[0]) // (depths[1] - depths[0])
+    return extrapolate(runs[0], runs[1], more)
 
 
 def _trace_at(case: Case, depth: int, capability: tuple[int, int]) -> list[PhaseTrace]:
@@ -89,6 +108,8 @@ def _trace_at(case: Case, depth: int, capability: tuple[int, int]) -> list[Phase
     names = (*case.sequence, "end")
     with FakeTensorMode():
         trainer = _trainer(shallow)
+        if isinstance(trainer.model, TransformerLM):
+            trainer.model.around_recompute(lambda: CudaHabits(capability))
         with _optimizer_without_data(trainer), CudaHabits(capability), tracker:
             tracker.count(*_held(trainer))
             trainer.step(lambda index: tracker.edge(names[index]))

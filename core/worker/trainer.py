@@ -71,7 +71,7 @@ class Trainer:
             if case.precision == "fp16" and case.mode in ("forward-backward", "train")
             else None
         )
-        self._micro_batches = self.task.micro_batches(case.batch_size, case.accumulate)
+        self.micro_batches = self.task.micro_batches(case.batch_size, case.accumulate)
         self.updates = 0  # optimizer steps asked for; a GradScaler may skip some
         self.observe: Callable[[Any, Tensor | None], None] | None = None
         self._step = {
@@ -108,7 +108,7 @@ class Trainer:
 
     def _forward_grad(self, mark: Mark) -> None:
         mark()
-        for batch in self._micro_batches:
+        for batch in self.micro_batches:
             with self._autocast():
                 output = self.forward(batch)
             mark()
@@ -134,7 +134,7 @@ class Trainer:
 
     def _loss_and_gradients(self, mark: Mark) -> Tensor:
         mark()
-        first, *others = self._micro_batches
+        first, *others = self.micro_batches
         total = self._gradients_of(first, mark)
         for batch in others:
             total = total + self._gradients_of(batch, mark)
@@ -146,8 +146,8 @@ class Trainer:
             output = self.forward(batch)
             mark()
             loss = self.task.loss(output, batch)
-            if len(self._micro_batches) > 1:
-                loss = loss / len(self._micro_batches)
+            if len(self.micro_batches) > 1:
+                loss = loss / len(self.micro_batches)
         mark()
         if self.observe:
             self.observe(output, loss)

@@ -249,3 +249,63 @@ def test_a_configuration_of_transformers(tmp_path: Path) -> None:
     )  # fmt: skip
     view = run(tmp_path, f"--model=hf:{config}", "--attention=naive,sdpa", "--mode=train", *QUICK)
     assert [state.status for state in view.cases] == ["ok", "ok"]
+
+
+ATTENTIONS = FOLDER / "attentions.py"
+
+
+def test_own_attention_in_models_and_in_the_grid(tmp_path: Path) -> None:
+    view = run(tmp_path, *SMALL, f"--attention=naive,{ATTENTIONS}:attend", "--mode=train",
+               "--measure-steps=2", "--warmup-steps=1")  # fmt: skip
+    naive, own = view.cases
+    assert own.status == "ok"
+    assert own.observed is not None
+    assert own.observed.attention_backend == "attentions.py:attend"
+    assert own.measured.row(0).loss == pytest.approx(naive.measured.row(0).loss, rel=1e-5)
+    view = run(tmp_path, "run", "attention", "--smoke", f"--attention={ATTENTIONS}:attend",
+               "--context-length=64", "--measure-steps=2")  # fmt: skip
+    state = next(s for s in view.cases if "attend" in s.case.attention)
+    assert state.observed is not None
+    errors = state.observed.errors
+    assert errors is not None
+    assert errors.output is not None
+    assert errors.output < 1e-5
+    text = render(view)
+    assert "attentions.py:attend: output and gradients are within" in text
+
+
+def test_own_attention_among_kernels_with_its_errors(tmp_path: Path) -> None:
+    names = ("sees_the_future", "without_backward", "broken")
+    view = run(
+        tmp_path, "run", "attention-kernels", "--smoke",
+        *(f"--attention={ATTENTIONS}:{name}" for name in names[:1]),
+        "--context-length=64", "--precision=fp32", "--variant=naive",
+    )  # fmt: skip
+    state = next(s for s in view.cases if "future" in s.case.attention)
+    assert state.observed is not None
+    errors = state.observed.errors
+    assert errors is not None
+    assert errors.output is not None
+    assert errors.output > 0.1
+    assert "attentions.py:sees_the_future" in render(view)
+
+
+def test_own_attention_that_cannot_is_a_row_that_says_why(tmp_path: Path) -> None:
+    both = ",".join(f"{ATTENTIONS}:{name}" for name in ("without_backward", "broken", "absent"))
+    view = run(tmp_path, *SMALL, f"--attention={both}", "--mode=forward-backward",
+               "--measure-steps=2", "--warmup-steps=1")  # fmt: skip
+    failures = [state.failure for state in view.cases]
+    assert [failure.kind for failure in failures if failure] == ["unsupported", "error", "error"]
+    said = [failure.message for failure in failures if failure]
+    assert "has no backward" in said[0]
+    assert said[1].startswith("attentions.py:29 in broken: RuntimeError")
+    assert "attentions.py has no function absent" in said[2]
+
+
+def test_an_attention_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    done = llmprof(tmp_path, "run", *SMALL, "--attention=nowhere.py:attend")
+    assert done.returncode == 2
+    assert "nowhere.py: No such file" in done.stderr
+    done = llmprof(tmp_path, "run", *SMALL, "--attention=flash")
+    assert done.returncode == 2
+    assert "nor path/to/file.py:function" in done.stderr

@@ -24,6 +24,7 @@ VALUES: dict[str, tuple[str, str]] = {  # two values of an option that mean diff
     "precision": ("fp32", "fp16"),
     "attention": ("naive", "sdpa"),
     "optimizer": ("loop", "fused"),
+    "sdpa_backend": ("flash", "math"),
     "compile": ("none", "reduce-overhead"),
     "device": ("cpu", "cuda:1"),
     "seed": ("1", "2"),

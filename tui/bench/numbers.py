@@ -1,4 +1,4 @@
-"""The form's numbers: context, batch, warm-up, steps."""
+"""The form's numbers: context, batch, checkpoint, micro-batches, warm-up, steps."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from textual.widgets import Label
 from llmprof.tui.kit.field import FormInput, form_input
 from llmprof.tui.session.choices import NUMBER_FIELDS, Choices
 
-_HINTS = {"context": "128,256", "batch": "4", "warmup": "5", "steps": "10"}
+_HINTS = {
+    "context": "128,256",
+    "batch": "4",
+    "checkpoint": "none,1,all",
+    "accumulate": "1",
+    "warmup": "5",
+    "steps": "10",
+}
 
 
 class Numbers(Grid):
-    """A label and an input for each number, two pairs a line."""
+    """A label and an input for each number, three pairs a line."""
 
     DEFAULT_CSS = """
     Numbers {
         height: 2;
-        grid-size: 4 2;
-        grid-columns: 11 1fr;
+        grid-size: 6 2;
+        grid-columns: 12 1fr;
         & > Label { color: $foreground 58%; }
         &.-idle FormInput { color: $foreground 40%; }
     }

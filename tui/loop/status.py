@@ -71,7 +71,8 @@ class LoopStatus(Canvas):
             row.append((f"no sign of life for {seconds((now - loop.last_t) / 1e9)}", "bad"))
         if self._slow is not None:
             part = part_words(self._slow.part, apart=loop.started.model)
-            more = f"rank {self._slow.rank} is {significant(self._slow.excess_ms)} ms a step slower in {part}"
+            excess = significant(self._slow.excess_ms)
+            more = f"rank {self._slow.rank} is {excess} ms a step slower in {part}"
             row += [*([(dot, "muted")] if row else []), (more, "warn")]
         for log in self._view.log[-1:]:
             if log.level != "info":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -16,7 +18,7 @@ from llmprof.core.catalog.experiments import (
     is_attention,
     load_experiments,
 )
-from llmprof.core.spec.axes import Attention, Mode, OptimizerKind, Precision
+from llmprof.core.spec.axes import NONE, Attention, Mode, OptimizerKind, Precision, Value
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.text import clean
@@ -34,6 +36,8 @@ _OPTIONS = (
     ("--precision", "precisions"),
     ("--attention", "attentions"),
     ("--optimizer", "optimizers"),
+    ("--checkpoint", "checkpoints"),
+    ("--accumulate", "accumulates"),
 )
 _ALWAYS = 6  # of the default experiment's options, those that are always written
 
@@ -51,6 +55,8 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     optimizers: tuple[OptimizerKind, ...] = ("foreach",)
     context: str = "128"
     batch: str = "4"
+    checkpoint: str = NONE
+    accumulate: str = "1"
     warmup: str = "5"
     steps: str = "10"
 
@@ -73,9 +79,12 @@ class Checked:
 NUMBER_FIELDS = (
     ("context", "Context", 1, True),
     ("batch", "Batch", 1, True),
+    ("checkpoint", "Checkpoint", 1, True),
+    ("accumulate", "Micro-batch", 1, True),
     ("warmup", "Warm-up", 0, True),
     ("steps", "Steps", 1, False),
 )  # field, label, least, whether a list is allowed
+WORDS: dict[str, dict[str, Value]] = {"checkpoint": {NONE: None, "all": "all"}}  # beside numbers
 
 
 def check_choices(choices: Choices, models: dict[str, ModelShape]) -> Checked:
@@ -83,10 +92,11 @@ def check_choices(choices: Choices, models: dict[str, ModelShape]) -> Checked:
     if choices.smoke:
         return _build(choices, {})
     errors: dict[str, str] = {}
-    numbers: dict[str, tuple[int, ...]] = {}
+    numbers: dict[str, tuple[Value, ...]] = {}
     for field, label, least, many in NUMBER_FIELDS:
+        words = WORDS.get(field, {})
         try:
-            numbers[field] = parse_numbers(getattr(choices, field), label, least, many)
+            numbers[field] = parse_numbers(getattr(choices, field), label, least, many, words)
         except ValueError as error:
             errors[field] = str(error)
     shapes = tuple(models[name] for name in choices.models if name in models)
@@ -105,6 +115,8 @@ def check_choices(choices: Choices, models: dict[str, ModelShape]) -> Checked:
         "optimizers": choices.optimizers,
         "context_lengths": numbers["context"],
         "batch_sizes": numbers["batch"],
+        "checkpoints": numbers["checkpoint"],
+        "accumulates": numbers["accumulate"],
         "warmup_steps": numbers["warmup"],
     }
     if not own_shapes:
@@ -149,6 +161,8 @@ def choose_experiment(
         optimizers=own.optimizers,
         context=_listed(own.context_lengths),
         batch=_listed(own.batch_sizes),
+        checkpoint=_listed(own.checkpoints),
+        accumulate=_listed(own.accumulates),
         warmup=_listed(own.warmup_steps),
         steps=str(own.measure_steps),
     )
@@ -169,21 +183,34 @@ def experiments() -> dict[str, tuple[str, bool]]:
     }
 
 
-def _listed(values: tuple[int, ...]) -> str:
-    return ",".join(map(str, values))
+def _listed(values: Iterable[Value]) -> str:
+    return ",".join(map(_text, values))
 
 
-def parse_numbers(text: str, label: str, least: int, many: bool) -> tuple[int, ...]:
-    """Whole numbers separated by commas, each once. Raises ValueError with a line for people."""
+def _text(value: Value) -> str:
+    return NONE if value is None else str(value)
+
+
+def parse_numbers(
+    text: str, label: str, least: int, many: bool, words: Mapping[str, Value] = MappingProxyType({})
+) -> tuple[Value, ...]:
+    """Whole numbers, or what some words mean, separated by commas, each once.
+
+    Raises ValueError with a line for people.
+    """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise ValueError(f"{label}: a number is missing")
     if len(parts) > 1 and not many:
         raise ValueError(f"{label}: one number only")
-    numbers: dict[int, None] = {}
+    numbers: dict[Value, None] = {}
     for part in parts:
+        if part in words:
+            numbers[words[part]] = None
+            continue
         if not (part.isascii() and part.isdigit()):
-            raise ValueError(f"{label}: {clean(part, 20)!r} is not a whole number")
+            more = "".join(f" or {word}" for word in words)
+            raise ValueError(f"{label}: {clean(part, 20)!r} is not a whole number{more}")
         value = int(part[:20])
         if not least <= value <= _LARGEST:
             raise ValueError(f"{label}: {part[:20]} is not between {least} and {_LARGEST:,}")
@@ -205,7 +232,7 @@ def command(experiment: Experiment, *, smoke: bool = False) -> tuple[str, ...]:
         values = getattr(experiment, field)
         if values != getattr(own, field) or (name == DEFAULT and at < _ALWAYS):
             listed = values if isinstance(values, tuple) else (values,)
-            words += [option, ",".join(getattr(v, "name", str(v)) for v in listed)]
+            words += [option, ",".join(getattr(v, "name", _text(v)) for v in listed)]
     return tuple(words)
 
 

@@ -16,6 +16,7 @@ from llmprof.cli.types import (
     positive,
     seconds_type,
     whole_number,
+    word_or_function,
 )
 from llmprof.core.spec.axes import GRID, Axis
 from llmprof.core.spec.case import MOST_PROCESSES
@@ -91,6 +92,8 @@ def _add_axis(group: argparse._ArgumentGroup, axis: Axis) -> None:
 
 
 def _one_value(axis: Axis) -> Callable[[str], str | int]:
+    if axis.functions:
+        return word_or_function(axis.words)
     if not axis.numbers:
         return one_of(axis.words)
     number = whole_number(axis.least)

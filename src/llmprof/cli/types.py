@@ -42,6 +42,20 @@ def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     return parse
 
 
+def word_or_function(words: tuple[str, ...]) -> Callable[[str], str]:
+    """An argparse type: one of some words, or path/to/file.py:function."""
+
+    def parse(text: str) -> str:
+        if text not in words and ".py:" not in text:
+            known = ", ".join(words)
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not one of {known}, nor path/to/file.py:function"
+            )
+        return text
+
+    return parse
+
+
 def whole_number(least: int, most: int = LARGEST) -> Callable[[str], int]:
     """An argparse type: a whole number between two bounds, which it may be; digits only.
 

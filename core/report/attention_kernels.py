@@ -1,0 +1,169 @@
+"""M40: attention kernels beside naive attention: times, errors, and what share of the ceilings."""
+
+from __future__ import annotations
+
+from llmprof.core.events import AttentionErrors, Environment
+from llmprof.core.figures.throughput import ceiling_of
+from llmprof.core.predict.flops import forward_flops
+from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
+from llmprof.core.report.comparisons import grouped_alike
+from llmprof.core.report.sentences import ref, why_not
+from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.spec.axes import BY_FIELD
+from llmprof.core.spec.case import Case
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.summary import Summary
+from llmprof.core.system.numbers import format_number, significant
+
+BACKWARD = 2.5  # of the forward's operations: a fused backward computes the scores again
+TENSORS = {"forward": 4, "backward": 8}  # Q, K, V, O read or written; and their gradients
+KERNEL = ("attention", "sdpa_backend", "compile")
+KEPT = ("context_length", "precision", *KERNEL)
+
+
+def attention_kernels(view: RunView) -> list[Table]:
+    """A table for each width and dtype: a row for each context and kernel."""
+    states = [s for s in view.cases if s.case.probe == "attention" and s.case.cold_cache]
+    axes = axes_of(states, *KEPT)
+    found: dict[tuple[str, str], list[CaseState]] = {}
+    for state in states:
+        found.setdefault((state.case.precision, state.case.model.name), []).append(state)
+    return [_table(view, group, axes) for group in found.values()]
+
+
+def kernel_of(case: Case) -> str:
+    """The name of what computes a case's attention."""
+    kind = BY_FIELD["attention"].brief(case.attention)
+    name = case.sdpa_backend or {"sdpa": "SDPA"}.get(kind, kind)
+    return name if case.compile is None else f"{name}, compiled"
+
+
+def _table(view: RunView, states: list[CaseState], axes: list[tuple[str, Column]]) -> Table:
+    columns = (
+        Column("Context", "tokens"),
+        *(column for _, column in axes),
+        Column("Kernel", numeric=False),
+        Column("Ran", numeric=False),
+        Column("Forward", "ms"),
+        Column("Backward", "ms"),
+        Column("Both", "ms"),
+        Column("Over naive", "×"),
+        Column("Output error"),
+        Column("Gradient error"),
+        Column("Forward", "TFLOP/s"),
+        Column("of ceiling", "%"),
+        Column("Forward", "GB/s"),
+        Column("of copy ceiling", "%"),
+        Column("Backward", "TFLOP/s"),
+        Column("Backward of ceiling", "%"),
+    )
+    rows = []
+    for group in grouped_alike(states, *(BY_FIELD[name] for name in KERNEL)):
+        naive = next((s for s in group if kernel_of(s.case) == "naive"), None)
+        for state in group:
+            environment = state.environment or view.environment
+            head = (state.case.context_length, *axis_cells(state.case, axes))
+            rows.append((*head, kernel_of(state.case), *_cells(state, naive, environment)))
+    first = states[0].case
+    title = f"Attention kernels, {first.model.name}, batch {first.batch_size}, {first.precision}"
+    notes = (*_notes(view, states), *_best(states), *why_not(states))
+    return Table("attention-kernels", title, columns, tuple(rows), notes, number="M40")
+
+
+def _cells(
+    state: CaseState, naive: CaseState | None, environment: Environment | None
+) -> tuple[Cell, ...]:
+    if state.total is None:
+        return ("", status_word(state), *(None for _ in range(11)))
+    forward, backward = state.summaries.get("forward"), state.summaries.get("backward")
+    seen = state.observed
+    plain = None if naive is None or naive.total is None else naive.total.mean
+    return (
+        "" if seen is None else seen.attention_backend or "",
+        _mean(forward),
+        _mean(backward),
+        _mean(state.total),
+        None if plain is None else Figure(plain / state.total.mean, 0.01),
+        *_errors(None if seen is None else seen.errors),
+        *_rates(state, "forward", forward, environment),
+        *_rates(state, "backward", backward, environment)[:2],
+    )
+
+
+def _mean(found: Summary | None) -> Cell:
+    return None if found is None else Figure(found.mean, found.ci95)
+
+
+def _errors(found: AttentionErrors | None) -> tuple[Cell, Cell]:
+    if found is None:
+        return None, None
+    gradients = [each for each in (found.query, found.key, found.value) if each is not None]
+    return _error(found.output), _error(max(gradients, default=None))
+
+
+def _error(value: float | None) -> Cell:
+    return None if value is None else significant(value, 2)
+
+
+def _rates(
+    state: CaseState, phase: str, found: Summary | None, environment: Environment | None
+) -> tuple[Cell, Cell, Cell, Cell]:
+    """TFLOP/s, its share of the matmul ceiling, GB/s, its share of the copy's."""
+    if found is None or found.mean <= 0:
+        return (None,) * 4
+    tflops = operations(state.case, phase) / found.mean / 1e9
+    gbs = least_bytes(state.case, phase) / found.mean / 1e6
+    matmul = ceiling_of(state.case, environment)
+    known = None if environment is None else environment.ceilings
+    copy = None if known is None else known.copy_gbs
+    return (
+        Figure(tflops, 0.1 * tflops),
+        None if matmul is None else Figure(100 * tflops / matmul, 0.1),
+        Figure(gbs, 0.1 * gbs),
+        None if copy is None else Figure(100 * gbs / copy, 0.1),
+    )
+
+
+def operations(case: Case, phase: str) -> float:
+    """Causal operations: 2·B·L·(L+1)·d forward, backward 2.5 times that."""
+    forward = forward_flops(case, "causal")
+    return forward if phase == "forward" else BACKWARD * forward
+
+
+def least_bytes(case: Case, phase: str) -> int:
+    """Bytes that cannot but be moved: Q, K, V and the output, and back their gradients too."""
+    item = 4 if case.precision in ("fp32", "tf32") else 2
+    return TENSORS[phase] * item * case.tokens * case.reference.d_model
+
+
+def _notes(view: RunView, states: list[CaseState]) -> list[str]:
+    references = sorted(
+        {s.observed.errors.reference for s in states if s.observed and s.observed.errors}
+    )
+    lines = [
+        "Causal, without heads, tensors of the dtype itself (no autocast). Repeated calls, each "
+        "after the whole L2 cache was overwritten, forward and backward apart; both is their sum. "
+        "Over naive: by both.",
+        f"Errors: ‖difference‖ / ‖reference‖ against naive attention in "
+        f"{' or '.join(references) or 'a wider dtype'} on the same inputs; of the gradients the "
+        "largest of Q, K and V.",
+        "TFLOP/s count causal operations (2·B·L²·d, backward 2.5 times that), GB/s the bytes that "
+        "cannot but be moved, so naive attention moves many times more.",
+    ]
+    if view.environment is None or view.environment.ceilings is None:
+        lines.append("Shares of ceilings need `llmprof calibrate` to have been run on this device.")
+    unknown = {s.observed.errors.reason for s in states if s.observed and s.observed.errors}
+    lines += [f"No error where the reference does not fit: {why}." for why in unknown if why]
+    return lines
+
+
+def _best(states: list[CaseState]) -> list[str]:
+    """The fastest kernel at the longest context at which anything ran."""
+    ran = [state for state in states if state.total is not None]
+    if not ran:
+        return []
+    length = max(state.case.context_length for state in ran)
+    there = [(s.total.mean, s) for s in ran if s.case.context_length == length and s.total]
+    mean, best = min(there, key=lambda each: each[0])
+    text = f"At {length:,} tokens {kernel_of(best.case)} takes least, {format_number(mean)} ms"
+    return [f"{text} forward and backward in the one process that was measured {ref(best)}."]

@@ -1,0 +1,82 @@
+"""Functions of the user's own, loaded from their files in the worker of one case."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, cast
+
+import torch
+
+from llmprof.core.worker.failures import OwnModelError
+
+
+class Source(NamedTuple):
+    """A function by its file, the folder of its imports, and its names."""
+
+    path: str
+    folder: str
+    module: str
+    function: str
+
+
+@lru_cache(8)
+def load_function(source: Source) -> Callable[..., Any]:
+    """The function, its module imported as its own folder's. Raises what the module raises."""
+    module = _module(source)
+    found = getattr(module, source.function, None)
+    if callable(found):
+        return cast(Callable[..., Any], found)
+    there = sorted(
+        name
+        for name, value in vars(module).items()
+        if callable(value) and getattr(value, "__module__", None) == module.__name__
+    )
+    has = f"it has {', '.join(there[:6])}" if there else "it defines no function"
+    raise OwnModelError(f"{Path(source.path).name} has no function {source.function}; {has}")
+
+
+def _module(source: Source) -> ModuleType:
+    if source.folder not in sys.path:
+        sys.path.insert(0, source.folder)
+    if "." in source.module or Path(source.path).name == "__init__.py":
+        return importlib.import_module(source.module)
+    # A file may be called as a module that is loaded already, as model.py or utils.py are.
+    name = source.module if source.module not in sys.modules else f"own {source.module}"
+    spec = importlib.util.spec_from_file_location(name, source.path)
+    if spec is None or spec.loader is None:
+        raise OwnModelError(f"{source.path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def wanted_arguments(function: Callable[..., Any], names: Iterable[str]) -> tuple[str, ...]:
+    """Those of some names that a function has among its arguments."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return ()
+    return tuple(name for name in names if name in parameters)
+
+
+@contextlib.contextmanager
+def put_back(name: str) -> Iterator[None]:
+    """Run user code called `name`; undo what it sets for the whole process; no exit ends it."""
+    dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
+    try:
+        yield
+    except SystemExit as error:
+        raise OwnModelError(f"{name} called sys.exit({error.code!r})") from error
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_default_device(None)
+        torch.set_grad_enabled(grad)
