@@ -10,6 +10,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from llmprof.core import events as ev
 from llmprof.core.events.loop import CHECKPOINT, EVALUATION
@@ -162,8 +163,8 @@ def recompiling(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | 
     if len(beats) < 2:
         return None
     first, last = beats[0], beats[-1]
-    count = (last.compiles or 0) - (first.compiles or 0)
-    seconds = last.compile_s - first.compile_s
+    count = _growth([beat.compiles or 0 for beat in beats])
+    seconds = _growth([beat.compile_s for beat in beats])
     share = seconds / max(1e-9, (last.t - first.t) / 1e9)
     if count < 3 or share < COMPILE_SHARE:
         return None
@@ -171,7 +172,7 @@ def recompiling(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | 
         "recompiling",
         loop.rank,
         min(1.0, share),
-        f"torch.compile compiled {count} times after step {first.index:,}, for "
+        f"torch.compile compiled {count:.0f} times after step {first.index:,}, for "
         f"{significant(seconds)} s, {_percent(min(1.0, share))} of the time",
         "`TORCH_LOGS=recompiles` names what changed; pad batches to few lengths, or "
         "`torch.compile(dynamic=True)`",
@@ -266,7 +267,7 @@ def allocator_retries(loop: LoopState, card: CardHistoryView | None) -> LoopVerd
     if len(beats) < 2:
         return None
     first, last = beats[0], beats[-1]
-    count = (last.alloc_retries or 0) - (first.alloc_retries or 0)
+    count = int(_growth([beat.alloc_retries or 0 for beat in beats]))
     if not count:
         return None
     return LoopVerdict(
@@ -364,6 +365,11 @@ def _warm_beats(loop: LoopState) -> list[ev.LoopBeat]:
         return []
     first = rows.index(_warm(loop))[:1] or [0]
     return [beat for beat in loop.beats if beat.index > first[0]]
+
+
+def _growth(counted: Sequence[float]) -> float:
+    """By how much a counter grew, which the program may have set back."""
+    return sum(max(0.0, later - before) for before, later in pairwise(counted))
 
 
 def _card(view: RunView, loop: LoopState) -> CardHistoryView | None:
