@@ -57,6 +57,7 @@ def run(
     *,
     words: Sequence[str] = (),
     watched: bool = True,
+    sampled: bool = False,
     env: Mapping[str, str] | None = None,
     launcher: Sequence[str] = (sys.executable,),
 ) -> subprocess.CompletedProcess[str]:
@@ -64,7 +65,8 @@ def run(
     path = home / "train.py"
     path.write_text(PRELUDE + textwrap.dedent(script), "utf-8")
     given = [*launcher, str(path), *words]
-    before = command("watch", "--no-sampler", "--") if watched else []
+    options = [] if sampled else ["--no-sampler"]
+    before = command("watch", *options, "--") if watched else []
     return subprocess.run(
         [*before, *given],
         capture_output=True,

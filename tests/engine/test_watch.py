@@ -13,6 +13,7 @@ import pytest
 
 from llmprof.cli.watch import blind_flag
 from llmprof.core.figures.loops import straggler
+from llmprof.core.lint.loops import loop_verdicts
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import RunStore
 from tests.builders import watched_scripts
@@ -324,3 +325,4 @@ def test_two_ranks_under_torchrun(tmp_path: Path) -> None:
     found = straggler(view.loops)
     assert found is not None
     assert (found.rank, found.part) == (1, "forward")
+    assert [verdict.rule for verdict in loop_verdicts(view)] == ["straggler"]
