@@ -44,7 +44,7 @@ class AutomaticTracker(Tracker):
         self._epoch_batches: int | None = None
 
     def begin(self) -> None:
-        """The marks so far stay: what came before the first step is between steps."""
+        """The marks so far stay: the first batch was waited for before the first backward."""
 
     # What the hooks say
 
@@ -62,6 +62,8 @@ class AutomaticTracker(Tracker):
         if self._part == BETWEEN and self._nexts:  # the last batch, which was fetched ahead
             self._rename(len(self.marks) - 1, GAP)
         self._mark(part, start)
+        if self.marks[0][1] == BETWEEN and not self.steps:
+            self.marks = self.marks[-1:]  # what came before is not known to be a step's
         self._spent(start)
         return GAP
 
@@ -190,9 +192,10 @@ class AutomaticTracker(Tracker):
         for at in ours:
             self._rename(at, "input")
             self._rename(at + 1, GAP)
-        if first and ours:  # what came before was no step: a check of the evaluation, say
-            for at in range(_run_begins(self._nexts, group)):
-                self._rename(at, BETWEEN)
+        if first and ours:  # what came before is no step's: building, a check of the evaluation
+            at = _run_begins(self._nexts, group)
+            self.marks = self.marks[at:]
+            self._nexts = [(mark - at, loader) for mark, loader in self._nexts if mark >= at]
 
     def _rename(self, at: int, part: str) -> None:
         if at < len(self.marks):
