@@ -42,7 +42,10 @@ class NoEngine:
     def warm(self) -> None:
         """Nothing to load."""
 
-    def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
+    def start(
+        self, run: Run, experiment: Experiment, command: tuple[str, ...],
+        resume: tuple[int, ...] | None = None,
+    ) -> None:  # fmt: skip
         """Nothing to start."""
 
     def exit_code(self) -> int | None:

@@ -25,6 +25,7 @@ from llmprof.tui.app import LlmprofApp
 from llmprof.tui.session.setting import Setting
 from llmprof.tui.session.starter import ReplayStarter
 
+os.environ |= {"COLORTERM": "truecolor", "TERM": "xterm-256color"}  # pictures in all colours
 OUT = Path(__file__).resolve().parent
 WIDE, NARROW = (120, 30), (80, 24)
 SHARE = 0.62  # of the recording's steps, for the picture of a run that is going on
@@ -73,14 +74,21 @@ async def main(recording: Path) -> None:
         held.enter_context(live.lock())
         models = load_models()
 
-        def setting(watch: Run | None, theme: str = "llmprof-dark", view: str = "bench") -> Setting:
-            starter = ReplayStarter(recording, 1.0)
-            return Setting(store, starter, models, watch=watch, theme=theme, view=view)
+        alone = RunStore(Path(folder) / "alone")  # beside which nothing is going
+        finished = write(alone, events)
+        finished.rename("first look")
 
-        await photograph("screen-setup", setting(None), WIDE)
+        def setting(
+            watch: Run | None, theme: str = "llmprof-dark", view: str = "bench",
+            runs: RunStore = store,
+        ) -> Setting:  # fmt: skip
+            starter = ReplayStarter(recording, 1.0)
+            return Setting(runs, starter, models, watch=watch, theme=theme, view=view)
+
+        await photograph("screen-setup", setting(None, runs=alone), WIDE)
         await photograph("screen-live", setting(live), WIDE)
         await photograph("screen-live-narrow", setting(live), NARROW)
-        await photograph("screen-results", setting(whole, "llmprof-light"), WIDE)
+        await photograph("screen-results", setting(finished, "llmprof-light", runs=alone), WIDE)
         await photograph("screen-runs", setting(whole), WIDE, ["2"])
         await photograph("screen-export", setting(whole), WIDE, ["e"])
         await photograph("screen-quit", setting(live), NARROW, ["q"])

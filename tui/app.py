@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import App, SystemCommand
@@ -16,13 +17,12 @@ from textual.theme import Theme
 
 from llmprof.core.system.text import cause, clean
 from llmprof.tui.bindings import APP_BINDINGS
-from llmprof.tui.kit.colors import DARK_THEME, LIGHT_THEME, theme_variables
+from llmprof.tui.kit.colors import DARK_THEME, LIGHT_THEME, few_colors, theme_variables
 from llmprof.tui.kit.roles import Palette
 from llmprof.tui.kit.view import View
 from llmprof.tui.session.header_status import header_status
-from llmprof.tui.session.screen_session import ScreenSession
+from llmprof.tui.session.screen_session import ALIVE_S, ScreenSession
 from llmprof.tui.session.setting import Setting
-from llmprof.tui.session.starter import CannotStart
 from llmprof.tui.terminal.driver import TerminalDriver
 from llmprof.tui.terminal.ends import Ends
 from llmprof.tui.terminal.textual_inside import InnerApp
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from llmprof.tui.kit.host import Tab
     from llmprof.tui.kit.snapshot import Snapshot
     from llmprof.tui.session.run_index import RunIndex
+    from llmprof.tui.starts import Starts
+
+AROUND_S = 3.0  # between looks for runs that others have started
 
 
 class LlmprofApp(InnerApp):
@@ -65,7 +68,7 @@ class LlmprofApp(InnerApp):
         )
         self.session.watch(setting.watch)
         self.frame_stands = False  # the first one
-        self.palette = Palette(self.get_css_variables(), no_color=self.no_color)
+        self.palette = self._palette()
         self.ends = Ends(self, self.session, self.ask, demo=setting.demo)
         self.ticker = Ticker(self, self.session, setting.store, self.show_newest)
         self._styled = self.get_css_variables()
@@ -95,7 +98,9 @@ class LlmprofApp(InnerApp):
         if self.setting.view != self.current_mode:
             self.switch_mode(self.setting.view)
         self.theme_changed_signal.subscribe(self, self._theme_changed)
+        self.app_resume_signal.subscribe(self, self._resumed)
         self.set_interval(1 / self.setting.refresh_hz, self.ticker.tick)
+        self.set_interval(ALIVE_S, self.ends.look)
         self.ticker.look_often()
         self.call_after_refresh(self._show_first_frame)
 
@@ -147,16 +152,27 @@ class LlmprofApp(InnerApp):
         self.ticker.look_often()
         self.show_newest()
 
-    def start_run(self, experiment: Experiment, command: tuple[str, ...]) -> bool:
-        """Start a run; says why not and returns False when it can't be."""
-        try:
-            self.session.start(experiment, command)
-        except CannotStart as error:
-            self.notify(str(error), severity="error", markup=False)
-            return False
+    def start_run(
+        self, experiment: Experiment, command: tuple[str, ...], then: Callable[[], None]
+    ) -> None:
+        """Start a run, after asking where it is long, too large or beside another; then then()."""
+        self.starts.begin(experiment, command, partial(self._started, then))
+
+    def _started(self, then: Callable[[], None]) -> None:
+        then()
         self.show_newest()
         self.ticker.look_again()
-        return True
+
+    def resume_run(self, run: Run, then: Callable[[], None]) -> None:
+        """Measure what a run still lacks; then then()."""
+        self.starts.resume(run, partial(self._started, then))
+
+    @cached_property
+    def starts(self) -> Starts:
+        """What starts runs, once the first is asked for."""
+        from llmprof.tui.starts import Starts  # not needed for the first frame
+
+        return Starts(self, self.session, self.ask, self.watch_run, demo=self.setting.demo)
 
     def stop_run(self, run: Run | None = None) -> None:
         """Ask a run's engine to stop, by default the watched one's."""
@@ -227,11 +243,21 @@ class LlmprofApp(InnerApp):
 
         return commands(self, screen)
 
+    def _palette(self) -> Palette:
+        variables = self.get_css_variables()
+        if self.console.color_system == "standard":
+            variables = variables | few_colors(self.current_theme.dark)
+        return Palette(variables, no_color=self.no_color)
+
     def _theme_changed(self, _: Theme) -> None:
-        self.palette = Palette(self.get_css_variables(), no_color=self.no_color)
+        self.palette = self._palette()
         view = self.base_view
         if view is not None:
             self.call_after_refresh(view.repaint_all)
+
+    def _resumed(self, _: object) -> None:
+        """Back from the shell: the terminal shows none of what Textual takes to stand there."""
+        self.screen.refresh()
 
     def _show_first_frame(self) -> None:
         """Textual drops what it draws while the app is mounted: draw it now, then go on."""
@@ -245,9 +271,17 @@ class LlmprofApp(InnerApp):
         if not gc.isenabled():  # the command line leaves it off until now
             gc.freeze()  # what lives as long as the screen need not be looked at again
             gc.enable()
+        if not self.setting.demo:
+            self._look_around()
+            self.set_interval(AROUND_S, self._look_around)
         if self.setting.watch is None:
             warm = self.session.starter.warm
             self.run_worker(warm, thread=True, group="engine", exit_on_error=False)
+
+    def _look_around(self) -> None:
+        """In a thread: there may be many runs."""
+        look = self.session.look_around
+        self.run_worker(look, thread=True, group="around", exclusive=True, exit_on_error=False)
 
     # Ends
 

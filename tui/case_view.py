@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run
 from llmprof.tui.host import HostedView
+from llmprof.tui.kit.how_to import HowTo, Way
+from llmprof.tui.kit.snapshot import Snapshot
 from llmprof.tui.kit.table import RowTable
+from llmprof.tui.session.probe_plan import ProbePlan, probe_plan
 
 EARLIER = "recorded earlier:"  # before the name of a sample's case
 
@@ -53,7 +57,7 @@ class CaseView(HostedView):
         run = self.host.session.run
         cases = self.cases_of(view) if run else []
         sample = self.host.setting.samples.get(self.VIEW)
-        if not cases and sample is not None:
+        if not cases and sample is not None and sample.path.is_dir():
             if self._sample is not None:
                 run, view, cases = sample, self._sample, self.cases_of(self._sample)
             elif not self._reading:
@@ -81,6 +85,36 @@ class CaseView(HostedView):
     def show_case(self) -> None:
         """Show the case in sight."""
         raise NotImplementedError
+
+    PROBE: ClassVar[str] = ""  # the experiment whose cases the view shows
+    MAKES: ClassVar[str] = ""  # what its run does, as a verb
+
+    def show_how_to(self, snapshot: Snapshot, lacking: str) -> None:
+        """Say why there is no case, or that one is on its way, and how to get one."""
+        plan = self.plan()
+        note = "nothing measured yet"
+        current = snapshot.view.current
+        if self.host.session.run is not None:
+            at_work = current is not None and current.case.probe == self.PROBE
+            note = f"{self.MAKES}; a case is shown when it ends" if at_work else lacking
+        does, problem = "", plan.problem
+        if plan.experiment is not None:
+            count = len(plan.experiment.cases())
+            noun = "case" if count == 1 else "cases"
+            does = f"runs {count} {noun} of what the set-up pane holds"
+        self.query_one(HowTo).show(Way(does, plan.line, problem), note)
+
+    def plan(self) -> ProbePlan:
+        """What the view's own run would be."""
+        return probe_plan(self.PROBE, self.host.choices, self.host.models)
+
+    def action_record(self) -> None:
+        """Start the view's own experiment for what the set-up pane holds."""
+        plan = self.plan()
+        if plan.experiment is None:
+            self.notify(plan.problem, severity="error", markup=False)
+        else:
+            self.host.start_run(plan.experiment, plan.command, self.catch_up)
 
     def action_case(self) -> None:
         """The next case."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from llmprof.core.spec.shape import ModelShape
     from llmprof.core.store.run import Run
     from llmprof.tui.kit.dialog import Dialog
+    from llmprof.tui.kit.table import RowTable
     from llmprof.tui.session.choices import Choices
     from llmprof.tui.session.run_index import RunIndex
     from llmprof.tui.session.screen_session import ScreenSession
@@ -43,8 +44,13 @@ class Host(KitHost, Protocol):
     def watch_run(self, run: Run | None) -> None:
         """Show another run."""
 
-    def start_run(self, experiment: Experiment, command: tuple[str, ...]) -> bool:
-        """Start a run; says why not and returns False when it can't be."""
+    def start_run(
+        self, experiment: Experiment, command: tuple[str, ...], then: Callable[[], None]
+    ) -> None:
+        """Start a run, after asking where it is long, too large or beside another; then then()."""
+
+    def resume_run(self, run: Run, then: Callable[[], None]) -> None:
+        """Measure what a run still lacks; then then()."""
 
     def stop_run(self, run: Run | None = None) -> None:
         """Ask a run's engine to stop, by default the watched one's."""
@@ -66,3 +72,10 @@ class HostedView(View):
     def host(self) -> Host:
         """The app, as far as views need it."""
         return cast("Host", self.app)
+
+    def show_row(self, table: RowTable) -> None:
+        """Show the row under a table's cursor in full: what was cut, and what was left out."""
+        from llmprof.tui.kit.row_dialog import RowDialog  # not needed for the first frame
+
+        if (row := table.current_row) is not None:
+            self.host.ask(RowDialog(table.title, table.columns, row), lambda _: None)

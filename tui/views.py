@@ -38,5 +38,5 @@ VIEWS = (
     ViewEntry("memory", "Memory", "4", "MemoryView"),
     ViewEntry("compare", "Compare", "5", "CompareView"),
     ViewEntry("loop", "Loop", "6", "LoopView"),
-    ViewEntry("monitor", "Monitor", "m", "MonitorView"),
+    ViewEntry("monitor", "Monitor", "7", "MonitorView"),
 )

@@ -20,13 +20,14 @@ from llmprof.core.engine.workers import Worker, WorkerPool
 from llmprof.core.figures.same_machine import MOVED, machine_differences
 from llmprof.core.spec.case import Case
 from llmprof.core.store.journal import replay
-from llmprof.core.store.run import Run
+from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.boot import boot_id
 from llmprof.core.system.host_memory import available_bytes, oom_kills
 from llmprof.core.worker.request import REFUSED, WorkerRequest
 from llmprof.version import __version__
 
 WORKER_MEMORY_SHARE = 0.95  # of what the host has available, for a worker on the CPU
+BESIDE = "run {} was going on this machine when this one began: the figures of both may be spoiled"
 
 
 class EngineRun:
@@ -91,6 +92,9 @@ class EngineRun:
             return "stopped" if self._stopped else "failed"
         for line in planning.warnings(self._plan.experiment, self._environment):
             self._record.say(line, "warning")
+        for other in RunStore(self._run.path.parent).going():
+            if other.id != self._run.id:
+                self._record.say(BESIDE.format(other.id), "warning")
         wanted = self._wanted()
         if self._plan.only_plan:
             for index in wanted:

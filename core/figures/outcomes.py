@@ -49,6 +49,16 @@ def outside_cause(state: CaseState) -> bool:
     return False
 
 
+def left_out(view: RunView) -> int:
+    """Cases that were never meant to be measured here, as those beyond a CPU's budget."""
+    return sum(outcome_of(state) == "left out" for state in view.cases)
+
+
+def cases_settled(view: RunView) -> int:
+    """Cases of which nothing more is wanted: not those that a stop cut off or kept from running."""
+    return sum(not outside_cause(state) for state in view.cases)
+
+
 def _by_a_signal(state: CaseState) -> bool:
     """Whether the process itself was killed, not the run stopped around it."""
     failure = state.failure

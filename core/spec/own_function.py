@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 
@@ -27,6 +26,8 @@ def function_value(text: str, option: str) -> str:
 
 def content_of(path: Path, option: str) -> str:
     """What tells one state of a file from another. Raises SpecError for one that can't be read."""
+    import hashlib  # loads OpenSSL, which the screen's first frame has no use for
+
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except OSError as error:

@@ -43,6 +43,7 @@ class Reducer:
         self._cards: dict[int, CardHistory] = {}
         self._last_sample: tuple[ev.DeviceSample, tuple[ev.CardSample, ...]] | None = None
         self._stale: set[int] = set()
+        self._earlier: dict[int, tuple[CaseState, tuple[StepColumns, StepColumns]]] = {}  # attempts
         self._open = OpenCases()
         self._loops = Loops()
         self._count = 0
@@ -169,6 +170,7 @@ class Reducer:
         for index, state in enumerate(self._cases):
             if state.status == "running":  # its engine died with it
                 self._cases[index] = replace(state, status="pending")
+                self._restore(index)
 
     def _case_event(self, event: ev.AnyEvent) -> None:
         match event:
@@ -201,9 +203,12 @@ class Reducer:
                 self._change(
                     event.case, status=event.failure.kind, failure=event.failure, ended_ns=event.t
                 )
+                if event.failure.outside:
+                    self._restore(event.case)
             case ev.CaseDone():
                 self._open.end(event.case, event.t)
                 self._change(event.case, status="ok", ended_ns=event.t)
+                self._earlier.pop(event.case, None)
             case _:
                 self.skip(unknown=True)
 
@@ -212,6 +217,7 @@ class Reducer:
 
     def _start(self, event: ev.CaseStarted) -> None:
         old = self._cases[event.case]
+        self._keep(event.case)
         self._open.begin(event.case)
         self._columns[event.case] = (StepColumns(), StepColumns())
         self._stale.discard(event.case)
@@ -225,6 +231,24 @@ class Reducer:
             predicted=old.predicted,
             environment=self._environment,
         )
+
+    def _keep(self, index: int) -> None:
+        """Keep what an attempt that was cut off had measured, until a later one has more."""
+        self._refresh(index)
+        state, held = self._cases[index], self._earlier.get(index)
+        if len(state.measured) > (0 if held is None else len(held[0].measured)):
+            self._earlier[index] = state, self._columns[index]
+
+    def _restore(self, index: int) -> None:
+        """A later attempt was cut off sooner than an earlier one, whose figures stay."""
+        state, held = self._cases[index], self._earlier.get(index)
+        if held is None or len(self._columns[index][1].view()) >= len(held[0].measured):
+            return
+        earlier, self._columns[index] = held
+        self._cases[index] = replace(
+            earlier, status=state.status, failure=state.failure, attempt=state.attempt
+        )
+        self._stale.discard(index)
 
     def _add_steps(self, case: int, *, warmup: bool, steps: Sequence[ev.StepDone]) -> bool:
         """Take steps of one case; False, and none is taken, where they do not go on with it."""

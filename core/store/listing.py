@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from llmprof.core.figures.outcomes import cases_settled
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run, RunStatus, RunStore
@@ -62,7 +63,7 @@ def summarize_run(run: Run, view: RunView | None = None) -> RunSummary:
         device=None if environment is None else environment.device_name,
         experiment=_kind(view),
         cases=len(view.cases),
-        done=view.cases_done,
+        done=cases_settled(view),
         ok=sum(state.status == "ok" for state in view.cases),
         steps=max((loop.steps for loop in view.loops), default=None),
     )

@@ -213,6 +213,10 @@ class RunStore:
             return Run(path)
         raise FileExistsError(stem)
 
+    def going(self) -> tuple[Run, ...]:
+        """The runs that an engine holds, the one started last first."""
+        return tuple(run for run in self.list() if run.alive())
+
     def list(self) -> list[Run]:
         """All runs, the one started last first.
 

@@ -31,11 +31,16 @@ class FakeStarter:
         self.started: list[tuple[Run, Experiment, tuple[str, ...]]] = []
         self.writers: list[Writer] = []
         self.code: int | None = None
+        self.resumed: tuple[int, ...] | None = None
 
     def warm(self) -> None:
         self.warmed = True
 
-    def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
+    def start(
+        self, run: Run, experiment: Experiment, command: tuple[str, ...],
+        resume: tuple[int, ...] | None = None,
+    ) -> None:  # fmt: skip
+        self.resumed = resume
         self.started.append((run, experiment, command))
         writer = Writer(run)
         writer.begin(experiment)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +35,7 @@ from tests.tui.apps import (
     sizes,
 )
 from tests.tui.frames import contains, settle, text_of
+from tests.tui.terminal import SOURCE
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +135,7 @@ async def test_ctrl_q_leaves_from_a_field(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        app.screen.query_one("#batch", Input).focus()
+        app.screen.query_one("#batch_size", Input).focus()
         await pilot.press("ctrl+q")
     assert app.return_code == 0
 
@@ -154,6 +158,22 @@ async def test_quitting_asks_about_a_run(
             await pilot.press("q", "l")
     assert app.return_code == 0
     assert app.left_running == run
+
+
+async def test_the_question_goes_with_the_run_that_ended(tmp_path: Path) -> None:
+    run, _ = live_run(tmp_path)
+    app, _ = make_app(tmp_path, watch=run)
+    lock = run.lock()
+    lock.__enter__()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: contains(app, "live"))
+        await pilot.press("q")
+        assert isinstance(app.screen, AskDialog)
+        lock.__exit__(None, None, None)
+        await settle(pilot, lambda: not isinstance(app.screen, AskDialog))
+        assert app.return_code is None
+        await pilot.press("q")
+    assert app.return_code == 0
 
 
 async def test_stopping_on_the_way_out_waits_for_the_engine(
@@ -267,3 +287,23 @@ async def test_two_screens_watch_one_run(tmp_path: Path) -> None:
             await settle(first, lambda: contains(one, "stopped"))
             assert one.snapshot.view.events == other.snapshot.view.events
             assert one.snapshot.view.outcome == other.snapshot.view.outcome == "stopped"
+
+
+FIRST = """
+import sys
+import llmprof.cli.screen, llmprof.tui.app, llmprof.tui.bench.view
+from llmprof.tui.session.remembered import recall
+print(*sys.modules)
+"""
+
+
+def test_the_first_frame_loads_nothing_that_can_wait() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )  # fmt: skip
+    loaded = set(done.stdout.split())
+    later = ("starts", "bench.live", "bench.forecast", "bench.outlook", "bench.next_steps",
+             "bench.numbers", "session.machine", "session.run_index", "help")  # fmt: skip
+    assert not loaded & {f"llmprof.tui.{name}" for name in later}
+    assert not loaded & {"_hashlib", "numpy", "torch", "psutil", "llmprof.core.predict"}

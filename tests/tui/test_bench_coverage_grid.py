@@ -84,7 +84,7 @@ async def test_a_live_run_fills_the_grid(tmp_path: Path) -> None:
     plan = experiment(("small", "medium"), 3, ("train",))
     app, starter = make_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
-        app.start_run(plan, ("llmprof", "run"))
+        app.start_run(plan, ("llmprof", "run"), lambda: None)
         await settle(pilot, lambda: bool(starter.writers))
         await pilot.press("escape", "g")
         await settle(pilot, lambda: contains(app, "· 2 to come"))

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from llmprof.core import events as ev
+from llmprof.core.catalog.models import load_models
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.experiment import Variant
+from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.bench.live import LivePanels
 from llmprof.tui.bench.setup import SetupPane
@@ -13,6 +21,7 @@ from llmprof.tui.bench.step_log import StepLog
 from tests.builders import journals
 from tests.builders.journals import live_run
 from tests.tui.apps import (
+    FakeStarter,
     bench,
     make_app,
     pinned,
@@ -61,7 +70,7 @@ async def test_no_panel_is_ever_empty(tmp_path: Path, size: tuple[int, int]) -> 
         if size[0] < 100:
             await pilot.press("s")
             await settle(pilot)
-        for text in ("waiting for the first step", "the card's curves", "one row a case",
+        for text in ("waiting for the first step", "curves of the card", "one row a case",
                      "Ready"):  # fmt: skip
             assert contains(app, text)
         await pilot.press("2")
@@ -125,11 +134,11 @@ async def test_keys_of_the_live_view(tmp_path: Path, size: tuple[int, int]) -> N
             assert not view.has_class("-setup")
             await pilot.press("space")
             assert contains(app, "paused")
-            before = text_of(app)
+            before = text_of(app).splitlines()[2:]  # above, what came since is counted
             plan = journals.experiment(("tiny", "small", "medium"), 30)
             writer.step(1, plan.cases()[1], 20, False, 90.0)
             await look_again(pilot)
-            assert text_of(app) == before
+            assert text_of(app).splitlines()[2:] == before
             await pilot.press("space")
             await settle(pilot, lambda: contains(app, "step 21 of 30"))
 
@@ -217,8 +226,220 @@ async def test_no_case_runs_on_in_a_run_whose_engine_is_gone(tmp_path: Path) -> 
         await settle(pilot, lambda: contains(app, "its engine is gone"))
         assert not contains(app, f"{app.look.running} ")
         assert not contains(app, "pending")
-        assert contains(app, "killed")
-        assert contains(app, "skipped")
+        assert contains(app, "stopped")
+        assert contains(app, "not run")
         app.toggle_pause()  # a picture that is held stays as it is
         await settle(pilot)
-        assert contains(app, "killed")
+        assert contains(app, "stopped")
+
+
+async def test_steps_of_identical_time_do_not_end_the_screen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = journals.experiment(("small",), 2000)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    monkeypatch.setattr(writer.random, "gauss", lambda mean, _: 100.0)
+    writer.case(0, plan.cases()[0], 100.0, 55, finish=False)
+    with run.lock():
+        for width in (60, 80, 100, 120):
+            app, _ = make_app(tmp_path, watch=run)
+            async with app.run_test(size=(width, 30)) as pilot:
+                await settle(pilot, partial(contains, app, "step 55 of 2000"))
+
+
+async def test_no_figure_of_the_results_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = journals.experiment(("small",), 20)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    steps = iter([1.0, 9000.0] * 50)
+    monkeypatch.setattr(writer.random, "gauss", lambda mean, _: next(steps))
+    writer.case(0, plan.cases()[0], 100.0)
+    writer.end()
+    for width in (70, 80, 100, 120):
+        app, _ = make_app(tmp_path, watch=run)
+        async with app.run_test(size=(width, 30)) as pilot:
+            await settle(pilot, partial(contains, app, "finished"))
+            line = next(t for t in text_of(app).splitlines() if "ok" in t and "small" in t)
+            assert not re.search(r"\d…", line), line
+
+
+async def test_a_kernel_profile_and_its_plain_timing_are_told_apart(tmp_path: Path) -> None:
+    plan = msgspec.structs.replace(
+        journals.experiment(("small",)), variants=(Variant(), Variant(probe="kernels"))
+    )
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    for index, case in enumerate(plan.cases()):
+        writer.case(index, case)
+    writer.end()
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        lines = [line for line in text_of(app).splitlines() if "✓ ok" in line]
+        assert ["timing" in line for line in lines] == [True, False]
+        assert ["kernels" in line for line in lines] == [False, True]
+
+
+async def test_the_processes_of_a_cell_are_told_apart(tmp_path: Path) -> None:
+    plan = msgspec.structs.replace(journals.experiment(("small",)), processes=3)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    for index, case in enumerate(plan.cases()):
+        writer.case(index, case)
+    writer.end()
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "Process"))
+        lines = [line.split() for line in text_of(app).splitlines() if "✓ ok" in line]
+        assert [line[line.index("small") + 1] for line in lines] == ["1", "2", "3"]
+
+
+async def test_the_plotted_case_is_named_and_f_shows_the_running_one(tmp_path: Path) -> None:
+    run, _ = live_run(tmp_path)
+    app, _ = make_app(tmp_path, watch=run)
+
+    def title() -> str:
+        return next(line for line in text_of(app).splitlines() if "Step time" in line)
+
+    with run.lock():
+        async with app.run_test(size=(140, 34)) as pilot:
+            await settle(pilot, lambda: contains(app, "Step time small · train"))
+            assert "f shows" not in title()
+            assert not contains(app, "f Follow")
+            await pilot.press("home", "up", "down", "up")
+            await settle(pilot, lambda: "Step time tiny · train" in title())
+            assert "f shows the running case" in title()
+            assert contains(app, "f Follow")
+            await pilot.press("f")
+            await settle(pilot, lambda: "Step time small · train" in title())
+
+
+@sizes
+async def test_a_held_picture_says_that_the_run_goes_on(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    run, writer = live_run(tmp_path)
+    case = writer_case(run)
+    app, _ = make_app(tmp_path, watch=run)
+    with run.lock():
+        async with app.run_test(size=size) as pilot:
+            await settle(pilot, lambda: contains(app, "step 20 of 30"))
+            if size[0] >= 100:
+                assert contains(app, run.label)  # the run's name in the header
+            await pilot.press("space")
+            await settle(pilot, lambda: contains(app, "display paused, the run goes on"))
+            for at in range(20, 23):
+                writer.step(1, case, at, False, 90.0)
+            await settle(pilot, lambda: contains(app, "the run goes on (+3 steps)"))
+            await pilot.press("space")
+            await settle(pilot, lambda: contains(app, "step 23 of 30"))
+
+
+def writer_case(run: Run) -> Case:
+    return replay(run.journal).cases[1].case
+
+
+async def test_a_high_window_shows_more_rows_of_results(tmp_path: Path) -> None:
+    names = [f"model-{at}" for at in range(18)]
+    run = journals.finished(RunStore(tmp_path), names, 4)
+    heights = []
+    for height in (30, 50):
+        app, _ = make_app(tmp_path, watch=run)
+        async with app.run_test(size=(200, height)) as pilot:
+            await settle(pilot, partial(contains, app, "finished"))
+            await settle(pilot)
+            charts = app.screen.query_one("#charts").region.height
+            heights.append((table(app).region.height, charts))
+    assert heights[1][0] >= 18 + 2
+    assert heights[1][1] >= heights[0][1]
+
+
+@pytest.mark.parametrize("view", ["bench", "runs"])
+async def test_what_the_user_stopped_reads_stopped(tmp_path: Path, view: str) -> None:
+    plan = journals.experiment(("tiny", "small"), 20)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 40.0, 13, finish=False)
+    failure = ev.Failure(kind="killed", message="the run was stopped", outside=True)
+    writer.put(ev.CaseFailed(t=writer.t, case=0, failure=failure))
+    writer.end("stopped")
+    app, _ = make_app(tmp_path, watch=run, view=view)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "0/2"))
+        assert not contains(app, "killed")
+        assert not contains(app, "!1")
+        if view == "bench":
+            assert contains(app, "stopped")
+            assert contains(app, "not run")
+
+
+async def test_a_memory_recording_waits_for_no_step(tmp_path: Path) -> None:
+    plan = msgspec.structs.replace(journals.experiment(("small",)), probe="memory")
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.put(ev.CaseStarted(t=writer.t, case=0, pid=2))
+    writer.put(ev.CaseDone(t=writer.t, case=0))
+    writer.end()
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "records memory and times no step"))
+        assert not contains(app, "waiting for the first step")
+
+
+async def test_after_a_run_the_screen_says_what_to_try_next(tmp_path: Path) -> None:
+    models = load_models()
+    plan = msgspec.structs.replace(
+        journals.experiment(), name="end-to-end", models=(models["tiny"], models["small"])
+    )
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    for index, case in enumerate(plan.cases()):
+        writer.case(index, case, 40.0 * (index + 1))
+    writer.end()
+    app, starter = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "K kernels of small train"))
+        assert contains(app, "M memory of ")
+        assert contains(app, "B the same in bf16")
+        await pilot.press("B")
+        await settle(pilot, lambda: len(starter.started) == 1)
+        assert starter.started[0][1].precisions == ("bf16",)
+        assert "--precision bf16" in " ".join(starter.started[0][2])
+        assert not contains(app, "K kernels")
+    for key, name in (("K", "kernels"), ("M", "memory")):
+        app, starter = make_app(tmp_path / key, watch=run)
+        async with app.run_test(size=(120, 30)) as pilot:
+            await settle(pilot, partial(contains, app, "K kernels of small train"))
+            await pilot.press(key)
+            await settle(pilot, partial(has_started, starter))
+            assert starter.started[0][1].name == name
+
+
+def has_started(starter: FakeStarter) -> bool:
+    return bool(starter.started)
+
+
+async def test_enter_shows_what_was_cut(tmp_path: Path) -> None:
+    plan = journals.experiment(("small",), 10)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.fail(0, message="out of memory: tried to take 3.00 GiB of the card beside 77 GiB")
+    writer.end()
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("enter")
+        await settle(pilot, lambda: contains(app, "beside 77 GiB") and contains(app, "Tokens/s"))
+        await pilot.press("escape")
+        await settle(pilot, lambda: len(app.screen_stack) == 1)

@@ -19,8 +19,8 @@ from llmprof.tui.chart.areas import (
 )
 from llmprof.tui.chart.cells import ASCII_GLYPHS, UNICODE_GLYPHS, Glyphs, Row
 from llmprof.tui.chart.envelope import Envelope, as_columns, bucket
-from llmprof.tui.chart.plot import Line, MarkedPoint, Plot, render_plot
-from llmprof.tui.chart.raster import BRAILLE, Raster, draw_line, to_row
+from llmprof.tui.chart.plot import Line, MarkedPoint, Plot, draw_plot, render_plot
+from llmprof.tui.chart.raster import BRAILLE, Raster, draw_line, merge, to_row
 from llmprof.tui.chart.scale import Scale, StickyLimit, scale_for
 from llmprof.tui.chart.ticks import nice_ceiling, round_ticks, time_label, time_step
 
@@ -40,8 +40,10 @@ def role_at(row: Row, column: int) -> str:
     raise IndexError(column)
 
 
-def line(ys: list[float], role: str = "forward", label: str = "forward", **options: bool) -> Line:
-    return Line(role, label, [float(x) for x in range(len(ys))], as_columns(ys), **options)
+def line(
+    ys: list[float], role: str = "forward", label: str = "forward", fill: bool = False
+) -> Line:
+    return Line(role, label, [float(x) for x in range(len(ys))], as_columns(ys), fill)
 
 
 # Scale
@@ -155,11 +157,12 @@ def test_rows_of_values() -> None:
     assert to_row(10, 0, 10, 8) == 0
     assert to_row(99, 0, 10, 8) == 0
     assert to_row(-5, 0, 10, 8) == 7
+    assert 0 <= to_row(3.0, 3.0, 3.0, 8) < 8  # an axis of equal ends
 
 
 def test_a_slope_is_drawn_without_holes() -> None:
     raster = Raster(8, 4)
-    draw_line(raster, [(0.0, 0.0), *[None] * 14, (1.0, 1.0)], (0.0, 1.0), 0)
+    draw_line(raster, [(0.0, 0.0), *[None] * 14, (1.0, 1.0)], (0.0, 1.0))
     columns = [
         any(raster.masks[y][x // 2] & bits for y in range(4))
         for x in range(16)
@@ -170,7 +173,7 @@ def test_a_slope_is_drawn_without_holes() -> None:
 
 def test_reach_leaves_gaps_open() -> None:
     raster = Raster(4, 1)
-    draw_line(raster, [(1.0, 1.0), None, None, None, (1.0, 1.0)], (0.0, 1.0), 0, reach=1)
+    draw_line(raster, [(1.0, 1.0), None, None, None, (1.0, 1.0)], (0.0, 1.0), reach=1)
     assert raster.masks[0][1] == 0
 
 
@@ -191,17 +194,50 @@ def test_a_line_breaks_where_its_value_was_unknown(unknown: bool, bridged: bool)
 
 def test_fill_reaches_the_floor() -> None:
     raster = Raster(1, 2)
-    draw_line(raster, [(1.0, 1.0), (1.0, 1.0)], (0.0, 1.0), 3, fill=True)
+    draw_line(raster, [(1.0, 1.0), (1.0, 1.0)], (0.0, 1.0), fill=True)
     assert raster.masks == [[0xFF], [0xFF]]
-    assert raster.owners == [[3], [3]]
 
 
 def test_nothing_is_drawn_outside() -> None:
     raster = Raster(2, 1)
-    raster.vertical(-1, 0, 3, 0)
-    raster.vertical(99, 0, 3, 0)
-    raster.vertical(0, -50, 50, 0)
+    raster.vertical(-1, 0, 3)
+    raster.vertical(99, 0, 3)
+    raster.vertical(0, -50, 50)
     assert raster.masks == [[0x47, 0]]
+
+
+def test_a_cell_shows_one_line_in_its_own_colour() -> None:
+    noisy, flat, over = Raster(2, 2), Raster(2, 2), Raster(2, 2)
+    for x in range(4):
+        noisy.vertical(x, 0, 7)
+        flat.vertical(x, 6, 6)
+        over.vertical(x, 7, 7)
+    alone = merge([noisy, flat], 2, 2)
+    assert alone.owners == [[0, 0], [1, 1]]  # the smaller one, though drawn over the other
+    assert alone.masks[1] == flat.masks[1]  # and none of the other's dots in its colour
+    assert merge([flat, noisy], 2, 2).owners == [[1, 1], [0, 0]]
+    assert not alone.hidden
+    covered = merge([noisy, flat, over], 2, 2)
+    assert covered.owners[1] == [2, 2]
+    assert covered.hidden == {1: 2}
+
+
+def test_the_plot_says_which_line_is_hidden() -> None:
+    xs = [float(x) for x in range(20)]
+    lines = [
+        Line(role, role, xs, as_columns([value] * 20), name=name)
+        for role, name, value in (("optimizer", "optimizer", 1.0), ("forward", "forward", 1.05),
+                                  ("total", "step", 8.0))
+    ]  # fmt: skip
+    assert draw_plot(plot(*lines), 40, 6, Glyphs()).hidden == "optimizer behind forward"
+    assert not draw_plot(plot(*lines[1:]), 40, 6, Glyphs()).hidden
+
+
+def test_a_line_without_a_label_is_drawn_in_ascii() -> None:
+    xs = [float(x) for x in range(20)]
+    line = Line("mean", "", xs, as_columns([5.0] * 20), letter="o")
+    rows = render_plot(plot(line, time_axis=False), 40, 6, ASCII_GLYPHS)
+    assert any("oooo" in text for row in rows for text, _ in row)
 
 
 # Plot

@@ -72,7 +72,7 @@ async def test_two_marked_runs_are_compared(tmp_path: Path, size: tuple[int, int
         await settle(pilot, lambda: contains(app, "Peak memory"))
         await pilot.press("right_square_bracket", "left_square_bracket", "left_square_bracket")
         await settle(pilot, lambda: contains(app, "Step by phase"))
-        await pilot.press("s")
+        await pilot.press("b")
         await settle(pilot, lambda: contains(app, "A after   B before"))
         await pilot.press("2")
         await settle(pilot, lambda: contains(app, "A: after") and contains(app, "B: before"))
@@ -104,7 +104,7 @@ async def test_unlike_devices_are_refused_until_forced(tmp_path: Path) -> None:
         view = await marked(pilot, first, other)
         await settle(pilot, lambda: contains(app, "not compared: not the same device"))
         assert not contains(app, "Step by phase")
-        await pilot.press("f")
+        await pilot.press("F")
         await settle(pilot, lambda: contains(app, "Step by phase"))
         assert contains(app, "forced: not the same device")
         assert view.forced
@@ -127,7 +127,7 @@ async def test_a_run_that_goes_away_is_told(tmp_path: Path) -> None:
         view = await marked(pilot, first, second)
         await settle(pilot, lambda: view.found is not None)
         shutil.rmtree(second.path)
-        await pilot.press("r")
+        await pilot.press("u")
         await settle(pilot, lambda: contains(app, "not compared: No such file"))
         assert app.return_code is None
 

@@ -112,11 +112,11 @@ async def test_a_recorded_profile_fills_the_view(tmp_path: Path, size: tuple[int
     app = opened(tmp_path, profiled_run(tmp_path))
     async with app.run_test(size=size) as pilot:
         await ready(pilot, app)
-        for text in ("Kernels", "launch-bound by profiled wall", "gemm", "% busy", "Phase"):
+        for text in ("Kernels", "launch-bound", "gemm", "% busy", "Phase"):
             assert contains(app, text), text
         for text in ("stream 7", "class GEMM", "device", "launches"):
             assert contains(app, text), text
-        assert contains(app, "of a profiled step: 30.15 ms, mean of 2; plain 8.")
+        assert contains(app, "step 30.15 ms under the profiler (mean of 2), plain 8.")
         assert any(block in text_of(app) for block in "▂▃▄▅▆▇█")
         if size[0] >= 100:
             assert contains(app, "Classes")
@@ -352,9 +352,14 @@ async def test_a_run_without_a_profile_says_how_to_make_one(tmp_path: Path) -> N
     app = opened(tmp_path, run)
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, NO_PROFILE))
-        assert contains(app, "over one step")
+        assert contains(app, "r runs 2 cases of what the set-up pane holds")
+        assert contains(app, "llmprof run kernels --model-size small")
         await pilot.press("right_square_bracket", "c", "plus", "right", "0", "o", "enter")
         assert contains(app, NO_PROFILE)
+        await pilot.press("r")
+        await settle(pilot, lambda: app.session.run is not None and app.session.run.id != run.id)
+        assert app.session.run is not None
+        assert app.session.run.id.endswith("kernels")
 
 
 async def test_names_from_a_strangers_run_are_only_text(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.color import Color, ColorSystem
 
 from llmprof.tui.kit import format as fmt
-from llmprof.tui.kit.canvas import changed_span, heading, row_length
+from llmprof.tui.kit.canvas import changed_span, heading, row_length, whole_words
+from llmprof.tui.kit.colors import few_colors, theme_variables
 from llmprof.tui.kit.look import ASCII, UNICODE, choose_look
 from llmprof.tui.kit.table_cells import TableCell
 
@@ -120,3 +122,40 @@ def test_a_cell_without_room_says_it_in_fewer_words() -> None:
     assert cell.shown(40) == cell.text
     assert cell.shown(11) == "unstable"
     assert TableCell("a long word alone").shown(5) == "a long word alone"
+
+
+def test_a_row_is_cut_between_words() -> None:
+    row = [("energy ", "muted"), ("23.21 kJ", "text")]
+    assert whole_words(row, 20) == row
+    for width in range(8, 15):
+        shown = "".join(text for text, _ in whole_words(row, width))
+        assert shown.split() in (["energy"], ["energy", "23.21"])
+        assert len(shown) <= width
+    assert whole_words([("abcdefgh", "")], 5) == [("abcde", "")]  # one word alone
+
+
+def test_a_heading_drops_words_of_its_note_before_it_cuts_a_figure() -> None:
+    text = "of a profiled step, 4.96 ms, plain 8.31 ms"
+    for width in range(20, 70):
+        row = heading(UNICODE, width, "Kernels", text, [("right", "muted")])
+        said = "".join(part for part, _ in row)
+        for figure in ("4.96", "8.31"):
+            assert figure not in said or f"{figure} ms" in said
+        assert "4.9" not in said or "4.96 ms" in said
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_sixteen_colours_are_enough_for_phases_and_areas(dark: bool) -> None:
+    few = few_colors(dark)
+    shown = {
+        name: Color.parse(value).downgrade(ColorSystem.STANDARD).number
+        for name, value in few.items()
+    }
+    for family, count in (("phase-", 5), ("memory-", 8)):
+        numbers = [number for name, number in shown.items() if name.startswith(family)]
+        assert len(numbers) == len(set(numbers)) == count
+    assert (
+        shown["cursor"]
+        != Color.parse("#000000" if dark else "#ffffff").downgrade(ColorSystem.STANDARD).number
+    )
+    assert few.keys() <= theme_variables(dark).keys() | {"accent"}

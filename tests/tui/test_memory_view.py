@@ -28,9 +28,8 @@ from llmprof.tui.chart.scale import Scale
 from llmprof.tui.kit.look import ASCII, UNICODE
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.memory.chart import DEEPEST_US, MEMORY_GUTTER, ORDER, MemoryChart
-from llmprof.tui.memory.empty import NO_RECORDING
 from llmprof.tui.memory.track import Track, read_track
-from llmprof.tui.memory.view import MemoryView
+from llmprof.tui.memory.view import NO_RECORDING, MemoryView
 from tests.builders.journals import Writer, finished
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, hold, settle, text_of
@@ -124,7 +123,7 @@ async def test_a_recording_fills_the_view(
         await ready(pilot, app)
         peak = figure(timeline.peak)
         await settle(pilot, lambda: contains(app, "step 1 backward"))
-        await settle(pilot, lambda: contains(app, "t Stack"))
+        await settle(pilot, lambda: contains(app, "v Stack"))
         for text in (f"peak {peak} MiB", "predicted ", "optimizer state", "exp_avg", "Live at"):
             assert contains(app, text), text
         moment = chart_of(app).moment
@@ -208,7 +207,7 @@ async def test_the_axis_counts_changes_where_time_has_no_room(
     app = opened(tmp_path, recorded_run(tmp_path, timeline))
     async with app.run_test(size=(120, 30)) as pilot:
         await ready(pilot, app)
-        await pilot.press("a")
+        await pilot.press("i")
         await settle(pilot, lambda: contains(app, "changes"))
         chart = chart_of(app)
         assert chart.moment is not None
@@ -245,7 +244,7 @@ async def test_an_allocation_shows_its_whole_stack(
     async with app.run_test(size=size) as pilot:
         await ready(pilot, app)
         await settle(pilot, lambda: isinstance(app.focused, RowTable))
-        await pilot.press("t")
+        await pilot.press("v")
         await settle(pilot, lambda: contains(app, "Stack "))
         await pilot.press(*["down"] * at)
         await settle(pilot, lambda: contains(app, "innermost first"))
@@ -255,7 +254,7 @@ async def test_an_allocation_shows_its_whole_stack(
             place, _, name = frame.partition(" ")
             (line,) = [line for line in lines if f" {place}" in line and f"{name} " in line]
             assert (line.strip()[0] == UNICODE.cursor) == (n == own)
-        await pilot.press("t")
+        await pilot.press("v")
         await settle(pilot, lambda: contains(app, "by time"))
         assert contains(app, live.what)
 
@@ -288,7 +287,7 @@ async def test_what_has_no_stack_says_why(tmp_path: Path, timeline: Timeline) ->
     app = opened(tmp_path, recorded_run(tmp_path, timeline, largest=live))
     async with app.run_test(size=(120, 30)) as pilot:
         await ready(pilot, app)
-        await pilot.press("t")
+        await pilot.press("v")
         await settle(pilot, lambda: contains(app, "there before the recorded steps"))
         await pilot.press("down")
         await settle(pilot, lambda: contains(app, "a thread of its own"))
@@ -301,7 +300,7 @@ async def test_without_a_recording_the_view_says_how_to_make_one(tmp_path: Path)
         await settle(pilot, lambda: contains(app, NO_RECORDING))
         assert contains(app, "llmprof run memory --model-size small --mode train")
         assert not contains(app, "--measure-steps")
-        await pilot.press("left", "right_square_bracket", "p", "plus", "a", "c", "l", "0")
+        await pilot.press("left", "right_square_bracket", "p", "plus", "i", "c", "l", "0")
         await pilot.press("r")
         await settle(pilot, lambda: len(starter.started) == 1)
     _, experiment, words = starter.started[0]
@@ -332,7 +331,7 @@ async def test_a_recording_that_cannot_be_read_is_a_line(
     app = opened(tmp_path, recorded_run(tmp_path, timeline, artifact=name))
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "no timeline: "))
-        await pilot.press("left", "plus", "p", "right_square_bracket", "a")
+        await pilot.press("left", "plus", "p", "right_square_bracket", "i")
         assert len(app.screen.query_one(RowTable).rows) > 5
 
 

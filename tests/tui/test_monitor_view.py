@@ -243,7 +243,7 @@ async def test_counters_are_read_only_while_the_view_is_in_sight(tmp_path: Path)
         await pilot.press("2")
         await settle(pilot, lambda: machine.activity == [True, False])
         machine.more(sample(card(0, metrics={"power": ev.Metric(321.0)}), t=2))
-        await pilot.press("m")
+        await pilot.press("6")
         await settle(pilot, lambda: machine.activity == [True, False, True])
         await shown(pilot, app, "321 / 700 W")
         assert machine.activity == [True, False, True]
@@ -256,7 +256,7 @@ async def test_the_sampler_starts_with_the_first_sight_of_the_view(tmp_path: Pat
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         assert machine.activity == []
-        await pilot.press("escape", "2", "m")
+        await pilot.press("escape", "2", "6")
         await shown(pilot, app, "Figures")
     assert machine.closed
 
@@ -330,7 +330,7 @@ async def test_a_replayed_run_shows_its_own_samples_and_not_this_host(tmp_path: 
     app = make_app(tmp_path, monitoring=monitoring, watch=made, demo=True)[0]
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "77"))
-        await pilot.press("m")
+        await pilot.press("6")
         await shown(pilot, app, "GPU 0 NVIDIA H100 80GB HBM3")
         assert "recording" in text_of(app).splitlines()[0]
         assert contains(app, "of 125.9 GiB")  # the recorded host's memory

@@ -105,7 +105,8 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it(tmp_path: Path) -> None:
         terminal.wait(lambda: terminal.restored)
         terminal.screen.reset()
         os.kill(terminal.process.pid, signal.SIGCONT)
-        terminal.wait(READY)
+        for whole in (READY, "llmprof  1 Bench", "q Quit"):  # without a key or a resize
+            terminal.wait(whole)
         terminal.send("q")
         assert terminal.end() == 0
         assert terminal.restored
@@ -135,14 +136,17 @@ def test_bytes_that_are_no_text_are_no_keys(tmp_path: Path) -> None:
         assert terminal.end() == 0
 
 
-def test_an_unbracketed_paste_quits_nothing(tmp_path: Path) -> None:
-    with Terminal(tmp_path) as terminal:
-        terminal.wait(READY)
-        terminal.send("quit the benchmark\nq\n")
-        terminal.press_until("2", "no runs yet")
+def test_keys_typed_fast_are_keys_and_no_paste(tmp_path: Path) -> None:
+    with Terminal(tmp_path, size=(120, 34)) as terminal:
+        terminal.wait("Steps")
+        terminal.wait("picks another")  # the whole form is there
+        terminal.send(b"\x1b[Z" * 4)  # back by experiment, results and card to the last number
+        terminal.wait("esc Leave field")
+        terminal.send("23\t")  # in one read
+        terminal.wait(lambda: "--measure-steps 1023" in terminal.text)
+        assert "not a whole number" not in terminal.text
+        assert "\u21e5" not in terminal.text
         assert terminal.process.poll() is None
-        terminal.send("q")
-        assert terminal.end() == 0
 
 
 def open_and_close_help(terminal: Terminal) -> None:

@@ -52,6 +52,7 @@ async def test_export_previews_and_writes(tmp_path: Path, size: tuple[int, int])
         assert isinstance(again, ExportDialog)
         await settle(pilot, lambda: bool(again.text))
         again.query_one("#path", Input).value = str(target)
+        await settle(pilot, lambda: again.format == "csv" and bool(again.text))
         target.write_text("mine")
         again.query_one("#path", Input).focus()
         await pilot.press("enter")
@@ -59,7 +60,7 @@ async def test_export_previews_and_writes(tmp_path: Path, size: tuple[int, int])
         assert target.read_text("utf-8") == "mine"  # asked first
         await pilot.press("enter")
         await settle(pilot, lambda: app.screen is not again)
-        assert target.read_text("utf-8") == render(replay(run.journal), "md")
+        assert target.read_text("utf-8") == render(replay(run.journal), "csv")
 
 
 async def test_export_to_nowhere_says_so_and_escape_leaves(tmp_path: Path) -> None:
@@ -127,3 +128,38 @@ async def test_an_export_from_a_folder_that_was_removed(
         await pilot.press("ctrl+s")
         await settle(pilot, lambda: app.screen is not dialog)
     assert (tmp_path / f"{run.id}.md").read_text().startswith("# ")
+
+
+async def test_the_extension_picks_the_format(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path))
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("e")
+        dialog = app.screen
+        assert isinstance(dialog, ExportDialog)
+        await settle(pilot, lambda: bool(dialog.text))
+        target = tmp_path / "r.json"
+        dialog.query_one("#path", Input).value = str(target)
+        await settle(pilot, lambda: dialog.format == "json" and bool(dialog.text))
+        assert contains(app, "● json")
+        await pilot.press("ctrl+s")
+        await settle(pilot, lambda: app.screen is not dialog)
+    assert target.read_text("utf-8") == render(replay(run.journal), "json")
+
+
+async def test_what_was_wrong_with_a_path_goes_when_it_is_edited(tmp_path: Path) -> None:
+    run = journals.finished(RunStore(tmp_path))
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("e")
+        dialog = app.screen
+        assert isinstance(dialog, ExportDialog)
+        await settle(pilot, lambda: bool(dialog.text))
+        dialog.query_one("#path", Input).value = str(tmp_path / "r.xlsx")
+        await pilot.press("enter")
+        await settle(pilot, lambda: contains(app, "end the path in .md, .csv, .json"))
+        assert not (tmp_path / "r.xlsx").exists()
+        await pilot.press("backspace")
+        await settle(pilot, lambda: not contains(app, "end the path in"))

@@ -66,7 +66,10 @@ async def test_keys_of_the_runs_view(tmp_path: Path, size: tuple[int, int]) -> N
         await pilot.press("enter")  # the cursor stands on Keep
         await settle(pilot)
         assert other.path.exists()
-        await pilot.press("d", "up", "down", "d")
+        await pilot.press("d", "d", "d")  # a key held down deletes nothing
+        await settle(pilot)
+        assert other.path.exists()
+        await pilot.press("up", "down", "y")
         await settle(pilot, lambda: len(table(app).rows) == 1)
         assert not other.path.exists()
         await pilot.press("e")
@@ -90,6 +93,60 @@ async def test_a_running_run_is_not_deleted(tmp_path: Path, size: tuple[int, int
     assert run.path.exists()
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 30), (200, 50)], ids=lambda s: f"{s[0]}x{s[1]}")
+async def test_the_run_under_the_cursor_is_shown(tmp_path: Path, size: tuple[int, int]) -> None:
+    store = RunStore(tmp_path)
+    journals.finished(store, ("tiny", "medium"))
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await open_runs(pilot)
+        await settle(pilot, lambda: contains(app, "tiny · train · ctx 128 · fp32"))
+        for said in ("oom", "llmprof bench", "enter Open", "±"):
+            assert contains(app, said), said
+
+
+async def test_what_a_budget_left_out_has_not_failed(tmp_path: Path) -> None:
+    plan = journals.experiment(("tiny", "small"), 5)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 40.0)
+    writer.fail(1, "skipped", "would take about 2 h here")
+    writer.end()
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "1/1 cases, 1 left out"))
+        await open_runs(pilot)
+        await settle(pilot, lambda: contains(app, "1/1, 1 left out"))
+        assert not contains(app, "failed")
+
+
+async def test_r_measures_what_a_run_still_lacks(tmp_path: Path) -> None:
+    plan = journals.experiment(("tiny", "small"), 20)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 40.0)
+    writer.end("stopped")
+    app, starter = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await open_runs(pilot)
+        await pilot.press("r")
+        await settle(pilot, lambda: len(starter.started) == 1 and app.current_mode == "bench")
+    assert starter.started[0][0] == run
+    assert starter.resumed == (1,)
+
+
+async def test_a_run_that_lacks_nothing_is_not_resumed(tmp_path: Path) -> None:
+    journals.finished(RunStore(tmp_path), ("tiny",))
+    app, starter = make_app(tmp_path)
+    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+        await open_runs(pilot)
+        await pilot.press("r")
+        await settle(pilot, lambda: contains(app, "nothing is missing"))
+    assert not starter.started
+
+
 # Refused
 
 
@@ -107,7 +164,7 @@ async def on_runs(pilot: Pilot[Any]) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "method"),
-    [(("n", "a", "enter"), "write_bytes"), (("d", "d"), "rmtree"), (("x",), "kill")],
+    [(("n", "a", "enter"), "write_bytes"), (("d", "y"), "rmtree"), (("x",), "kill")],
     ids=["rename", "delete", "stop"],
 )
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS])
@@ -130,7 +187,7 @@ async def test_what_is_refused_is_told(
     assert run.label == "before"
 
 
-@pytest.mark.parametrize("keys", [("n", "a", "enter"), ("d", "d"), ("e",), ("w",), ("x",)])
+@pytest.mark.parametrize("keys", [("n", "a", "enter"), ("d", "y"), ("e",), ("w",), ("x",)])
 async def test_a_run_that_was_deleted_elsewhere(tmp_path: Path, keys: tuple[str, ...]) -> None:
     run = journals.finished(RunStore(tmp_path))
     app, _ = make_app(tmp_path)
@@ -141,5 +198,6 @@ async def test_a_run_that_was_deleted_elsewhere(tmp_path: Path, keys: tuple[str,
         await pilot.press(*keys)
         await settle(pilot)
         assert not contains(app, "Errno")
+        assert not contains(app, "No such file") or keys != ("d", "y")
         assert app.return_code is None  # it goes on
     assert not run.path.exists()

@@ -174,9 +174,12 @@ def test_index_lists_and_follows_the_folder(tmp_path: Path) -> None:
             1,
             2,
         )
-        assert "small train" in listed.headline
-        assert listed.headline.endswith(listed.span)  # one case: its name, and its figure alone
-        assert listed.span.endswith(" ms")
+        figures = listed.figures
+        assert "small train" in figures.headline
+        assert figures.headline.endswith(figures.span)  # one case: its name, its figure alone
+        assert figures.span.endswith(" ms")
+        assert "±" in figures.cases[0].figure
+        assert figures.cases[1].figure == "oom"
         other = journals.finished(store)
         index.look_again()
         wait_for(lambda: len(index.latest or ()) == 2)
@@ -224,7 +227,7 @@ def test_index_reads_on_where_a_growing_run_was_left(tmp_path: Path) -> None:
             wait_for(lambda: newest(index, "ok") == 2)
         writer.end()
         wait_for(lambda: newest(index, "status") == "complete")
-        held = index._settled[run.id][1]
+        held = index._settled[run.id][1].view
         assert sum(len(case.measured) for case in held.cases) == 0
         index.follow(False)
         wait_for(lambda: not index._growing)

@@ -15,6 +15,7 @@ from llmprof.core.catalog.models import load_models
 from llmprof.tui.session.choices import (
     NUMBER_FIELDS,
     Choices,
+    NumberField,
     check_choices,
     choose_experiment,
     command,
@@ -38,8 +39,8 @@ def checked_experiment(choices: Choices):  # type: ignore[no-untyped-def]
     [
         Choices(),
         Choices(models=("tiny", "xl"), modes=("forward", "train"), precisions=("bf16", "tf32"),
-                attentions=("naive", "sdpa"), optimizers=("loop",), context="128, 256",
-                batch="1,2", warmup="0,5", steps="3"),
+                attentions=("naive", "sdpa"), optimizers=("loop",), compiles=("none", "default"),
+                context_length="128, 256", batch_size="1,2", warmup_steps="0,5", measure_steps="3"),
     ],
 )  # fmt: skip
 def test_the_command_asks_for_the_same_experiment(choices: Choices) -> None:
@@ -58,7 +59,10 @@ def test_every_experiment_and_its_command_measure_the_same(name: str, smoke: boo
     if smoke and not experiments()[name][1]:
         pytest.skip("no smoke sizes")
     form = choose_experiment(Choices(), name, MODELS, smoke=smoke)
-    for choices in (form, msgspec.structs.replace(form, precisions=("bf16",), context="64,96")):
+    for choices in (
+        form,
+        msgspec.structs.replace(form, precisions=("bf16",), context_length="64,96"),
+    ):
         checked = check_choices(choices, MODELS)
         assert checked.experiment is not None, checked.message
         parser = argparse.ArgumentParser()
@@ -75,29 +79,29 @@ def test_every_experiment_and_its_command_measure_the_same(name: str, smoke: boo
      ("0", "between"), ("99999999999999999999", "between"), ("\x1b[31m", "whole"), ("٣", "whole")],
 )  # fmt: skip
 def test_bad_numbers_are_said_in_one_line(text: str, problem: str) -> None:
-    checked = check_choices(Choices(context=text), MODELS)
+    checked = check_choices(Choices(context_length=text), MODELS)
     assert checked.experiment is None
     assert problem in checked.message
     assert checked.message.isprintable()
-    assert list(checked.errors) == ["context"]
+    assert list(checked.errors) == ["context_length"]
 
 
 def test_number_lists() -> None:
-    assert parse_numbers("128, 256,128,", "Context", 1, True) == (128, 256)
+    assert parse_numbers("128, 256,128,", NumberField("c", "Context", 1)) == (128, 256)
     with pytest.raises(ValueError, match="one number"):
-        parse_numbers("1,2", "Steps", 1, False)
+        parse_numbers("1,2", NumberField("s", "Steps", 1, many=False))
 
 
 def test_nothing_ticked_and_too_many_cases() -> None:
     assert "tick" in check_choices(Choices(models=()), MODELS).message
     many = ",".join(str(n) for n in range(1, 12))
-    wide = Choices(models=tuple(MODELS), context=many, batch=many, warmup=many)
+    wide = Choices(models=tuple(MODELS), context_length=many, batch_size=many, warmup_steps=many)
     assert "too many" in check_choices(wide, MODELS).message
 
 
 def test_choices_are_remembered(tmp_path: Path) -> None:
     path = tmp_path / "state" / "screen.json"
-    chosen = Choices(models=("tiny", "medium"), steps="7")
+    chosen = Choices(models=("tiny", "medium"), measure_steps="7")
     remember(chosen, path)
     assert recall(MODELS, path) == chosen
     assert [p.name for p in path.parent.iterdir()] == ["screen.json"]
@@ -113,11 +117,18 @@ def test_unreadable_choices_are_the_defaults(data: bytes, tmp_path: Path) -> Non
 
 def test_remembered_names_are_cleaned_and_known(tmp_path: Path) -> None:
     path = tmp_path / "screen.json"
-    path.write_bytes(msgspec.json.encode(Choices(models=("gone", "tiny"), batch="4\x1b[2J")))
+    path.write_bytes(msgspec.json.encode(Choices(models=("gone", "tiny"), batch_size="4\x1b[2J")))
     found = recall(MODELS, path)
     assert found.models == ("tiny",)
-    assert found.batch == "4[2J"
+    assert found.batch_size == "4[2J"
 
 
 def test_every_number_field_exists() -> None:
-    assert {name for name, *_ in NUMBER_FIELDS} <= set(Choices.__struct_fields__)
+    assert {field.name for field in NUMBER_FIELDS} <= set(Choices.__struct_fields__)
+
+
+def test_words_may_stand_among_the_numbers_of_an_axis() -> None:
+    field = next(field for field in NUMBER_FIELDS if field.name == "checkpoint")
+    assert parse_numbers("none, 1,all,1", field) == (None, 1, "all")
+    with pytest.raises(ValueError, match="'most' is not a whole number or none or all"):
+        parse_numbers("most", field)

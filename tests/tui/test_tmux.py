@@ -89,7 +89,8 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
 
 def last_choices(tmux: Tmux, steps: int) -> None:
     """What the screen remembers of an earlier session."""
-    choices = Choices(models=("micro",), context="16", batch="1", steps=str(steps))
+    choices = Choices(models=("micro",), context_length="16", batch_size="1",
+                      measure_steps=str(steps))  # fmt: skip
     remember(choices, tmux.home / "screen.json")
 
 

@@ -122,11 +122,11 @@ async def test_a_paste_is_no_command(tmp_path: Path) -> None:
         await settle(pilot)
         assert not starter.started
         assert app.return_code is None
-        field = app.screen.query_one("#context", Input)
+        field = app.screen.query_one("#context_length", Input)
         field.value = ""
         field.focus()
         field.post_message(events.Paste("128,256"))
-        await settle(pilot, lambda: app.choices.context == "128,256")
+        await settle(pilot, lambda: app.choices.context_length == "128,256")
 
 
 async def test_only_changed_spans_are_refreshed(

@@ -9,6 +9,7 @@ from llmprof.tui.bench.chart_state import SERIES_NAMES, ChartState
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading
 from llmprof.tui.kit.format import (
+    interval_text,
     mean_interval,
     memory_text,
     milliseconds_text,
@@ -32,7 +33,7 @@ class NowPanel(Canvas):
 
     def get_content_height(self, *_: object) -> int:
         """Heading, figures, five phases."""
-        return 11
+        return 12
 
     def show(self, state: ChartState | None) -> None:
         """Take a case."""
@@ -44,7 +45,7 @@ class NowPanel(Canvas):
         look, state = self.look, self._state
         title = heading(look, width, "Figures")
         if state is None:
-            return [title, [("mean, interval, phases,", "muted")],
+            return [title, [("mean, spread, interval, phases,", "muted")],
                     [("tokens per second and peak", "muted")],
                     [("memory of the case in sight", "muted")]]  # fmt: skip
         pairs = _figures(state.case, state.curves)
@@ -61,7 +62,8 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
     total = curves.total
     mean = total.mean if total.n else None
     out = [
-        ("step ms", mean_interval(mean, total.ci95), "title"),
+        ("step ms, ± std", mean_interval(mean, total.std), "title"),
+        ("95 % of the mean", interval_text(mean, total.ci95), "text"),
         ("CV", percent_text(_cv(total)), "text"),
         ("tokens/s", number_text(case.case.tokens / mean * 1000 if mean else None, 0), "text"),
     ]
@@ -74,7 +76,7 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
     out += [
         ("peak memory", memory_text(peak), "text"),
         (
-            "host / wall",
+            "host's share",
             percent_text(_in_percent(case.host_share if case.done else None), 0),
             "text",
         ),

@@ -35,6 +35,7 @@ class ChartState:
     x: tuple[float, float]
     window: str
     disturbed: CaseDevice | None = None
+    aside: bool = False  # another case than the one in sight is running
 
 
 def time_window(curves: CaseCurves, done: bool, window: float | None) -> tuple[float, float]:

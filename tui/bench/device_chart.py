@@ -11,7 +11,7 @@ from llmprof.core.system.text import clean
 from llmprof.tui.bench.chart_state import BENCH_GUTTER, BENCH_LABELS, ChartState
 from llmprof.tui.bench.disturbed import in_words
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.chart.plot import Line, Plot, render_plot
+from llmprof.tui.chart.plot import Line, Plot, draw_plot
 from llmprof.tui.chart.scale import Scale
 from llmprof.tui.kit.canvas import Canvas, heading
 from llmprof.tui.kit.format import memory_text
@@ -39,7 +39,7 @@ class DeviceChart(Canvas):
         if state is None or state.device is None or not state.device.envelopes:
             return [
                 heading(look, width, "Device", "utilisation, memory, power"),
-                [("the card's curves, or the host's where there is no card", "muted")],
+                [("curves of the card, or else of the host", "muted")],
             ]  # fmt: skip
         lines = []
         for role in ("memory", "power", "utilization"):
@@ -49,7 +49,7 @@ class DeviceChart(Canvas):
                 known = envelope.last is not None and columns[-1] is not None
                 value = f"{amounts.text(envelope.last if known else None, '%'):>7}"
                 label = f"{state.device.labels[role]:<9} {value}"
-                lines.append(Line(role, label, xs, columns))
+                lines.append(Line(role, label, xs, columns, name=state.device.labels[role]))
         plot = Plot(
             tuple(lines),
             state.x,
@@ -66,9 +66,10 @@ class DeviceChart(Canvas):
             right = [(f"{words}  ", "warn"), *right]
         elif words:
             right = [(words, "warn")]
-        title = heading(look, width, "Device", "%", right)
-        rows = render_plot(plot, width, height - 1 - bool(missing), look.chart)
-        return [title, *rows, *([[(look.text(missing), "muted")]] if missing else [])]
+        drawn = draw_plot(plot, width, height - 1 - bool(missing), look.chart)
+        note = ", ".join(filter(None, ("%", drawn.hidden)))
+        title = heading(look, width, "Device", note, right)
+        return [title, *drawn.rows, *([[(look.text(missing), "muted")]] if missing else [])]
 
 
 def missing_reasons(view: RunView) -> str:

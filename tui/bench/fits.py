@@ -20,11 +20,6 @@ VERDICT_ROLES: dict[FitVerdict, str] = {
     "too close to say": "warn",
     "does not fit": "bad",
 }
-VERDICT_WORDS: dict[FitVerdict, tuple[str, ...]] = {  # as long as there is room for
-    "fits": ("fits", "+"),
-    "too close to say": ("too close to say", "close", "?"),
-    "does not fit": ("does not fit", "too large", "OOM"),
-}
 _COUNTED_WORDS: tuple[tuple[FitVerdict, str], ...] = (
     ("does not fit", "do not fit"),
     ("too close to say", "too close to say"),
@@ -115,7 +110,7 @@ def _span(need: Need) -> str:
 def _short(forecast: Forecast) -> str:
     """The verdict of one case, or how many of all fit for certain."""
     if forecast.ticked == 1:
-        return VERDICT_WORDS[forecast.needs[0].verdict][0]
+        return forecast.needs[0].verdict
     return f"{forecast.count('fits')} of {forecast.ticked} fit"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from llmprof.core.catalog.cards import load_cards, match_device
+from llmprof.core.devices.driver_files import card_names
 from llmprof.core.events import Environment
 from llmprof.core.predict.as_event import free_for_a_process
 from llmprof.core.predict.closed_form import HOPPER, MemoryPrediction, Unpredictable, predict
@@ -20,10 +20,11 @@ from llmprof.core.predict.fits import FitVerdict, Room, fit_verdict, needed_byte
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape, SpecError
+from llmprof.core.system.host_memory import available_bytes, limit_bytes
 from llmprof.core.system.text import clean
 
 DEFAULT_CARD = "H100-80GB"
-NVIDIA_CARDS = Path("/proc/driver/nvidia/gpus")  # one folder a card
+THIS_MACHINE = "this machine"
 MOST_UNTICKED = 300  # cases beyond those that would run are forecast only up to here
 _WORST: dict[FitVerdict, int] = {"fits": 0, "too close to say": 1, "does not fit": 2}
 
@@ -51,7 +52,7 @@ class Need:
     verdict: FitVerdict
 
 
-def card_names() -> tuple[str, ...]:
+def published_cards() -> tuple[str, ...]:
     """Cards whose memory is known, the default one first; none where a file is broken."""
     try:
         names = list(load_cards())
@@ -75,15 +76,23 @@ def card_here(folder: Path | None = None) -> CardChoice | None:
     None without a card, without one that may be used, and where cards of several kinds make it
     unclear which is meant: a run's environment tells then.
     """
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
-        return None
-    names = set()
-    for path in (folder or NVIDIA_CARDS).glob("*/information"):
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            lines = path.read_text("utf-8").splitlines()
-            names |= {line.partition(":")[2].strip() for line in lines if line[:6] == "Model:"}
-    card = match_device(names.pop()) if len(names) == 1 else None
+    names = card_names(folder)
+    card = match_device(names[0]) if len(names) == 1 else None
     return None if card is None else CardChoice(room_of(card), here=True)
+
+
+def machine_here() -> CardChoice:
+    """The memory of this machine, in which cases run that have no card."""
+    total = limit_bytes() or psutil.virtual_memory().total
+    taken = max(0, total - available_bytes())
+    return CardChoice(Room(THIS_MACHINE, total, HOPPER, taken), here=True)
+
+
+def device_here(device: str) -> CardChoice | None:
+    """Where the cases of an experiment for a device would run; None for a card not known."""
+    if device == "cpu" or not card_names():
+        return machine_here()
+    return card_here()
 
 
 def card_of_machine(environment: Environment | None) -> CardChoice | None:

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
 
-from llmprof.tui.bench.fits import VERDICT_ROLES, VERDICT_WORDS, FitsBar
+from llmprof.tui.bench.fits import VERDICT_ROLES, FitsBar
 from llmprof.tui.kit.checklist import ChecklistMarks
 from llmprof.tui.kit.picker import Picker
 from llmprof.tui.session.choices import Checked
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SLICE_S = 0.03  # of forecasting before the screen has its turn
 THIS = "this card"
+UNKNOWN = "memory is predicted for whole models, not for attention alone"
 ANOTHER = "←→ picks another"
 
 
@@ -66,13 +67,13 @@ class ForecastLine(Container):
         if self._begun:
             return
         from llmprof.tui.bench.forecast import (  # not needed for the first frame
-            card_here,
-            card_names,
+            device_here,
+            published_cards,
         )
 
         self._begun = True
-        self._here = self._here or card_here()
-        self.query_one(Picker).offer((self._at_home(), *card_names()), self._card)
+        self._here = self._here or device_here("auto")
+        self.query_one(Picker).offer((self._at_home(), *published_cards()), self._card)
         self._predict()
 
     def show_environment(self, environment: Environment | None) -> None:
@@ -92,9 +93,11 @@ class ForecastLine(Container):
         self._predict()
 
     def _at_home(self) -> str:
-        from llmprof.tui.bench.forecast import DEFAULT_CARD
+        from llmprof.tui.bench.forecast import DEFAULT_CARD, THIS_MACHINE
 
-        return THIS if self._here is not None else f"no card, as {DEFAULT_CARD}"
+        if self._here is None:
+            return f"no card known, as {DEFAULT_CARD}"
+        return THIS_MACHINE if self._here.room.name == THIS_MACHINE else THIS
 
     def _predict(self) -> None:
         """Predict what the cases need, a slice at once, so that no key waits for it."""
@@ -106,9 +109,8 @@ class ForecastLine(Container):
         card = named_card(self._card) or self._here or named_card(DEFAULT_CARD)
         picker = self.query_one(Picker)
         picker.rename_first(self._at_home())
-        picker.note = card.name if card is not None and card.here else ""
-        if self._here is None and not self._card:
-            picker.note = ANOTHER
+        known = card is not None and card.here and card.name != picker.options[0]
+        picker.note = card.name if card is not None and known else "" if self._card else ANOTHER
         picker.repaint()
         if card is None or checked.experiment is None:
             self._prediction = None
@@ -125,9 +127,10 @@ class ForecastLine(Container):
             return  # the form says something else by now
         if not forecast.work(SLICE_S):
             self.set_timer(SLICE_S, partial(self._go_on, forecast))
-        self.query_one(FitsBar).show(forecast, "the closed form knows whole models only")
-        marks = {
-            name: (VERDICT_WORDS[said], VERDICT_ROLES[said])
-            for name, said in forecast.by_model.items()
+        self.query_one(FitsBar).show(
+            forecast, "memory is predicted for whole models, not for attention alone"
+        )
+        marks: ChecklistMarks = {
+            name: (said, VERDICT_ROLES[said]) for name, said in forecast.by_model.items()
         }
         self.post_message(self.Judged(marks))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
@@ -14,6 +16,7 @@ from llmprof.tui.bench.device_chart import DeviceChart
 from llmprof.tui.bench.device_curves import DeviceCurves
 from llmprof.tui.bench.disturbed import Disturbed, marked_steps
 from llmprof.tui.bench.mean_chart import MeanChart
+from llmprof.tui.bench.next_steps import NextStep
 from llmprof.tui.bench.results_table import ResultRows
 from llmprof.tui.bench.status import StatusLines
 from llmprof.tui.bench.step_chart import StepChart
@@ -21,6 +24,9 @@ from llmprof.tui.bench.step_log import StepLog
 from llmprof.tui.kit.look import Look
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.session.curves import CaseCurves
+
+HIGH = 28  # lines of panels beyond which further ones are for results
+LEAST_RESULTS = 9
 
 
 class LivePanels(Vertical):
@@ -41,6 +47,7 @@ class LivePanels(Vertical):
         self._device: DeviceCurves | None = None
         self._rows = ResultRows(look, {})
         self._disturbed = Disturbed()
+        self._bottom: int | None = None  # lines of results; None: as the styles have it
 
     def compose(self) -> ComposeResult:
         """Status, charts or the coverage grid, figures, results, the step log."""
@@ -84,6 +91,10 @@ class LivePanels(Vertical):
         """Let the elapsed time go on."""
         self.query_one(StatusLines).keep_time(now_ns)
 
+    def show_missed(self, steps: int | None) -> None:
+        """Say that the picture is held, and how many steps have come since; None: it is not."""
+        self.query_one(StatusLines).show_missed(steps)
+
     def show(
         self,
         view: RunView | None,
@@ -93,9 +104,16 @@ class LivePanels(Vertical):
         now_ns: int | None,
         note: str,
         zoom: int,
+        other: str,
+        following: Sequence[NextStep],
     ) -> None:
-        """Bring every panel up to date; note is a problem that replaces what is being done."""
-        self.query_one(StatusLines).show(view, alive=alive, now_ns=now_ns, note=note)
+        """Bring every panel up to date.
+
+        note is a problem that replaces what is being done, other a run that is going unwatched,
+        following what is suggested after this run.
+        """
+        lines = self.query_one(StatusLines)
+        lines.show(view, alive=alive, now_ns=now_ns, note=note, other=other, following=following)
         state = self._chart_state(view, case, alive, zoom) if view and case else None
         self.query_one(StepChart).show(state)
         self.query_one(DeviceChart).show(state)
@@ -111,6 +129,16 @@ class LivePanels(Vertical):
             rows = self._rows.rows(view, self._curves, alive=alive)
             table.show(self._rows.columns(view), rows)
             table.put_cursor(str(case.index) if case else None)
+        self._make_room(0 if view is None else len(view.cases))
+
+    def _make_room(self, rows: int) -> None:
+        """In a high window rows of results come before anything is drawn larger."""
+        spare = self.size.height - HIGH
+        bottom = self.query_one("#bottom")
+        wanted = min(LEAST_RESULTS + spare, max(LEAST_RESULTS, rows + 2)) if spare > 0 else None
+        if wanted != self._bottom:
+            self._bottom = wanted
+            bottom.styles.height = wanted
 
     def _chart_state(self, view: RunView, case: CaseState, alive: bool, zoom: int) -> ChartState:
         curves = self._curves
@@ -126,4 +154,6 @@ class LivePanels(Vertical):
         name = "whole case" if window is None else f"last {window:g} s"
         span = time_window(curves, case.done or not alive, window)
         disturbed = self._disturbed.update(view, case)
-        return ChartState(view, case, curves, self._device, span, name, disturbed)
+        current = view.current
+        aside = alive and current is not None and current.index != case.index
+        return ChartState(view, case, curves, self._device, span, name, disturbed, aside)

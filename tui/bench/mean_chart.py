@@ -36,9 +36,11 @@ class MeanChart(Canvas):
         if curves is None or curves.mean.count < 2:
             return [title, [("narrows as steps are measured", "muted")]]
         lines = []
-        for role, envelope in (("band", curves.low), ("band", curves.high), ("mean", curves.mean)):
+        for role, letter, envelope in (
+            ("band", ".", curves.low), ("band", ".", curves.high), ("mean", "o", curves.mean)
+        ):  # fmt: skip
             xs, columns = envelope.points()
-            lines.append(Line(role, "", xs, columns))
+            lines.append(Line(role, "", xs, columns, letter=letter))
         end = max(10.0, nice_ceiling(curves.total.n * 1.02))
         limits = mean_limits(curves)
         plot = Plot(tuple(lines), (2.0, end), limits, Scale("ms", 1.0), gutter=7, time_axis=False)
@@ -55,4 +57,5 @@ def mean_limits(curves: CaseCurves) -> tuple[float, float]:
     high = max(column[1] for column in highs[skip:] if column)
     span = max(high - low, 0.01 * abs(high), 1e-6)
     step = nice_ceiling(span / 2)
-    return max(0.0, low // step * step), -(-high // step) * step or step
+    bottom, top = max(0.0, low // step * step), -(-high // step) * step
+    return (bottom, top) if top > bottom else (max(0.0, bottom - step), bottom + step)

@@ -1,4 +1,4 @@
-"""The form's numbers: context, batch, checkpoint, micro-batches, warm-up, steps."""
+"""The form's numbers: of every axis that has no names, and how many steps are measured."""
 
 from __future__ import annotations
 
@@ -9,27 +9,21 @@ from textual.widgets import Label
 from llmprof.tui.kit.field import FormInput, form_input
 from llmprof.tui.session.choices import NUMBER_FIELDS, Choices
 
-_HINTS = {
-    "context": "128,256",
-    "batch": "4",
-    "checkpoint": "none,1,all",
-    "accumulate": "1",
-    "warmup": "5",
-    "steps": "10",
-}
+_LABELS = max(11, *(len(field.label) + 1 for field in NUMBER_FIELDS))
+_LINES = -(-len(NUMBER_FIELDS) // 2)  # of two numbers each
 
 
 class Numbers(Grid):
-    """A label and an input for each number, three pairs a line."""
+    """A label and an input for each number, two pairs a line."""
 
-    DEFAULT_CSS = """
-    Numbers {
-        height: 2;
-        grid-size: 6 2;
-        grid-columns: 12 1fr;
-        & > Label { color: $foreground 58%; }
-        &.-idle FormInput { color: $foreground 40%; }
-    }
+    DEFAULT_CSS = f"""
+    Numbers {{
+        height: {_LINES};
+        grid-size: 4 {_LINES};
+        grid-columns: {_LABELS} 1fr;
+        & > Label {{ color: $foreground 58%; }}
+        &.-idle FormInput {{ color: $foreground 40%; }}
+    }}
     """
 
     def __init__(self, choices: Choices) -> None:
@@ -38,9 +32,11 @@ class Numbers(Grid):
 
     def compose(self) -> ComposeResult:
         """The inputs, filled in; each has the name of its choice as id."""
-        for name, label, _, _ in NUMBER_FIELDS:
-            yield Label(label, markup=False)
-            yield form_input(getattr(self._choices, name), _HINTS[name], id=name)
+        for field in NUMBER_FIELDS:
+            yield Label(field.label, markup=False)
+            hint = "128,256" if field.many else "10"
+            hint = ",".join(field.words) or hint
+            yield form_input(getattr(self._choices, field.name), hint, id=field.name)
 
     def put(self, choices: Choices) -> None:
         """Show other numbers."""

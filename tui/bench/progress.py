@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmprof.core.figures.eta import remaining
+from llmprof.core.figures.outcomes import cases_settled, left_out
 from llmprof.core.state.view import CaseState, RunView
 
 
@@ -26,8 +27,9 @@ def progress(view: RunView, now_ns: int | None = None) -> RunProgress:
     """
     case = view.current
     share = case_share(case) if case else None
-    total = len(view.cases)
-    run_share = (view.cases_done + (share or 0.0)) / total if total else None
+    aside = left_out(view)
+    total = len(view.cases) - aside
+    run_share = (cases_settled(view) - aside + (share or 0.0)) / total if total else None
     left = remaining(view) if view.outcome is None else None
     return RunProgress(share, run_share, _elapsed(view, now_ns), left, doing(view))
 
@@ -52,6 +54,8 @@ def doing(view: RunView) -> str:
         return "starting a worker" if view.environment else "looking at the device"
     if case.model is None:
         return "building the model"
+    if case.case.probe == "memory":
+        return "recording memory"
     if case.steps_done == 0:
         return "waiting for the first step"
     if len(case.measured) == 0 and case.case.warmup_steps:

@@ -4,26 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from llmprof.core.report.subject import final
+from llmprof.core.spec.axes import GRID, Axis
+from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import stability
 from llmprof.core.system.text import clean
-from llmprof.tui.kit.format import mean_interval, memory_text, number_text, percent_text, sparkline
+from llmprof.tui.kit.format import (
+    interval_text,
+    mean_interval,
+    memory_text,
+    number_text,
+    percent_text,
+    sparkline,
+)
 from llmprof.tui.kit.look import Look
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 from llmprof.tui.session.curves import CaseCurves, total_of
 
 SPARK = 8
-_AXES: tuple[tuple[str, int, Callable[[CaseState], str]], ...] = (
-    ("Mode", 16, lambda c: c.case.mode),
-    ("Context", 7, lambda c: str(c.case.context_length)),
-    ("Batch", 5, lambda c: str(c.case.batch_size)),
-    ("Prec.", 5, lambda c: c.case.precision),
-    ("Attn.", 5, lambda c: c.case.attention),
-    ("Optim.", 7, lambda c: c.case.optimizer),
-    ("Compile", 7, lambda c: c.case.compile or "eager"),
-    ("Warm-up", 7, lambda c: str(c.case.warmup_steps)),
+
+
+def _read(axis: Axis, case: Case) -> str:
+    return str(axis.shown(axis.of(case)))
+
+
+@dataclass(frozen=True)
+class CaseColumn:
+    """On what cases may differ: a heading, and how a case reads there."""
+
+    title: str
+    read: Callable[[Case], str]
+
+
+_MEASURED_BY = CaseColumn("Measured", lambda case: case.probe)
+_PROCESS = CaseColumn("Process", lambda case: str(case.process + 1))
+CASE_COLUMNS: tuple[CaseColumn, ...] = (  # a kernel profile stands beside its plain timing
+    _MEASURED_BY,
+    *(CaseColumn(axis.label, partial(_read, axis)) for axis in GRID),
+    _PROCESS,
 )
 _STATUS_ROLES = {
     "ok": "good", "running": "accent", "pending": "muted", "oom": "bad", "error": "bad",
@@ -42,9 +63,10 @@ class ResultRows:
         """Model, the axes on which cases differ, and the figures."""
         return [
             TableColumn("Status", 9),
-            TableColumn("Model", self._model_width(view)),
-            *(TableColumn(name, width) for name, width, _ in self._axes(view)),
-            TableColumn("Step ms", 14, "right"),
+            TableColumn("Model", self._model_width(view), priority=-2),
+            *(self._column(each, view) for each in self._differing(view)),
+            TableColumn("Step ms ± std", 14, "right", priority=-2),
+            TableColumn("95 %", 7, "right", priority=2),
             TableColumn("Trend", SPARK, priority=3),
             TableColumn("CV", 6, "right", priority=1),
             TableColumn("Tokens/s", 9, "right", priority=4),
@@ -54,24 +76,23 @@ class ResultRows:
 
     def rows(self, view: RunView, curves: CaseCurves | None, *, alive: bool) -> list[TableRow]:
         """One row a case, in the order in which they run; none runs on without an engine."""
-        axes = self._axes(view)
+        columns = self._differing(view)
         out = []
         for case in view.cases:
             held = self.known.get(case.index)
             if held is None or held[0] is not case or held[1] is not alive:
                 own = curves if curves and curves.key == (case.index, case.attempt) else None
                 told = case if alive else final(case)
-                held = case, alive, self._row(told, axes, own)
+                held = case, alive, self._row(told, columns, own)
                 self.known[case.index] = held
             out.append(held[2])
         return out
 
     def _row(
-        self, case: CaseState, axes: Sequence[tuple[str, int, Callable[[CaseState], str]]],
-        curves: CaseCurves | None,
-    ) -> TableRow:  # fmt: skip
+        self, case: CaseState, columns: Sequence[CaseColumn], curves: CaseCurves | None
+    ) -> TableRow:
         cells = [self._status(case), TableCell(clean(case.case.model.name, 40), "title")]
-        cells += [TableCell(read(case)) for _, _, read in axes]
+        cells += [TableCell(each.read(case.case)) for each in columns]
         return TableRow(str(case.index), (*cells, *self._figures(case, curves)))
 
     def _status(self, case: CaseState) -> TableCell:
@@ -79,21 +100,25 @@ class ResultRows:
         sign = {"ok": look.ok, "running": look.running, "pending": look.pending}.get(
             case.status, look.bad
         )
-        name = case.status
+        name: str = case.status
+        if case.failure is not None and case.failure.outside:  # it did nothing wrong itself
+            name = "not run" if case.status == "skipped" else "stopped"
         if case.status == "oom" and case.failure and case.failure.predicted:
-            name = "won't fit"  # type: ignore[assignment]
+            name = "won't fit"
         done = f"{len(case.measured)}/{case.case.measure_steps}"  # as the status line counts
         if case.status == "running" and len(case.measured) and len(done) <= 7:
-            name = done  # type: ignore[assignment]
-        return TableCell(f"{sign} {name}", _STATUS_ROLES[case.status], float(case.index))
+            name = done
+        role = "warn" if name == "stopped" else _STATUS_ROLES[case.status]
+        return TableCell(f"{sign} {name}", role, float(case.index))
 
     def _figures(self, case: CaseState, curves: CaseCurves | None) -> list[TableCell]:
-        mean, half, cv = _mean(case, curves)
+        mean, std, half, cv = _mean(case, curves)
         tokens = case.case.tokens / mean * 1000 if mean else None
         peak = case.memory.peak_bytes if case.memory else None
         recent = case.measured.total_ms(max(0, len(case.measured) - SPARK))
         return [
-            TableCell(mean_interval(mean, half), "text", mean),
+            TableCell(mean_interval(mean, std), "text", mean),
+            TableCell(interval_text(mean, half), "muted", half),
             TableCell(sparkline(recent, SPARK, self.look.spark), "total"),
             TableCell(percent_text(cv), "text", cv),
             TableCell(number_text(tokens, 0), "text", tokens),
@@ -115,24 +140,29 @@ class ResultRows:
         role = {"very stable": "good", "acceptable": "text"}.get(verdict, "warn")
         return TableCell(verdict, role, short=verdict.partition(":")[0])
 
-    def _axes(self, view: RunView) -> list[tuple[str, int, Callable[[CaseState], str]]]:
-        first = view.cases[0] if view.cases else None
-        return [
-            axis
-            for axis in _AXES
-            if first and any(axis[2](case) != axis[2](first) for case in view.cases)
-        ]
+    def _differing(self, view: RunView) -> list[CaseColumn]:
+        """The columns in which cases differ."""
+        cases = [state.case for state in view.cases]
+        return [each for each in CASE_COLUMNS if len(set(map(each.read, cases))) > 1]
+
+    def _column(self, each: CaseColumn, view: RunView) -> TableColumn:
+        longest = max(len(each.read(state.case)) for state in view.cases)
+        return TableColumn(each.title, max(len(each.title), longest), priority=-1)
 
     def common(self, view: RunView) -> str:
         """What all cases share, for the table's heading."""
         if not view.cases:
             return ""
-        varying = {name for name, _, _ in self._axes(view)}
         case = view.cases[0].case
-        parts = {"Mode": case.mode, "Context": f"ctx {case.context_length}",
-                 "Batch": f"batch {case.batch_size}", "Prec.": case.precision,
-                 "Attn.": case.attention}  # fmt: skip
-        return " · ".join(text for name, text in parts.items() if name not in varying)
+        varying = {each.title for each in self._differing(view)}
+        shared = [axis for axis in GRID if axis.label not in varying]
+        return " · ".join(
+            str(axis.shown(axis.of(case)))
+            if axis.values
+            else f"{axis.label.lower()} {axis.of(case)}"
+            for axis in shared
+            if axis.changes in ("work", "phases") or axis.of(case) != axis.neutral
+        )
 
     def _model_width(self, view: RunView) -> int:
         names = [len(clean(case.case.model.name, 40)) for case in view.cases]
@@ -141,13 +171,15 @@ class ResultRows:
 
 def _mean(
     case: CaseState, curves: CaseCurves | None
-) -> tuple[float | None, float | None, float | None]:
-    """Mean, interval and CV: of a running case from the running mean, which costs nothing."""
+) -> tuple[float | None, float | None, float | None, float | None]:
+    """Mean, std, interval and CV: of a running case from the running mean, which costs nothing."""
     if case.done or curves is None:
         total = total_of(case) if case.done else None
-        return (total.mean, total.ci95, total.cv_percent) if total else (None, None, None)
+        if total is None:
+            return None, None, None, None
+        return total.mean, total.std, total.ci95, total.cv_percent
     running = curves.total
     std = running.std
     if not running.n:
-        return None, None, None
-    return running.mean, running.ci95, None if std is None else 100 * std / running.mean
+        return None, None, None, None
+    return running.mean, std, running.ci95, None if std is None else 100 * std / running.mean

@@ -11,7 +11,6 @@ from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input
 
-from llmprof.core.spec.axes import ATTENTIONS, MODES, OPTIMIZERS, PRECISIONS
 from llmprof.core.spec.shape import ModelShape
 from llmprof.tui.bench.equivalent import Equivalent
 from llmprof.tui.chart.cells import Row
@@ -21,6 +20,7 @@ from llmprof.tui.kit.chips import Chips
 from llmprof.tui.kit.format import count_text
 from llmprof.tui.kit.picker import Picker
 from llmprof.tui.session.choices import (
+    CHOSEN,
     Checked,
     Choices,
     check_choices,
@@ -33,12 +33,6 @@ if TYPE_CHECKING:
     from llmprof.tui.bench.forecast_line import ForecastLine
     from llmprof.tui.bench.numbers import Numbers
 
-_CHIPS = (
-    ("modes", "Mode", MODES),
-    ("precisions", "Precision", PRECISIONS),
-    ("attentions", "Attention", ATTENTIONS),
-    ("optimizers", "Optimizer", OPTIMIZERS),
-)
 _OF_SMOKE = frozenset({"smoke", "card"})  # what changes while smoke sizes are measured
 OWN_SIZES = "its own small sizes"
 
@@ -86,6 +80,7 @@ class SetupPane(Vertical):
         self._line: ForecastLine | None = None
         self._known = experiments()
         self._environment: Environment | None = None
+        self._machine: Environment | None = None
 
     @property
     def whole(self) -> bool:
@@ -105,8 +100,9 @@ class SetupPane(Vertical):
             yield Checklist(
                 [_option(m) for m in self.models.values()], self.choices.models, id="models"
             )
-            for name, label, options in _CHIPS:
-                yield Chips(label, options, getattr(self.choices, name), id=name)
+            for axis in CHOSEN:
+                chosen = getattr(self.choices, axis.plural)
+                yield Chips(axis.label, axis.words, chosen, id=axis.plural)
         yield Equivalent(self.checked)
 
     def on_mount(self) -> None:
@@ -132,8 +128,11 @@ class SetupPane(Vertical):
         if not self.is_attached:  # the screen ends
             return
         numbers, line = Numbers(self.choices), ForecastLine(self.models, self.choices.card)
-        await self.query_one("#form").mount(numbers, line)
+        await self.query_one("#form").mount(numbers)
         if not numbers.is_attached:
+            return
+        await self.mount(line, after="#form")  # always in sight, as what it judges
+        if not line.is_attached:
             return
         self._numbers, self._line = numbers, line
         numbers.put(self.choices)  # the experiment may have been changed meanwhile
@@ -148,6 +147,12 @@ class SetupPane(Vertical):
             self._environment = environment
             if self._line is not None:
                 self._line.show_environment(environment)
+
+    def show_machine(self, machine: Environment | None) -> None:
+        """Take what is known of this machine, whose pace tells how long the cases would take."""
+        if machine is not self._machine:
+            self._machine = machine
+            self._say(self.checked)
 
     def on_forecast_line_judged(self, message: ForecastLine.Judged) -> None:
         """Say beside each model whether it fits."""
@@ -191,6 +196,11 @@ class SetupPane(Vertical):
         """Put the cursor on the models."""
         self.query_one(Checklist).focus()
 
+    def focus_error(self, field: str) -> None:
+        """Put the cursor on what is wrong, where it is there."""
+        for part in self.query(f"#{field}"):
+            part.focus()
+
     def _experiment_picker(self) -> Picker:
         picker = Picker("Experiment", list(self._known), self.choices.experiment,
                         id="pick-experiment", switch="smoke")  # fmt: skip
@@ -216,7 +226,7 @@ class SetupPane(Vertical):
 
     def _say(self, checked: Checked) -> None:
         """Command, note of the experiment, forecast; what is not measured is pale."""
-        self.query_one(Equivalent).show(checked)
+        self.query_one(Equivalent).show(checked, *self._expected(checked))
         for part in (*self.query(Checklist), *self.query(Chips)):
             part.set_idle(self.choices.smoke)
         if self._numbers is not None:
@@ -224,6 +234,14 @@ class SetupPane(Vertical):
         self._describe(self.query_one("#pick-experiment", Picker))
         if self._line is not None:
             self._line.show(checked, self.choices.card)
+
+    def _expected(self, checked: Checked) -> tuple[int, float | None]:
+        """How many of the form's cases would be measured here, and how long they would take."""
+        if checked.experiment is None or self._machine is None:
+            return checked.cases, None
+        from llmprof.tui.bench.outlook import seconds_of  # not needed for the first frame
+
+        return seconds_of(checked.experiment, self._machine)
 
     def _change(self, **changes: object) -> None:
         """Take a change; one of what smoke sizes replace is meant to be measured."""

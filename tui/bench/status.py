@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llmprof.core.figures.outcomes import cases_settled, left_out
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean
+from llmprof.tui.bench.next_steps import NextStep
 from llmprof.tui.bench.progress import progress
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.canvas import Canvas
+from llmprof.tui.kit.canvas import Canvas, row_length
 from llmprof.tui.kit.format import clock_text
 from llmprof.tui.kit.look import Look
+
+LEAST_BAR = 8  # columns of the progress bar
 
 
 class StatusLines(Canvas):
@@ -24,15 +28,25 @@ class StatusLines(Canvas):
         super().__init__(id="status")
         self._view: RunView | None = None
         self._alive = False
-        self._note = ""
+        self._note = self._other = ""
+        self._following: Sequence[NextStep] = ()
         self._now: int | None = None
+        self._missed: int | None = None  # steps since the picture is held
 
     def show(
-        self, view: RunView | None, *, alive: bool, now_ns: int | None, note: str = ""
-    ) -> None:
-        """Take a view; `note` replaces what is being done, as for an error."""
+        self, view: RunView | None, *, alive: bool, now_ns: int | None, note: str = "",
+        other: str = "", following: Sequence[NextStep] = (),
+    ) -> None:  # fmt: skip
+        """Take a view; `note` replaces what is being done; `other` is a run that is going too."""
         self._view, self._alive, self._note, self._now = view, alive, note, now_ns
+        self._other, self._following = other, following
         self.repaint()
+
+    def show_missed(self, steps: int | None) -> None:
+        """Say that the picture is held, and how many steps have come since; None: it is not."""
+        if steps != self._missed:
+            self._missed = steps
+            self.repaint()
 
     def keep_time(self, now_ns: int | None) -> None:
         """Let the clock go on; nothing else is new."""
@@ -46,15 +60,27 @@ class StatusLines(Canvas):
         if self._note:
             return [[(look.text(clean(self._note, 200)), "bad")]]
         view = self._view
+        going = self._going(width) if self._other and not self._alive else []
+        if view is None and going:
+            return [going, [("a run started now would spoil both; r asks first", "muted")]]
         if view is None:
             return [
                 [("Ready", "title"), ("  press ", "muted"), ("r", "key"),
                  (" to measure what is ticked", "muted")],
-                [("results, charts and the step log fill these panels", "muted")],
+                [("results and charts fill these panels", "muted")],
             ]  # fmt: skip
-        return [self._case(view), self._bar(view, width)]
+        row = self._case(view, width)
+        if going and row_length(row) + 3 + row_length(going) <= width:
+            row += [("   ", ""), *going]
+        return [row, self._bar(view, width)]
 
-    def _case(self, view: RunView) -> Row:
+    def _going(self, width: int) -> Row:
+        """The run that is going elsewhere, by its name where there is room, and the key for it."""
+        tail: Row = [(" is going", "accent"), (": ", "muted"), ("w", "key"), (" to watch", "muted")]
+        named: Row = [(f"Run {self.look.text(clean(self._other, 60))}", "title"), *tail]
+        return named if row_length(named) <= width else [("A run", "title"), *tail]
+
+    def _case(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view)
         case = view.current
         if view.outcome is None and not self._alive:
@@ -63,19 +89,36 @@ class StatusLines(Canvas):
         if case is None:
             role = "good" if view.outcome == "complete" else "warn"
             name = view.experiment.name if view.experiment else ""
-            return [(state.doing, role), (f"  {look.text(clean(name, 60))}", "muted")]
-        return [
-            (look.text(case.case.label), "title"),
-            (f"  {look.text(state.doing)}", "accent"),
-        ]
+            row: Row = [(state.doing, role), (f"  {look.text(clean(name, 60))}", "muted")]
+            for at, step in enumerate(self._following):
+                part: Row = [("   next  " if not at else "  ", "muted"), (step.key, "key"),
+                             (f" {look.text(step.label)}", "text")]  # fmt: skip
+                if row_length([*row, *part]) <= width:
+                    row += part
+            return row
+        doing = f"  {look.text(state.doing)}"
+        if self._missed is not None:
+            noun = "step" if self._missed == 1 else "steps"
+            more = f" (+{self._missed:,} {noun})" if self._missed else ""
+            doing = f"  display paused, the run goes on{more}"
+        label, room = look.text(case.case.label), max(8, width - len(doing))
+        if len(label) > room:
+            label = label[: room - len(look.ellipsis)] + look.ellipsis
+        return [(label, "title"), (doing, "accent")]
 
     def _bar(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view, self._now)
-        tail = f"  {view.cases_done}/{len(view.cases)} cases"
-        tail += f"  {clock_text(state.elapsed_s)} elapsed"
+        aside = left_out(view)
+        tail = f"  {cases_settled(view) - aside}/{len(view.cases) - aside} cases"
+        tail += f", {aside} left out" if aside else ""
+        elapsed = f"  {clock_text(state.elapsed_s)} elapsed"
+        left = ""
         if state.left_s is not None and view.outcome is None and self._alive:
-            tail += f"  about {clock_text(state.left_s)} left"
-        size = max(8, width - len(tail))
+            left = f"  about {clock_text(state.left_s)} left"
+        for part in (left, elapsed):  # what is to come before what has been, where one fits alone
+            if len(tail) + len(part) + LEAST_BAR <= width:
+                tail = f"{tail}{part}" if part is left else tail.removesuffix(left) + part + left
+        size = max(LEAST_BAR, width - len(tail))
         row = bar(look, state.run_share or 0.0, size)
         return [*row, (look.text(tail), "muted")]
 

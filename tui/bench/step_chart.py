@@ -11,12 +11,16 @@ from llmprof.core.system.text import clean
 from llmprof.tui.bench.chart_state import BENCH_GUTTER, BENCH_LABELS, SERIES_NAMES, ChartState
 from llmprof.tui.bench.disturbed import chart_positions
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.chart.plot import Line, MarkedPoint, Plot, render_plot
+from llmprof.tui.chart.plot import Line, MarkedPoint, Plot, draw_plot
 from llmprof.tui.chart.scale import Scale, StickyLimit, scale_for
 from llmprof.tui.kit.canvas import Canvas, heading
 from llmprof.tui.kit.format import memory_text
 from llmprof.tui.session.curves import outliers
 
+UNTIMED = {  # by what measures a case
+    "memory": "this case records memory and times no step: 4 shows it",
+    "calibrate": "this case measures ceilings and times no step",
+}
 LEAST_SHARE = 0.02  # of the step: a shorter phase would only draw the floor
 
 
@@ -62,17 +66,25 @@ class StepChart(Canvas):
         )
         look = self.look
         note = f"by phase, {look.text(scale.unit)}"
+        if len(state.view.cases) > 1:  # the status line may name another one, which is running
+            note = f"{look.text(clean(state.case.case.label, 120))}, {note}"
         highest = state.curves.phases["total"].highest or 0.0
         if highest > limit and width >= 70:
             note += f", up to {scale.tick(round(highest, 1))} beyond the scale"
         right: Row = self._legend(state) if width < 70 else [(state.window, "muted")]
+        if state.aside and width >= 70:
+            right = [("f", "key"), (" shows the running case  ", "muted"), *right]
         if chart_positions(state.disturbed) and width >= 70:
             right = [(f"{look.chart.mark} ", "warn"), ("throttled or shared  ", "muted"), *right]
-        title = heading(look, width, "Step time", note, right)
-        return [title, *render_plot(plot, width, height - 1, look.chart)]
+        drawn = draw_plot(plot, width, height - 1, look.chart)
+        note = ", ".join(filter(None, (note, drawn.hidden)))
+        return [heading(look, width, "Step time", note, right), *drawn.rows]
 
     def _waiting(self, width: int) -> list[Row]:
-        look = self.look
+        look, state = self.look, self._state
+        if state is not None and (state.case.done or state.case.case.probe in UNTIMED):
+            said = UNTIMED.get(state.case.case.probe, "this case ended before its first step")
+            return [heading(look, width, "Step time", "none"), [(said, "text")]]
         return [
             heading(look, width, "Step time", "by phase"),
             [(look.text("waiting for the first step"), "text")],
@@ -108,7 +120,7 @@ class StepChart(Canvas):
                 continue
             value = running.mean if running.n else envelope.last
             label = f"{SERIES_NAMES.get(name, name):<9} {scale.figure(value):>7}"
-            lines.append(Line(name, label, xs, columns))
+            lines.append(Line(name, label, xs, columns, name=SERIES_NAMES.get(name, name)))
         return tuple(lines)
 
     def _legend(self, state: ChartState) -> Row:

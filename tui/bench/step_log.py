@@ -64,7 +64,8 @@ class StepLog(Canvas, can_focus=True):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading, column titles, steps."""
         look, case = self.look, self._case
-        title = heading(look, width, "Steps", "ms" + (", scrolled back" if self._back else ""))
+        note = "ms" + (", scrolled back" if self._back else "")
+        title = heading(look, width, "Steps", note, focused=self.has_focus)
         if case is None or not case.steps_done:
             return [title, [("every step, warm-up first", "muted")]]
         phases = [phase for phase in _PHASE_ORDER if phase in case.case.phases][

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,12 +13,13 @@ from textual.containers import Horizontal
 from llmprof.tui.bench.bindings import BENCH_BINDINGS
 from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.host import HostedView
-from llmprof.tui.session.choices import check_choices, command, command_line
+from llmprof.tui.session.choices import Choices, check_choices, command, command_line
 from llmprof.tui.session.remembered import remember
 
 if TYPE_CHECKING:
     from llmprof.core.state.view import CaseState, RunView
     from llmprof.tui.bench.live import LivePanels
+    from llmprof.tui.bench.next_steps import NextStep
     from llmprof.tui.kit.snapshot import Snapshot
     from llmprof.tui.kit.table import RowTable
 
@@ -34,8 +36,9 @@ class BenchView(HostedView):
         super().__init__()
         self.pinned: int | None = None  # case in sight; None follows the run
         self.zoom = 0
+        self._next: tuple[NextStep, ...] = ()
         self._run: str | None = None
-        self._alive = False
+        self._known: tuple[object, ...] = ()  # what decides which keys work
         self._pane: SetupPane | None = None
         self._live: LivePanels | None = None
 
@@ -91,20 +94,37 @@ class BenchView(HostedView):
         view = snapshot.view if session.run else None
         if view is not None and self._pane is not None:
             self._pane.show_environment(view.environment)
-        if session.alive != self._alive:
-            self._alive = session.alive
+        if self._pane is not None:
+            self._pane.show_machine(session.machine)
+        known = session.alive, session.others
+        if known != self._known:
+            self._known = known
             self.refresh_bindings()
+        self._suggest(view, alive=session.alive)
         if self._live is not None and self._live.ready:
             case = self._case_in_sight(view) if view else None
             note = snapshot.error or session.problem
+            other = next((run.label for run in session.others if run != session.run), "")
             self._live.show(view, case, alive=session.alive, now_ns=session.now_ns(), note=note,
-                            zoom=self.zoom)  # fmt: skip
+                            zoom=self.zoom, other=other, following=self._next)  # fmt: skip
+
+    def _suggest(self, view: RunView | None, *, alive: bool) -> None:
+        """What to try after the run in sight, once it is complete; a demo measures nothing."""
+        over = view is not None and not alive and view.outcome == "complete"
+        if view is None or not over or self.host.setting.demo:
+            self._next = ()
+        elif not self._next:
+            from llmprof.tui.bench.next_steps import next_steps  # not needed for the first frame
+
+            self._next = next_steps(view, self.host.models)
 
     def _keep_time(self) -> None:
         """While nothing comes, as before a first step, the elapsed time goes on."""
         session = self.host.session
         if self._live is not None and self._live.ready and self.is_current and not session.paused:
             self._live.keep_time(session.now_ns())
+        if self._live is not None and self._live.ready and self.is_current and session.paused:
+            self._live.show_missed(session.missed_steps)
 
     def _setup_pane(self) -> SetupPane:
         self._pane = SetupPane(self.host.models, self.host.choices)
@@ -133,14 +153,22 @@ class BenchView(HostedView):
         if current is not None and current.steps_done:
             return current
         measured = [case for case in view.cases if case.steps_done]
-        return measured[-1] if measured else current
+        if measured or current is not None:
+            return measured[-1] if measured else current
+        return next((case for case in reversed(view.cases) if case.done), None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be done now is offered."""
         session = self.host.session
         if action in ("stop", "pause"):
             return session.run is not None and (session.alive or session.paused)
-        if action in ("export", "follow", "zoom", "grid"):
+        if action == "watch":
+            return any(run != session.run for run in session.others)
+        if action == "next":
+            return any(step.key == parameters[0] for step in self._next)
+        if action == "follow":
+            return self.pinned is not None and session.alive
+        if action in ("export", "zoom", "grid"):
             return session.run is not None
         return True
 
@@ -169,6 +197,12 @@ class BenchView(HostedView):
         """Look at the case under the cursor."""
         self.pinned = int(message.key)
         self.take(self.host.snapshot)
+        self.refresh_bindings()
+
+    def on_row_table_selected(self, message: RowTable.Selected) -> None:
+        """Show the row in full."""
+        message.stop()
+        self.show_row(message.table)
 
     def action_run(self) -> None:
         """Start the experiment that the form describes."""
@@ -176,11 +210,31 @@ class BenchView(HostedView):
         checked = check_choices(choices, self.host.models)
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
-            self.show_setup(True)
+            if not self.has_class("-setup"):
+                self.show_setup(True)
+            if self._pane is not None:
+                self._pane.focus_error(next(iter(checked.errors)))
             return
         words = command(checked.experiment, smoke=checked.smoke)
-        if self.host.start_run(checked.experiment, words):
-            remember(choices)
+        self.host.start_run(checked.experiment, words, partial(self._started, choices))
+
+    def _started(self, choices: Choices) -> None:
+        remember(choices)
+        self.show_setup(False)
+
+    def action_next(self, key: str) -> None:
+        """Start one of the runs that are suggested after the one in sight."""
+        for step in self._next:
+            if step.key == key:
+                self.host.start_run(step.experiment, step.command, self._next_started)
+
+    def _next_started(self) -> None:
+        self.show_setup(False)
+
+    def action_watch(self) -> None:
+        """Watch the run that is going."""
+        if others := self.host.session.others:
+            self.host.watch_run(others[0])
             self.show_setup(False)
 
     def action_stop(self) -> None:
@@ -197,13 +251,17 @@ class BenchView(HostedView):
             self.show_setup(False)
 
     def action_pause(self) -> None:
-        """Hold the picture."""
+        """Hold the picture, or let it go on."""
         self.host.toggle_pause()
+        session = self.host.session
+        if self._live is not None:
+            self._live.show_missed(session.missed_steps if session.paused else None)
 
     def action_follow(self) -> None:
         """Follow the running case."""
         self.pinned = None
         self.take(self.host.snapshot)
+        self.refresh_bindings()
 
     def action_zoom(self) -> None:
         """Show another stretch of time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from llmprof.tui.chart.cells import (
     Glyphs,
@@ -12,7 +12,16 @@ from llmprof.tui.chart.cells import (
     join_runs,
 )
 from llmprof.tui.chart.envelope import LowHigh, bucket, gaps
-from llmprof.tui.chart.raster import BRAILLE, DOTS_ACROSS, DOTS_DOWN, Raster, draw_line, to_row
+from llmprof.tui.chart.raster import (
+    BRAILLE,
+    DOTS_ACROSS,
+    DOTS_DOWN,
+    Merged,
+    Raster,
+    draw_line,
+    merge,
+    to_row,
+)
 from llmprof.tui.chart.scale import Scale
 from llmprof.tui.chart.ticks import round_ticks, time_label, time_step
 
@@ -30,6 +39,8 @@ class Line:
     columns: Sequence[LowHigh]
     fill: bool = False
     reach: int | None = None  # dot columns without a value that are bridged; None: all
+    name: str = ""  # said where the line is hidden by another
+    letter: str = ""  # in ASCII; the label's or the name's first where there is none
 
 
 @dataclass(frozen=True)
@@ -61,15 +72,28 @@ class Plot:
 class _Cells:
     text: list[list[str]]
     roles: list[list[str]]
-    letters: dict[str, str] = field(default_factory=dict)
+    hidden: str = ""
+
+
+@dataclass(frozen=True)
+class DrawnPlot:
+    """Rows of exactly the width asked for, and in words which lines another one covers."""
+
+    rows: list[Row]
+    hidden: str = ""
 
 
 def render_plot(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """Rows of exactly `width` characters; [] for a plot of no size."""
+    return draw_plot(plot, width, height, glyphs).rows
+
+
+def draw_plot(plot: Plot, width: int, height: int, glyphs: Glyphs) -> DrawnPlot:
+    """The plot, and what of it cannot be seen."""
     body_width = width - plot.gutter - 1 - plot.label_width
     body_height = height - (1 if plot.time_axis else 0)
     if body_width < 4 or body_height < 1:
-        return [[(" " * max(width, 0), "")] for _ in range(max(height, 0))]
+        return DrawnPlot([[(" " * max(width, 0), "")] for _ in range(max(height, 0))])
     cells = _body(plot, body_width, body_height, glyphs)
     labels = _labels(plot, body_height)
     y_ticks = _plot_ticks(plot, body_height)
@@ -84,31 +108,44 @@ def render_plot(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row
         rows.append(row)
     if plot.time_axis:
         rows.append(_time_axis(plot, body_width, glyphs))
-    return rows
+    return DrawnPlot(rows, cells.hidden)
 
 
 def _body(plot: Plot, width: int, height: int, glyphs: Glyphs) -> _Cells:
-    raster = Raster(width, height)
-    for owner, line in enumerate(plot.lines):
+    rasters = []
+    for line in plot.lines:
         across = width * DOTS_ACROSS
         columns = bucket(line.xs, line.columns, *plot.x, across)
         unknown = frozenset(gaps(line.xs, line.columns, *plot.x, across))
-        draw_line(raster, columns, plot.y, owner, fill=line.fill, reach=line.reach, unknown=unknown)
+        raster = Raster(width, height)
+        draw_line(raster, columns, plot.y, fill=line.fill, reach=line.reach, unknown=unknown)
+        rasters.append(raster)
+    merged = merge(rasters, width, height)
     shaded = _shaded(plot, width)
     text = [[" "] * width for _ in range(height)]
     roles = [["shade" if shaded[x] else "" for x in range(width)] for _ in range(height)]
+    letters = [line.letter or (line.label or line.name or "*")[:1] for line in plot.lines]
     for y in range(height):
         for x in range(width):
-            mask, owner = raster.masks[y][x], raster.owners[y][x]
+            mask, owner = merged.masks[y][x], merged.owners[y][x]
             if mask:
                 role = plot.lines[owner].role
-                text[y][x] = chr(BRAILLE + mask) if glyphs.braille else plot.lines[owner].label[:1]
+                text[y][x] = chr(BRAILLE + mask) if glyphs.braille else letters[owner]
                 roles[y][x] = f"{role}+shade" if shaded[x] else role
             elif shaded[x]:
                 text[y][x] = glyphs.shade
     _write_shade_label(plot, text, roles)
     _write_marks(plot, text, roles, glyphs)
-    return _Cells(text, roles)
+    return _Cells(text, roles, _hidden(plot, merged))
+
+
+def _hidden(plot: Plot, merged: Merged) -> str:
+    lines = plot.lines
+    return ", ".join(
+        f"{lines[at].name} behind {lines[over].name}"
+        for at, over in merged.hidden.items()
+        if lines[at].name and lines[over].name
+    )
 
 
 def _shaded(plot: Plot, width: int) -> list[bool]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from llmprof.tui.chart.envelope import LowHigh
 
@@ -16,15 +18,18 @@ _SPANS = [
 ]
 
 
+_DOTS = [mask.bit_count() for mask in range(256)]
+SEEN_SHARE = 0.25  # of its cells that a line must own to be seen
+
+
 class Raster:
-    """A grid of cells on which series are drawn; the last one to touch a cell owns it."""
+    """A grid of cells on which one series is drawn."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
         self.masks = [[0] * width for _ in range(height)]
-        self.owners = [[-1] * width for _ in range(height)]
 
-    def vertical(self, x: int, top: int, bottom: int, owner: int) -> None:
+    def vertical(self, x: int, top: int, bottom: int) -> None:
         """Dots from row top to row bottom, both included, in dot column x; clipped."""
         cell = x // DOTS_ACROSS
         top = top if top > 0 else 0
@@ -35,18 +40,53 @@ class Raster:
         first, last = top // DOTS_DOWN, bottom // DOTS_DOWN
         if first == last:  # most of what is drawn
             self.masks[first][cell] |= spans[top % DOTS_DOWN][bottom % DOTS_DOWN]
-            self.owners[first][cell] = owner
             return
         for y in range(first, last + 1):
             start = top % DOTS_DOWN if y == first else 0
             end = bottom % DOTS_DOWN if y == last else DOTS_DOWN - 1
             self.masks[y][cell] |= spans[start][end]
-            self.owners[y][cell] = owner
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Series over one another: the dots and the owner of each cell, and which owner hides which.
+
+    A cell has one colour, so it shows the dots of one series alone: the one with the fewest there,
+    which would else be lost in the other; of equal ones the one drawn last.
+    """
+
+    masks: list[list[int]]
+    owners: list[list[int]]
+    hidden: dict[int, int]
+
+
+def merge(rasters: Sequence[Raster], width: int, height: int) -> Merged:
+    """Rasters of one size, the first at the bottom."""
+    masks = [[0] * width for _ in range(height)]
+    owners = [[-1] * width for _ in range(height)]
+    shared: dict[int, Counter[int]] = {}
+    cells = [0] * len(rasters)
+    for y in range(height):
+        row, owned = masks[y], owners[y]
+        for owner, raster in enumerate(rasters):
+            for x, mask in enumerate(raster.masks[y]):
+                if mask:
+                    cells[owner] += 1
+                    if not row[x] or _DOTS[mask] <= _DOTS[row[x]]:
+                        row[x], owned[x] = mask, owner
+    for owner, raster in enumerate(rasters):
+        over = Counter(
+            owners[y][x] for y in range(height) for x, mask in enumerate(raster.masks[y]) if mask
+        )
+        if cells[owner] and over[owner] < SEEN_SHARE * cells[owner]:
+            del over[owner]
+            shared[owner] = over
+    return Merged(masks, owners, {at: over.most_common(1)[0][0] for at, over in shared.items()})
 
 
 def to_row(value: float, low: float, high: float, dots: int) -> int:
-    """Dot row of a value, 0 at the top; beyond the limits: the edge."""
-    share = (value - low) / (high - low)
+    """Dot row of a value, 0 at the top; beyond the limits: the edge; between equal ones: mid."""
+    share = (value - low) / (high - low) if high > low else 0.5
     return min(dots - 1, max(0, round((1 - share) * (dots - 1))))
 
 
@@ -54,7 +94,6 @@ def draw_line(
     raster: Raster,
     columns: Sequence[LowHigh],
     limits: tuple[float, float],
-    owner: int,
     *,
     fill: bool = False,
     reach: int | None = None,
@@ -78,8 +117,8 @@ def draw_line(
         if before is not None and (reach is None or x - before[0] <= reach + 1):
             touching = before[2] >= top and before[1] <= bottom and x - before[0] == 1
             if not touching:
-                _bridge(raster, before, (x, top, bottom), owner, fill)
-        raster.vertical(x, top, dots - 1 if fill else bottom, owner)
+                _bridge(raster, before, (x, top, bottom), fill)
+        raster.vertical(x, top, dots - 1 if fill else bottom)
         before = (x, top, bottom)
 
 
@@ -87,7 +126,6 @@ def _bridge(
     raster: Raster,
     one: tuple[int, int, int],
     other: tuple[int, int, int],
-    owner: int,
     fill: bool,
 ) -> None:
     x0, top0, bottom0 = one
@@ -101,5 +139,5 @@ def _bridge(
     for x in range(x0 + 1, x1 + 1):
         y = round(y0 + (y1 - y0) * (x - x0) / span)
         low, high = min(last, y), max(last, y)
-        raster.vertical(x, low, raster.height * DOTS_DOWN - 1 if fill else high, owner)
+        raster.vertical(x, low, raster.height * DOTS_DOWN - 1 if fill else high)
         last = y

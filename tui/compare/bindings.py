@@ -9,9 +9,9 @@ COMPARE_BINDINGS: list[BindingType] = [
             id="compare.table_before", tooltip="the table before"),
     Binding("right_square_bracket", "table(1)", "Table", key_display="]",
             id="compare.next_table", tooltip="the next table: kernels, memory, what is different"),
-    Binding("s", "swap", "Swap", id="compare.swap", tooltip="compare the other way round"),
-    Binding("f", "force", "Force", id="compare.force",
+    Binding("b", "swap", "Swap", id="compare.swap", tooltip="compare the other way round"),
+    Binding("F", "force", "Force", id="compare.force",
             tooltip="compare though the runs are unlike; the tables say so"),
-    Binding("r,f5", "again", "Read again", show=False, id="compare.read_again",
+    Binding("u", "again", "Read again", show=False, id="compare.read_again",
             tooltip="read both runs again, as where one goes on"),
 ]  # fmt: skip

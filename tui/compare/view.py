@@ -161,7 +161,7 @@ class CompareView(HostedView):
         lines = [(names, "title")]
         if self.refused:
             why = "; ".join(self.refused)
-            return [*lines, (f"not compared: {why}; f compares all the same", "warn")]
+            return [*lines, (f"not compared: {why}; F compares all the same", "warn")]
         lines += [(f"forced: {why}", "warn") for why in found.runs.obstacles]
         apart = [f"{each.what} {each.base} → {each.other}" for each in found.runs.differences]
         different = f"different: {'; '.join(apart)}" if apart else "nothing known is different"

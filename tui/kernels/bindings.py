@@ -26,5 +26,7 @@ KERNELS_BINDINGS: list[BindingType] = [
             tooltip="move the timeline to later times"),
     Binding("0", "whole", "Whole step", show=False, id="kernels.whole_step",
             tooltip="show the whole step on the timeline"),
+    Binding("r,f5", "record", "Profile", id="kernels.record",
+            tooltip="profile the kernels of what the set-up pane holds"),
     Binding("e", "export", "Export", id="kernels.export", tooltip="export the run's results"),
 ]  # fmt: skip

@@ -65,8 +65,8 @@ class KernelStatus(Canvas):
         step, verdict = state.timeline.parts[0], state.timeline.verdict
         busy = 100 * step.busy_ms / step.wall_ms if step.wall_ms else None
         return [
-            [(f"{verdict} by profiled wall", _BOUND_ROLES.get(verdict, "muted"))],
-            [(f"GPU busy {percent_text(busy, 0)} of it", "muted")],
+            [(verdict, _BOUND_ROLES.get(verdict, "muted"))],
+            [(f"GPU busy {percent_text(busy, 0)} of a profiled step", "muted")],
             *self._of_plain(step.busy_ms),
             known,
         ]
@@ -75,4 +75,4 @@ class KernelStatus(Canvas):
         """The share of the plain step, which has no profiler in it; nothing of a shorter one."""
         if not self._plain or busy_ms > self._plain:
             return []
-        return [[(f"{percent_text(100 * busy_ms / self._plain, 0)} of plain", "muted")]]
+        return [[(f"{percent_text(100 * busy_ms / self._plain, 0)} of a plain one", "muted")]]

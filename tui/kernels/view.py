@@ -30,13 +30,19 @@ from llmprof.tui.kernels.status import KernelStatus
 from llmprof.tui.kernels.timeline_strip import TimelineStrip
 from llmprof.tui.kit.filter import FilterInput
 from llmprof.tui.kit.format import milliseconds_text
+from llmprof.tui.kit.how_to import HowTo
 from llmprof.tui.kit.snapshot import Snapshot
 from llmprof.tui.kit.table import RowTable
 
 if TYPE_CHECKING:
     from llmprof.core.kernels.timeline_strip import Strip
 
-NO_PROFILE = "no kernel profile in this run: run the experiment `kernels` to make one"
+NO_PROFILE = "no kernel profile in this run"
+WHAT = (
+    "A profile follows every kernel of a few steps in a process of its own, beside the plain "
+    "timing of the same steps: where the time of each phase goes, by kernel, class and module, "
+    "and whether the GPU or the host sets the pace."
+)
 NO_TIMELINE = "what the device did and when the CPU launched it, over one step"
 WantedStrip = tuple[Path, StripInfo]
 
@@ -44,7 +50,8 @@ WantedStrip = tuple[Path, StripInfo]
 class KernelsView(CaseView):
     """Its own state: case and phase in sight, order and filter, stretch of the timeline."""
 
-    VIEW = "kernels"
+    VIEW = PROBE = "kernels"
+    MAKES = "profiling"
     DEFAULT_CSS = Path(__file__).with_name("view.tcss").read_text("utf-8")
     BINDINGS: ClassVar[list[BindingType]] = KERNELS_BINDINGS
 
@@ -62,10 +69,11 @@ class KernelsView(CaseView):
             yield KernelStatus()
             yield PhaseTabs()
             with Horizontal(id="kernel-main"):
-                yield RowTable("Kernels", NO_PROFILE, id="kernels-table")
+                yield RowTable("Kernels", "nothing ran in this phase", id="kernels-table")
                 yield ClassBars()
             yield KernelDetail()
             yield TimelineStrip()
+            yield HowTo("Kernels", WHAT, id="kernels-empty")
             yield FilterInput(id="kernel-filter")
 
     def cases_of(self, view: RunView) -> list[CaseState]:
@@ -76,6 +84,11 @@ class KernelsView(CaseView):
         """Bring every panel up to date."""
         if self.gather(snapshot.view):
             self.phase = ALL
+        if self.has_class("-empty") == bool(self._cases):
+            self.set_class(not self._cases, "-empty")
+            self.refresh_bindings()
+        if not self._cases:
+            self.show_how_to(snapshot, NO_PROFILE)
         if (self.state, self.phase) != self._shown:
             self.show_case()
 
@@ -112,8 +125,8 @@ class KernelsView(CaseView):
         profiled = milliseconds_text(parts[0].wall_ms if parts else None)
         plain = milliseconds_text(mean_wall(twin(self.run_view, state)))
         steps = state.kernels.steps if state.kernels is not None else 1
-        mean = f"{profiled} ms" if steps == 1 else f"{profiled} ms, mean of {steps}"
-        return f"of a profiled step: {mean}; plain {plain} ms"
+        mean = "" if steps == 1 else f" (mean of {steps})"
+        return f"step {profiled} ms under the profiler{mean}, plain {plain} ms"
 
     def _show_detail(self) -> None:
         state, key = self.state, self.query_one(RowTable).current
@@ -159,6 +172,8 @@ class KernelsView(CaseView):
         """Only what can be done now is offered."""
         if action == "list":
             return self.has_class("-narrow") and bool(self._cases)
+        if action in ("phase", "filter", "zoom", "pan", "whole"):
+            return bool(self._cases)
         if action == "case":
             return len(self._cases) > 1
         return self.run is not None if action == "export" else True
@@ -166,6 +181,11 @@ class KernelsView(CaseView):
     def on_row_table_moved(self, message: RowTable.Moved) -> None:
         """Show the kernel under the cursor in full."""
         self._show_detail()
+
+    def on_row_table_selected(self, message: RowTable.Selected) -> None:
+        """Show the row in full."""
+        message.stop()
+        self.show_row(message.table)
 
     def on_phase_tabs_chosen(self, message: PhaseTabs.Chosen) -> None:
         """Show the phase that was clicked."""

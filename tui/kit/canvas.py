@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
@@ -18,6 +18,7 @@ from llmprof.tui.kit.look import Look
 
 if TYPE_CHECKING:
     from llmprof.tui.kit.host import KitHost
+    from llmprof.tui.kit.roles import Palette
 
 
 class Canvas(Widget):
@@ -37,6 +38,7 @@ class Canvas(Widget):
         self._rows: list[Row] = []
         self._strips: dict[int, Strip] = {}
         self._ground: tuple[Style, Color] | None = None
+        self._palette: Palette | None = None  # in whose colours the strips are
         self._first: Size | None = None  # what the first frame was drawn for, till it is resized
 
     @property
@@ -76,7 +78,7 @@ class Canvas(Widget):
 
     def _drawn(self, width: int, height: int) -> list[Row]:
         """As many rows as there are lines."""
-        rows = list(self.draw(width, height))[:height]
+        rows = [whole_words(row, width) for row in list(self.draw(width, height))[:height]]
         if self.look.ascii:
             plain = self.look.text
             rows = [[(plain(text), role) for text, role in row] for row in rows]
@@ -89,6 +91,19 @@ class Canvas(Widget):
             self._rows = []
             self.repaint()
 
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """Show or hide the cursor; Focus and Blur come before it is known who has the keys."""
+        super().watch_has_focus(has_focus)
+        if self.can_focus:
+            self.repaint()
+
+    def restyle(self) -> None:
+        """Another theme: everything is drawn anew in its colours."""
+        self._strips.clear()
+        self._ground = None
+        self.repaint()
+        self.refresh()
+
     def notify_style_update(self) -> None:
         """Another theme, focus or class: forget styles."""
         super().notify_style_update()
@@ -97,6 +112,10 @@ class Canvas(Widget):
 
     def render_line(self, y: int) -> Strip:
         """The strip of one line, from the cache when its row did not change."""
+        palette = self.host.palette
+        if palette is not self._palette:  # the theme changed, maybe while this was out of sight
+            self._palette, self._ground = palette, None
+            self._strips.clear()
         strip = self._strips.get(y)
         if strip is None:
             if not self._rows and all(self.size):  # a first frame comes before it is resized
@@ -106,11 +125,31 @@ class Canvas(Widget):
             if self._ground is None:  # dear: found once a style
                 self._ground = self.rich_style, self.background_colors[1]
             base, background = self._ground
-            style = self.host.palette.style
+            style = palette.style
             segments = [Segment(text, style(role, base, background)) for text, role in row if text]
             strip = Strip(segments).adjust_cell_length(self.size.width, base).apply_style(base)
             self._strips[y] = strip
         return strip
+
+
+def whole_words(row: Row, width: int) -> Row:
+    """A row without what does not fit, whole words only: a figure that is cut says another one."""
+    if row_length(row) <= width:
+        return row
+    out: Row = []
+    room = width
+    for text, role in row:
+        size = cell_len(text)
+        if size > room:
+            kept = set_cell_size(text, room)
+            if not text[len(kept.rstrip()) :].startswith(" "):
+                kept = kept[: kept.rfind(" ") + 1]
+            if kept or not out:
+                out.append((kept or set_cell_size(text, room), role))
+            break
+        out.append((text, role))
+        room -= size
+    return out
 
 
 def changed_span(old: Row, new: Row, width: int) -> tuple[int, int]:
@@ -151,13 +190,28 @@ def row_length(row: Row) -> int:
     return sum(cell_len(text) for text, _ in row)
 
 
-def heading(look: Look, width: int, title: str, note: str = "", right: Row | None = None) -> Row:
-    """A section's first line: title, a muted note, a quiet rule, and something at the right."""
-    row: Row = [(look.text(title), "title")]
+def heading(
+    look: Look,
+    width: int,
+    title: str,
+    note: str = "",
+    right: Row | None = None,
+    *,
+    focused: bool = False,
+) -> Row:
+    """A section's first line: title, a muted note, a quiet rule, and something at the right.
+
+    focused: the section has the keys, and nothing else in it shows that.
+    """
+    row: Row = [(look.text(title), "title+cursor" if focused else "title")]
     if note:
         row.append((look.text(f" {note}"), "muted"))
     tail = [(look.text(text), role) for text, role in right or []]
     room = width - row_length(row) - row_length(tail) - (2 if tail else 1)
+    while room < 1 and note:  # the note's last words go first
+        note = note[: max(note.rfind(", "), note.rfind(" · "), note.rfind(" | "), 0)]
+        row[1:] = [(look.text(f" {note}"), "muted")] if note else []
+        room = width - row_length(row) - row_length(tail) - (2 if tail else 1)
     if room < 1:
         return row
     row += [(" ", ""), (look.rule * room, "rule")]

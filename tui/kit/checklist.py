@@ -22,9 +22,7 @@ class ChecklistOption:
     note: str = ""
 
 
-ChecklistMarks = dict[
-    str, tuple[tuple[str, ...], str]
-]  # by value: words, the longest first, and a role
+ChecklistMarks = dict[str, tuple[str, str]]  # by value: a word and a role
 
 
 class Checklist(Canvas, can_focus=True):
@@ -79,14 +77,16 @@ class Checklist(Canvas, can_focus=True):
             back = "+cursor" if here else ""
             mark = f"{look.cursor if here else ' '} {look.on if ticked else look.off} "
             sign, name, note = self._roles(ticked)
+            text, role = self.marks.get(option.value, ("", "muted"))
+            said = option.note  # makes room for the mark, part by part
+            while said and len(mark) + name_width + len(said) + len(text) + 4 > width:
+                said = said.rpartition(" (" if said.endswith(")") else " · ")[0]
             row: Row = [
                 (mark, f"{sign}{back}"),
                 (option.value.ljust(name_width), f"{name}{back}"),
-                (f"  {look.text(option.note)}", f"{note}{back}"),
+                (f"  {look.text(said)}", f"{note}{back}"),
             ]
             length = sum(len(text) for text, _ in row)
-            words, role = self.marks.get(option.value, ((), "muted"))
-            text = next((w for w in words if length + len(w) + 2 <= width), "")
             rest = " " * max(0, width - length - len(text) - 1)
             rows.append([*row, (rest, back.lstrip("+")), (f"{text} ", f"{role}{back}")])
         return rows
@@ -149,11 +149,3 @@ class Checklist(Canvas, can_focus=True):
             self._at = event.y
             self.action_tick()
             self.repaint()
-
-    def on_focus(self) -> None:
-        """Show the cursor."""
-        self.repaint()
-
-    def on_blur(self) -> None:
-        """Hide the cursor."""
-        self.repaint()

@@ -59,13 +59,14 @@ class Chips(Canvas, can_focus=True):
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """As many lines as the options need."""
-        return 1 + max((y for y, *_ in self._place(width)), default=0)
+        return 1 + self._place(width)[-1][0]
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Label, then the options, wrapped to the width."""
         look = self.look
         self._places = self._place(width)
         lines: dict[int, Row] = {}
+        left_out = len(self._places) < len(self.options)
         for y, _, _, at in self._places:
             row = lines.setdefault(y, [(self.label.ljust(LABEL_WIDTH) if not y
                                         else " " * LABEL_WIDTH, "muted")])  # fmt: skip
@@ -74,7 +75,17 @@ class Chips(Canvas, can_focus=True):
             role = "axis" if self.idle else "chip" if chosen else "muted"
             role += "+cursor" if here else ""
             row += [(f"{look.on if chosen else look.off} {self.options[at]}", role), ("  ", "")]
+        if left_out:
+            lines[0].append((look.ellipsis, "muted"))
         return [lines[y] for y in sorted(lines)]
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """Without the keys one line is enough."""
+        super().watch_has_focus(has_focus)
+        if len(self._place(self.size.width or 1, whole=True)) != len(self._places) or any(
+            y for y, *_ in self._places
+        ):
+            self.refresh(layout=True)
 
     def set_idle(self, idle: bool) -> None:
         """Be pale while something else than what is chosen is meant."""
@@ -124,19 +135,27 @@ class Chips(Canvas, can_focus=True):
                 self._at = at
                 self.action_add()
 
-    def on_focus(self) -> None:
-        """Show the cursor."""
-        self.repaint()
+    def _place(self, width: int, *, whole: bool = False) -> list[tuple[int, int, int, int]]:
+        """Line, first and last column, and position of every option.
 
-    def on_blur(self) -> None:
-        """Hide the cursor."""
-        self.repaint()
+        Where one line is too short for all, and the keys are elsewhere, it holds those that are
+        chosen and as many others as it has room for.
+        """
+        every = range(len(self.options))
+        if whole or self.has_focus or self._lines(every, width)[-1][0] == 0:
+            return self._lines(every, width)
+        kept = list(every)
+        for at in reversed(every):
+            if self.options[at] not in self.chosen:
+                kept.remove(at)
+                if kept and self._lines(kept, width - 1)[-1][0] == 0:
+                    return self._lines(kept, width - 1)
+        return self._lines(every, width)
 
-    def _place(self, width: int) -> list[tuple[int, int, int, int]]:
-        """Line, first and last column, and position of every option."""
+    def _lines(self, kept: Sequence[int], width: int) -> list[tuple[int, int, int, int]]:
         out, x, y = [], LABEL_WIDTH, 0
-        for at, option in enumerate(self.options):
-            size = len(option) + 2
+        for at in kept:
+            size = len(self.options[at]) + 2
             if x + size > width and x > LABEL_WIDTH:
                 x, y = LABEL_WIDTH, y + 1
             out.append((y, x, x + size, at))

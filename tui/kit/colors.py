@@ -54,6 +54,46 @@ def theme_variables(dark: bool) -> dict[str, str]:
             "cursor": "#d3e3f3", "mark": "#c02d1f"}  # fmt: skip
 
 
+# Where there are 16 colours, these are among them, as terminals and rich count them; what has a
+# colour of its own keeps it, and the cursor a ground that is seen.
+_DARK_FEW = {
+    "accent": "#55ffff",
+    "phase-forward": "#5555ff",
+    "phase-loss": "#ff55ff",
+    "phase-backward": "#ffff55",
+    "phase-optimizer": "#55ff55",
+    "phase-zero-grad": "#aaaaaa",
+    "memory-parameters": "#5555ff",
+    "memory-gradients": "#ffff55",
+    "memory-optimizer-state": "#aa00aa",
+    "memory-activations": "#00aa00",
+    "memory-autocast-copies": "#55ffff",
+    "memory-temporaries": "#ff5555",
+    "memory-workspace": "#aa5500",
+    "memory-inputs-and-buffers": "#555555",
+    "rule": "#555555",
+    "shade": "#000000",
+    "cursor": "#0000aa",
+    "mark": "#ff5555",
+}
+_LIGHT_FEW = _DARK_FEW | {
+    "accent": "#0000aa",
+    "phase-forward": "#0000aa",
+    "phase-loss": "#aa00aa",
+    "phase-backward": "#aa5500",
+    "phase-optimizer": "#00aa00",
+    "phase-zero-grad": "#555555",
+    "shade": "#ffffff",
+    "cursor": "#55ffff",
+    "mark": "#aa0000",
+}
+
+
+def few_colors(dark: bool) -> dict[str, str]:
+    """Our variables where a terminal has 16 colours."""
+    return _DARK_FEW if dark else _LIGHT_FEW
+
+
 DARK_THEME = Theme(
     name="llmprof-dark",
     primary="#5ab4e8",

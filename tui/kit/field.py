@@ -23,7 +23,7 @@ class FormInput(Input):
     DEFAULT_CSS = """
     FormInput { width: 1fr; max-width: 30; margin-right: 2; background: $panel; }
     FormInput:focus { background: $cursor; }
-    FormInput.-invalid { color: $text-error; }
+    FormInput.-invalid { color: $text-error; background: $error 25%; }
     """
 
     def action_leave(self, by: int) -> None:

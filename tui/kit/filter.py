@@ -17,6 +17,7 @@ class FilterInput(FormInput):
                 tooltip="show all rows again"),
     ]  # fmt: skip
 
+    SCOPED_CSS = False  # its view's class decides
     DEFAULT_CSS = """
     FilterInput { display: none; }
     .-filter FilterInput { display: block; }

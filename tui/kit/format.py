@@ -19,8 +19,15 @@ def decimals_for(uncertainty: float | None, value: float) -> int:
     return min(4, max(0, 1 - math.floor(math.log10(scale))))
 
 
+def interval_text(mean: float | None, half: float | None) -> str:
+    """Half the 95 % interval of a mean, "± 0.34", in the digits that it carries."""
+    if mean is None or half is None:
+        return "–"
+    return f"± {half:.{decimals_for(half, mean)}f}"
+
+
 def mean_interval(mean: float | None, half: float | None) -> str:
-    """A mean with its 95 % interval, "98.21 ± 0.34"; a lone mean when there is no interval."""
+    """A mean with its spread or interval, "98.21 ± 0.34"; a lone mean when there is none."""
     if mean is None:
         return "–"
     places = decimals_for(half, mean)

@@ -121,14 +121,6 @@ class Picker(Canvas, can_focus=True):
                 else:
                     self.action_switch()
 
-    def on_focus(self) -> None:
-        """Show the cursor."""
-        self.repaint()
-
-    def on_blur(self) -> None:
-        """Hide the cursor."""
-        self.repaint()
-
     def _part(self, row: Row, text: str, role: str, by: int) -> None:
         start = row_length(row)
         row.append((text, role))

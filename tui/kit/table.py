@@ -65,6 +65,7 @@ class RowTable(Canvas, can_focus=True):
         self.order: tuple[int, bool] | None = None  # column, falling
         self.filter = ""
         self._shown: list[TableRow] = []
+        self._widths: list[int] = []
         self._top = 0
 
     def show(self, columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
@@ -94,6 +95,11 @@ class RowTable(Canvas, can_focus=True):
     def shown_keys(self) -> list[str]:
         """Keys of the rows in their order on the screen."""
         return [row.key for row in self._shown]
+
+    @property
+    def current_row(self) -> TableRow | None:
+        """The row under the cursor, None while no row is shown."""
+        return self._shown[self._position()] if self._shown else None
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading, column titles, the rows in sight."""
@@ -159,14 +165,6 @@ class RowTable(Canvas, can_focus=True):
         """Three rows up."""
         self.action_move(-3)
 
-    def on_focus(self) -> None:
-        """Show the cursor."""
-        self.repaint()
-
-    def on_blur(self) -> None:
-        """Show the cursor less."""
-        self.repaint()
-
     def _position(self) -> int:
         return next((n for n, row in enumerate(self._shown) if row.key == self.cursor), 0)
 
@@ -183,6 +181,7 @@ class RowTable(Canvas, can_focus=True):
             rest = [row for row in rows if not sortable(row.cells[column])]
             known.sort(key=lambda row: sort_key(row.cells[column]), reverse=falling)
             rows = known + rest  # unknown figures stay last in either direction
+        self._widths = self._needed_widths()
         self._shown = rows
         if rows and all(row.key != self.cursor for row in rows):
             self.cursor = rows[0].key
@@ -200,14 +199,23 @@ class RowTable(Canvas, can_focus=True):
         spare = max(0, width - self._needed(kept))
         out = []
         for at in kept:
-            column = self.columns[at]
-            extra = spare if column.flexible else 0
+            extra = spare if self.columns[at].flexible else 0
             spare -= extra
-            out.append((at, column.width + extra))
+            out.append((at, self._widths[at] + extra))
         return out
 
     def _needed(self, kept: list[int]) -> int:
-        return 2 + sum(self.columns[at].width + 2 for at in kept) - 2
+        return 2 + sum(self._widths[at] + 2 for at in kept) - 2
+
+    def _needed_widths(self) -> list[int]:
+        """Columns of figures, at the right of their place, are as wide as the longest: no figure
+        is ever cut, a column that finds no room is left out."""
+        widths = [column.width for column in self.columns]
+        for at, column in enumerate(self.columns):
+            if column.align == "right":
+                longest = max((cell_len(row.cells[at].text) for row in self.rows), default=0)
+                widths[at] = max(widths[at], longest)
+        return widths
 
     def _heading(self, width: int, layout: list[tuple[int, int]]) -> Row:
         """Title and note; at the right what did not fit into the cursor's row."""
@@ -217,7 +225,8 @@ class RowTable(Canvas, can_focus=True):
             row.cells[at] for at, size in layout if cell_len(row.cells[at].text) > size
         ]  # fmt: skip
         if not cut:
-            return heading(self.look, width, self.title, note)
+            lost = self.has_focus and not self._shown  # there is no row to show the cursor on
+            return heading(self.look, width, self.title, note, focused=lost)
         if width - len(self.title) - cell_len(note) < LEAST_WORDS and not self.filter:
             note = ""
         room = max(1, width - len(self.title) - cell_len(note) - 6)

@@ -110,4 +110,4 @@ class View(Screen[None]):
     def repaint_all(self) -> None:
         """Draw every canvas anew, as after a change of theme."""
         for canvas in self.query(Canvas):
-            canvas.repaint()
+            canvas.restyle()

@@ -14,27 +14,33 @@ from llmprof.core.events import MemoryTimeline
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.tui.case_view import EARLIER, CaseView
 from llmprof.tui.chart.scale import scale_for
+from llmprof.tui.kit.how_to import HowTo
 from llmprof.tui.kit.snapshot import Snapshot
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.memory.bindings import MEMORY_BINDINGS
 from llmprof.tui.memory.chart import MemoryChart
 from llmprof.tui.memory.cursor import AtCursor
 from llmprof.tui.memory.detail import AllocationDetail
-from llmprof.tui.memory.empty import NO_RECORDING, MemoryEmpty
 from llmprof.tui.memory.phases import MemoryPhases
-from llmprof.tui.memory.plan import memory_plan
 from llmprof.tui.memory.rows import live_columns, live_rows
 from llmprof.tui.memory.stack import MemoryStack
 from llmprof.tui.memory.status import MemoryStatus, shown_prediction
 from llmprof.tui.memory.track import Track, read_track
 
+NO_RECORDING = "no recorded memory in this run"
+WHAT = (
+    "A recording follows every allocation of two steps in a process of its own: the level over "
+    "time by category, the level after each phase, and the lines of code that hold most at the "
+    "peak."
+)
 WantedTrack = tuple[Path, str, int]
 
 
 class MemoryView(CaseView):
     """Its own state: case in sight, axis, and which pane is shown where there is room for one."""
 
-    VIEW = "memory"
+    VIEW = PROBE = "memory"
+    MAKES = "recording"
     DEFAULT_CSS = Path(__file__).with_name("view.tcss").read_text("utf-8")
     BINDINGS: ClassVar[list[BindingType]] = MEMORY_BINDINGS
 
@@ -59,7 +65,7 @@ class MemoryView(CaseView):
                     yield RowTable("Live at the peak", "nothing was live", id="memory-live")
                     yield AllocationDetail()
                 yield MemoryPhases()
-            yield MemoryEmpty()
+            yield HowTo("Memory", WHAT, id="memory-empty")
 
     @property
     def event(self) -> MemoryTimeline | None:
@@ -78,10 +84,7 @@ class MemoryView(CaseView):
             self.refresh_bindings()  # what can be done has changed
         if not self._cases:
             self._shown = None
-            app = self.host
-            note = "recording; a case is shown when it ends" if _records(snapshot) else NO_RECORDING
-            note = note if app.session.run else "nothing recorded yet"
-            self.query_one(MemoryEmpty).show(memory_plan(app.choices, app.models), note)
+            self.show_how_to(snapshot, NO_RECORDING)
         elif self.state != self._shown:
             self.show_case()
 
@@ -209,20 +212,7 @@ class MemoryView(CaseView):
         message.stop()
         self.action_stack()
 
-    def action_record(self) -> None:
-        """Start the memory experiment for what the set-up pane has chosen."""
-        plan = memory_plan(self.host.choices, self.host.models)
-        if plan.experiment is None:
-            self.notify(plan.problem, severity="error", markup=False)
-        else:
-            self.host.start_run(plan.experiment, plan.command)
-
 
 def recorded_cases(view: RunView) -> list[CaseState]:
     """The cases of a run that have a recorded timeline."""
     return [state for state in view.cases if state.memory_timeline is not None]
-
-
-def _records(snapshot: Snapshot) -> bool:
-    current = snapshot.view.current
-    return current is not None and current.case.probe == "memory"

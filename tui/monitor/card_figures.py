@@ -39,8 +39,11 @@ class CardFigures(Canvas):
             return rows
         lines: list[Row] = []
         for label, value, role in figures(state.card):
-            text = look.text(value)[: max(0, width - len(label) - 1)]
-            pad = " " * max(1, width - len(label) - len(text))
+            text = look.text(value)
+            if len(label) + 1 + len(text) > width:  # the label goes on a line of its own
+                lines += [[(label, "muted")], [(text.rjust(width), role)]]
+                continue
+            pad = " " * (width - len(label) - len(text))
             lines.append([(label, "muted"), (pad, ""), (text, role)])
         reasons = self._reasons(state.card, width)
         # There may not be room for both; of a card that is gone the reason is worth more.

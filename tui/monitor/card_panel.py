@@ -76,7 +76,8 @@ def percent_line(role: str, label: str, readings: SeriesView, full: float, windo
     """Readings in percent of `full` as a line, x in seconds before the end; unknowns break it."""
     times, values = readings.points(window.end_ns - int(window.seconds * 1e9))
     xs = [(t - window.end_ns) / 1e9 for t in times]
-    return Line(role, label, xs, as_columns([100 * value / full for value in values]))
+    columns = as_columns([100 * value / full for value in values])
+    return Line(role, label, xs, columns, name=label)
 
 
 def card_lines(state: CardInSight, sources: Sequence[CurveSource]) -> list[Line]:

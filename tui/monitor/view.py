@@ -142,6 +142,11 @@ class MonitorView(HostedView):
             self.index = int(message.key)
             self.show_machine()
 
+    def on_row_table_selected(self, message: RowTable.Selected) -> None:
+        """Show the row in full."""
+        message.stop()
+        self.show_row(message.table)
+
     def on_input_changed(self, message: Input.Changed) -> None:
         """Filter while typing."""
         self.query_one("#processes", RowTable).set_filter(message.value)

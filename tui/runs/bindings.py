@@ -5,7 +5,10 @@ from __future__ import annotations
 from textual.binding import Binding, BindingType
 
 RUNS_BINDINGS: list[BindingType] = [
-    Binding("w,enter", "open", "Open", id="runs.open", tooltip="open the run, live if it runs"),
+    Binding("w,enter", "open", "Open", key_display="enter", id="runs.open",
+            tooltip="open the run, live if it runs"),
+    Binding("r,f5", "resume", "Resume", id="runs.resume",
+            tooltip="measure what the run still lacks"),
     Binding("x", "stop", "Stop", id="runs.stop", tooltip="stop the run under the cursor"),
     Binding("e", "export", "Export", id="runs.export", tooltip="export the run's results"),
     Binding("space", "mark", "Mark", id="runs.mark",

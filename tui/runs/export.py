@@ -128,9 +128,21 @@ class ExportDialog(Dialog[str]):
         message.chips.choose((self.format,))
         field = self.query_one("#path", Input)
         path = Path(field.value or self._default_path())
-        if path.suffix[1:] in EXPORT_FORMATS:
+        if path.suffix[1:].lower() in EXPORT_FORMATS:
             field.value = str(path.with_suffix(f".{self.format}"))
         self._render_text()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        """Another path: its extension picks the format, and what was wrong with it is past."""
+        message.stop()
+        self._asked = ()
+        self._problem("")
+        found = next((f for f in EXPORT_FORMATS if Path(message.value).suffix.lower() == f".{f}"),
+                     self.format)  # fmt: skip
+        if found != self.format:
+            self.format = found
+            self.query_one(Chips).put((found,))
+            self._render_text()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Enter in the path writes."""
@@ -144,6 +156,9 @@ class ExportDialog(Dialog[str]):
             return
         try:
             path = Path(self.query_one("#path", Input).value.strip()).expanduser()
+            if path.suffix.lower() != f".{self.format}":
+                self._problem(f"end the path in {', '.join(f'.{f}' for f in EXPORT_FORMATS)}")
+                return
             files = {path: self.text, **self._beside(path)}
             there = tuple(each for each in files if each.exists())
             if there and not self._confirmed(there):

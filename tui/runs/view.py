@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -13,6 +14,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
+from llmprof.core.figures.outcomes import left_out
 from llmprof.core.store.run import Run
 from llmprof.core.system.text import cause, clean
 from llmprof.tui.host import HostedView
@@ -23,6 +25,7 @@ from llmprof.tui.kit.table import RowTable
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 from llmprof.tui.runs.bindings import RUNS_BINDINGS
 from llmprof.tui.runs.name_dialog import NameDialog
+from llmprof.tui.runs.preview import RunPreview
 from llmprof.tui.session.run_index import ListedRun
 
 RUN_COLUMNS = (
@@ -54,6 +57,7 @@ class RunsView(HostedView):
         """The table, and the filter when it is wanted."""
         with Vertical(id="runs-body"):
             yield RowTable("Runs", "no runs yet: press 1, then r, to measure something", id="runs")
+            yield RunPreview()
             yield FilterInput(id="filter")
 
     def on_mount(self) -> None:
@@ -68,6 +72,27 @@ class RunsView(HostedView):
         if found is not None and (found, marked) != (self._runs_listed, self._marked_shown):
             self._runs_listed = found
             self._show_rows()
+            self._make_room()
+            self._show_preview()
+
+    def _make_room(self) -> None:
+        """Where there are few runs, more of the one under the cursor is shown."""
+        half = max(6, self.query_one("#runs-body").size.height // 2)
+        self.query_one(RowTable).styles.height = min(half, len(self._runs_listed) + 3)
+
+    def on_resize(self) -> None:
+        """Another size, another half."""
+        self.call_after_refresh(self._make_room)
+
+    def _show_preview(self) -> None:
+        key = self.query_one(RowTable).current
+        listed = next((each for each in self._runs_listed if each.run.id == key), None)
+        self.query_one(RunPreview).show(listed)
+
+    def on_row_table_moved(self, message: RowTable.Moved) -> None:
+        """Show the run under the cursor."""
+        message.stop()
+        self._show_preview()
 
     def _show_rows(self) -> None:
         self._marked_shown = self.host.session.marked
@@ -88,6 +113,7 @@ class RunsView(HostedView):
     def on_input_changed(self, message: Input.Changed) -> None:
         """Filter while typing."""
         self.query_one(RowTable).set_filter(message.value)
+        self._show_preview()
 
     def on_input_submitted(self) -> None:
         """Back to the table, filtered."""
@@ -98,6 +124,14 @@ class RunsView(HostedView):
         if (run := self.current) is not None:
             self.host.watch_run(run)
             self.app.switch_mode("loop" if self._is_loop(run) else "bench")
+
+    def action_resume(self) -> None:
+        """Measure what the run under the cursor still lacks."""
+        if (run := self.current) is not None:
+            self.host.resume_run(run, self._resumed)
+
+    def _resumed(self) -> None:
+        self.app.switch_mode("bench")
 
     def action_stop(self) -> None:
         """Stop the run under the cursor."""
@@ -139,7 +173,7 @@ class RunsView(HostedView):
         dialog = AskDialog(
             f"Delete {run.label}?",
             "Its journal, logs and artifacts are removed for good.",
-            (Answer("delete", "d", "Delete", "bad"), Answer("cancel", "escape", "Keep")),
+            (Answer("delete", "y", "Delete", "bad"), Answer("cancel", "escape", "Keep")),
             at=1,
         )
         self.host.ask(dialog, self._then(partial(self._delete, run)))
@@ -161,7 +195,8 @@ class RunsView(HostedView):
         try:
             if self.host.session.run is not None and self.host.session.run.id == run.id:
                 self.host.watch_run(None)
-            run.delete()
+            with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+                run.delete()
             if run in self.host.session.marked:
                 self.host.session.mark(run)
         except (OSError, RuntimeError) as error:
@@ -201,8 +236,12 @@ class RunsView(HostedView):
             if summary.started is None
             else datetime.fromtimestamp(summary.started).strftime("%Y-%m-%d %H:%M")
         )
-        failed = f" !{summary.done - summary.ok}" if summary.done > summary.ok else ""
-        extent, short = f"{summary.ok}/{summary.cases}{failed}", ""
+        aside = left_out(listed.figures.view)
+        failed = summary.done - summary.ok - aside
+        words = [f"{summary.ok}/{summary.cases - aside}"]
+        words += [f"{failed} failed"] if failed else []
+        words += [f"{aside} left out"] if aside else []
+        extent, short = ", ".join(words), ""
         if summary.steps is not None:
             extent, short = f"{summary.steps:,} steps", f"{summary.steps:,}"
         return TableRow(
@@ -214,6 +253,6 @@ class RunsView(HostedView):
                 TableCell(extent, "text", float(summary.steps or summary.cases), short=short),
                 TableCell(clean(summary.experiment or "–", 60)),
                 TableCell(clean(summary.device or "–", 60)),
-                TableCell(listed.headline, "muted", short=listed.span),
+                TableCell(listed.figures.headline, "muted", short=listed.figures.span),
             ),
         )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -18,7 +16,7 @@ from llmprof.core.catalog.experiments import (
     is_attention,
     load_experiments,
 )
-from llmprof.core.spec.axes import NONE, Attention, Mode, OptimizerKind, Precision, Value
+from llmprof.core.spec.axes import AXES, NONE, Axis, Value
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.text import clean
@@ -26,39 +24,60 @@ from llmprof.core.system.text import clean
 MOST_CASES = 2000
 BUDGET: dict[str, Any] = {"cpu_budget_s": None}  # sizes that were ticked are measured
 _LARGEST = 10**7
+CHOSEN: tuple[Axis, ...] = tuple(axis for axis in AXES if not axis.numbers)  # among names
+COUNTED: tuple[Axis, ...] = tuple(  # typed numbers; what is mostly left as it is comes last
+    sorted((axis for axis in AXES if axis.numbers), key=lambda axis: axis.neutral in (1, None))
+)
 _OPTIONS = (
     ("--model-size", "models"),
-    ("--mode", "modes"),
-    ("--context-length", "context_lengths"),
-    ("--batch-size", "batch_sizes"),
-    ("--warmup-steps", "warmup_steps"),
+    *((axis.option, axis.plural) for axis in AXES),
     ("--measure-steps", "measure_steps"),
-    ("--precision", "precisions"),
-    ("--attention", "attentions"),
-    ("--optimizer", "optimizers"),
-    ("--checkpoint", "checkpoints"),
-    ("--accumulate", "accumulates"),
 )
-_ALWAYS = 6  # of the default experiment's options, those that are always written
+_ALWAYS = frozenset(  # of the default experiment's options, those that are always written
+    {"models", "modes", "context_lengths", "batch_sizes", "warmup_steps", "measure_steps"}
+)
+
+_AxisChoices: Any = msgspec.defstruct(
+    "_AxisChoices",
+    [
+        *((axis.plural, tuple[str, ...], (axis.text(axis.neutral),)) for axis in CHOSEN),
+        *((axis.field, str, axis.text(axis.neutral)) for axis in COUNTED),
+    ],
+    frozen=True,
+    kw_only=True,
+)
 
 
-class Choices(msgspec.Struct, frozen=True, kw_only=True):
-    """The form as it stands: ticked names and typed texts."""
+class Choices(_AxisChoices, frozen=True, kw_only=True):  # type: ignore[misc,call-arg]
+    """The form as it stands: ticked names and typed texts, of every axis one or several."""
 
     experiment: str = DEFAULT
     smoke: bool = False  # the experiment's own small sizes in place of the form's
     card: str = ""  # for which memory is predicted; empty: the one that is there
     models: tuple[str, ...] = ("small",)
-    modes: tuple[Mode, ...] = ("train",)
-    precisions: tuple[Precision, ...] = ("fp32",)
-    attentions: tuple[Attention, ...] = ("naive",)
-    optimizers: tuple[OptimizerKind, ...] = ("foreach",)
-    context: str = "128"
-    batch: str = "4"
-    checkpoint: str = NONE
-    accumulate: str = "1"
-    warmup: str = "5"
-    steps: str = "10"
+    measure_steps: str = "10"
+
+
+@dataclass(frozen=True)
+class NumberField:
+    """A number of the form: its name in the choices, its label, its least, if it may be a list."""
+
+    name: str
+    label: str
+    least: int
+    many: bool = True
+    axis: Axis | None = None  # whose words may stand beside the numbers
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What may be typed besides numbers."""
+        return () if self.axis is None else self.axis.words
+
+
+NUMBER_FIELDS = (
+    *(NumberField(axis.field, axis.label, axis.least, axis=axis) for axis in COUNTED),
+    NumberField("measure_steps", "Steps", 1, many=False),
+)
 
 
 @dataclass(frozen=True)
@@ -76,55 +95,36 @@ class Checked:
         return next(iter(self.errors.values()), "")
 
 
-NUMBER_FIELDS = (
-    ("context", "Context", 1, True),
-    ("batch", "Batch", 1, True),
-    ("checkpoint", "Checkpoint", 1, True),
-    ("accumulate", "Micro-batch", 1, True),
-    ("warmup", "Warm-up", 0, True),
-    ("steps", "Steps", 1, False),
-)  # field, label, least, whether a list is allowed
-WORDS: dict[str, dict[str, Value]] = {"checkpoint": {NONE: None, "all": "all"}}  # beside numbers
-
-
 def check_choices(choices: Choices, models: dict[str, ModelShape]) -> Checked:
     """The experiment that the form describes, or its errors by field."""
     if choices.smoke:
         return _build(choices, {})
     errors: dict[str, str] = {}
     numbers: dict[str, tuple[Value, ...]] = {}
-    for field, label, least, many in NUMBER_FIELDS:
-        words = WORDS.get(field, {})
+    for field in NUMBER_FIELDS:
         try:
-            numbers[field] = parse_numbers(getattr(choices, field), label, least, many, words)
+            numbers[field.name] = parse_numbers(getattr(choices, field.name), field)
         except ValueError as error:
-            errors[field] = str(error)
+            errors[field.name] = str(error)
     shapes = tuple(models[name] for name in choices.models if name in models)
     own_shapes = is_attention(choices.experiment)  # widths of the experiment, no models
     if not shapes and not own_shapes:
         errors["models"] = "tick at least one model"
-    for field in ("modes", "precisions", "attentions", "optimizers"):
-        if not getattr(choices, field):
-            errors[field] = f"choose at least one of {field}"
+    values: dict[str, tuple[Value, ...]] = {}
+    for axis in CHOSEN:
+        words = getattr(choices, axis.plural)
+        values[axis.plural] = tuple(axis.value(word) for word in words if word in axis.words)
+        if not values[axis.plural]:
+            errors[axis.plural] = f"choose at least one of {axis.plural}"
     if errors:
         return Checked(None, 0, errors)
-    axes: dict[str, Any] = {
-        "modes": choices.modes,
-        "precisions": choices.precisions,
-        "attentions": choices.attentions,
-        "optimizers": choices.optimizers,
-        "context_lengths": numbers["context"],
-        "batch_sizes": numbers["batch"],
-        "checkpoints": numbers["checkpoint"],
-        "accumulates": numbers["accumulate"],
-        "warmup_steps": numbers["warmup"],
-    }
+    axes: dict[str, Any] = {**values, **{axis.plural: numbers[axis.field] for axis in COUNTED}}
     if not own_shapes:
         axes["models"] = shapes
     size = math.prod(len(axis) for axis in axes.values())
     if size > MOST_CASES:
         return Checked(None, size, {"models": f"{size:,} cases are too many; {MOST_CASES:,} go"})
-    return _build(choices, axes | {"measure_steps": numbers["steps"][0]})
+    return _build(choices, axes | {"measure_steps": numbers["measure_steps"][0]})
 
 
 def _build(choices: Choices, axes: dict[str, Any]) -> Checked:
@@ -155,16 +155,9 @@ def choose_experiment(
         experiment=name,
         smoke=smoke,
         models=ticked or choices.models,
-        modes=own.modes,
-        precisions=own.precisions,
-        attentions=own.attentions,
-        optimizers=own.optimizers,
-        context=_listed(own.context_lengths),
-        batch=_listed(own.batch_sizes),
-        checkpoint=_listed(own.checkpoints),
-        accumulate=_listed(own.accumulates),
-        warmup=_listed(own.warmup_steps),
-        steps=str(own.measure_steps),
+        measure_steps=str(own.measure_steps),
+        **{axis.plural: tuple(map(axis.text, getattr(own, axis.plural))) for axis in CHOSEN},
+        **{axis.field: ",".join(map(axis.text, getattr(own, axis.plural))) for axis in COUNTED},
     )
 
 
@@ -183,39 +176,33 @@ def experiments() -> dict[str, tuple[str, bool]]:
     }
 
 
-def _listed(values: Iterable[Value]) -> str:
-    return ",".join(map(_text, values))
-
-
-def _text(value: Value) -> str:
-    return NONE if value is None else str(value)
-
-
-def parse_numbers(
-    text: str, label: str, least: int, many: bool, words: Mapping[str, Value] = MappingProxyType({})
-) -> tuple[Value, ...]:
-    """Whole numbers, or what some words mean, separated by commas, each once.
+def parse_numbers(text: str, field: NumberField) -> tuple[Value, ...]:
+    """Whole numbers, or a field's words, separated by commas, each once.
 
     Raises ValueError with a line for people.
     """
+    label, least = field.label, field.least
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise ValueError(f"{label}: a number is missing")
-    if len(parts) > 1 and not many:
+    if len(parts) > 1 and not field.many:
         raise ValueError(f"{label}: one number only")
     numbers: dict[Value, None] = {}
     for part in parts:
-        if part in words:
-            numbers[words[part]] = None
+        if field.axis is not None and part in field.words:
+            numbers[field.axis.value(part)] = None
             continue
         if not (part.isascii() and part.isdigit()):
-            more = "".join(f" or {word}" for word in words)
-            raise ValueError(f"{label}: {clean(part, 20)!r} is not a whole number{more}")
+            raise ValueError(f"{label}: {clean(part, 20)!r} is not {_wanted(field)}")
         value = int(part[:20])
         if not least <= value <= _LARGEST:
             raise ValueError(f"{label}: {part[:20]} is not between {least} and {_LARGEST:,}")
         numbers[value] = None
     return tuple(numbers)
+
+
+def _wanted(field: NumberField) -> str:
+    return " or ".join(("a whole number", *field.words))
 
 
 def command(experiment: Experiment, *, smoke: bool = False) -> tuple[str, ...]:
@@ -228,12 +215,19 @@ def command(experiment: Experiment, *, smoke: bool = False) -> tuple[str, ...]:
     if smoke:
         return (*words, "--smoke")
     own = build_experiment(name, {})
-    for at, (option, field) in enumerate(_OPTIONS):
+    for option, field in _OPTIONS:
         values = getattr(experiment, field)
-        if values != getattr(own, field) or (name == DEFAULT and at < _ALWAYS):
+        if values != getattr(own, field) or (name == DEFAULT and field in _ALWAYS):
             listed = values if isinstance(values, tuple) else (values,)
-            words += [option, ",".join(getattr(v, "name", _text(v)) for v in listed)]
+            words += [option, ",".join(map(_word, listed))]
     return tuple(words)
+
+
+def _word(value: ModelShape | Value) -> str:
+    """A model or an axis's value as the command line writes it."""
+    if value is None:
+        return NONE
+    return value.name if isinstance(value, ModelShape) else str(value)
 
 
 def command_line(experiment: Experiment, *, smoke: bool = False) -> str:

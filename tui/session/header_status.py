@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def header_status(session: ScreenSession, look: Look, *, replayed: bool = False) -> Row:
-    """Device and state of the run that is watched.
+    """Name, device and state of the run that is watched; where there is no room, the state alone.
 
     What is replayed is never called live: its device may be another than this machine's.
     """
     if session.run is None:
         return []
     view = session.snapshot.view
-    row: Row = []
+    row: Row = [(look.text(clean(session.run.label, 40)), "text"), ("  ", "")]
     if view.environment is not None:
         row += [(look.text(clean(view.environment.device_name, 40)), "muted"), ("  ", "")]
     if session.snapshot.loading:

@@ -12,7 +12,7 @@ from llmprof.core.spec.shape import ModelShape
 from llmprof.core.system.atomic import write_file
 from llmprof.core.system.homes import NoHome, state_home
 from llmprof.core.system.text import clean
-from llmprof.tui.session.choices import NUMBER_FIELDS, Choices, experiments
+from llmprof.tui.session.choices import CHOSEN, NUMBER_FIELDS, Choices, experiments
 
 
 def choices_file() -> Path:
@@ -27,7 +27,12 @@ def recall(models: dict[str, ModelShape], path: Path | None = None) -> Choices:
     except (OSError, msgspec.MsgspecError, NoHome):
         return Choices()
     known = tuple(name for name in choices.models if name in models)
-    texts = {field: clean(getattr(choices, field), 40) for field, *_ in NUMBER_FIELDS}
+    texts = {f.name: clean(getattr(choices, f.name), 40) for f in NUMBER_FIELDS}
+    words = {
+        axis.plural: tuple(word for word in getattr(choices, axis.plural) if word in axis.words)
+        or getattr(Choices(), axis.plural)
+        for axis in CHOSEN
+    }
     there = choices.experiment in experiments()
     return msgspec.structs.replace(
         choices,
@@ -36,6 +41,7 @@ def recall(models: dict[str, ModelShape], path: Path | None = None) -> Choices:
         smoke=choices.smoke and there,
         card=clean(choices.card, 40),
         **texts,
+        **words,
     )
 
 

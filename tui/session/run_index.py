@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from llmprof.core.figures.eta import remaining
 from llmprof.core.figures.loops import steps_per_s
 from llmprof.core.report.loop_words import rate_words
 from llmprof.core.state.histories import SeriesView
 from llmprof.core.state.loop_columns import LoopRows
 from llmprof.core.state.step_columns import StepsView
-from llmprof.core.state.view import RunView
+from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.stats.summary import stability
 from llmprof.core.store.journal import Follower
 from llmprof.core.store.listing import RunSummary, summarize_run
 from llmprof.core.store.run import Run, RunStore
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, duration
+from llmprof.tui.kit.format import mean_interval, memory_text
 from llmprof.tui.session.curves import total_of
 from llmprof.tui.session.feed import THREAD_JOIN_S
 
@@ -24,13 +28,34 @@ Stamp = tuple[float, int]  # time of change, bytes
 
 
 @dataclass(frozen=True)
+class CaseLine:
+    """A case in a few words: what it is, its figure, what is said of it, and a role."""
+
+    label: str
+    figure: str
+    said: str
+    role: str
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """What is kept of a run's figures."""
+
+    headline: str = ""  # fastest and slowest case
+    span: str = ""  # the same, figures alone
+    cases: tuple[CaseLine, ...] = ()
+    command: str = ""
+    running: str = ""  # the case, its step, and the time left
+    view: RunView = field(default_factory=RunView)  # without steps
+
+
+@dataclass(frozen=True)
 class ListedRun:
     """A run, its line in the list, and its figures in a few words."""
 
     run: Run
     summary: RunSummary
-    headline: str  # fastest and slowest case
-    span: str  # the same, figures alone
+    figures: RunFigures
 
 
 class RunIndex:
@@ -42,7 +67,7 @@ class RunIndex:
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._wanted = False
-        self._settled: dict[str, tuple[Stamp, RunView, tuple[str, str]]] = {}
+        self._settled: dict[str, tuple[Stamp, RunFigures]] = {}
         self._growing: dict[str, Follower] = {}
         self.latest: tuple[ListedRun, ...] | None = None
         self.error: str | None = None
@@ -91,18 +116,18 @@ class RunIndex:
             if self._stop.is_set():
                 return
             with contextlib.suppress(OSError):  # deleted meanwhile
-                view, figures = self._read(run)
-                listed.append(ListedRun(run, summarize_run(run, view), *figures))
+                figures = self._read(run)
+                listed.append(ListedRun(run, summarize_run(run, figures.view), figures))
             if self.latest is None and len(listed) % 20 == 0:
                 self.latest = tuple(listed)
         self.latest = tuple(listed)
 
-    def _read(self, run: Run) -> tuple[RunView, tuple[str, str]]:
+    def _read(self, run: Run) -> RunFigures:
         """The run without its steps, and its figures; a run that grew is read on from there."""
         try:
             found = run.journal.stat()
         except OSError:
-            return RunView(), headline(RunView())
+            return RunFigures()
         stamp = found.st_mtime, found.st_size
         held = self._settled.get(run.id)
         if held is None or held[0] != stamp:
@@ -110,13 +135,13 @@ class RunIndex:
             while follower.poll() and not self._stop.is_set():
                 pass
             view = follower.view()
-            held = stamp, without_steps(view), headline(view)
+            held = stamp, figures_of(view)
             self._settled[run.id] = held
             if run.alive():
                 self._growing[run.id] = follower
             else:
                 follower.close()
-        return held[1], held[2]
+        return held[1]
 
     def _forget(self, kept: set[str]) -> None:
         """Close the journals of runs that are gone."""
@@ -124,6 +149,47 @@ class RunIndex:
             self._growing.pop(gone).close()
         for gone in set(self._settled) - kept if kept else ():
             del self._settled[gone]
+
+
+def figures_of(view: RunView) -> RunFigures:
+    """What is kept of a run that was read."""
+    first, span = headline(view)
+    return RunFigures(
+        first,
+        span,
+        tuple(map(case_line, view.cases)),
+        shlex.join(view.command),
+        _running(view),
+        without_steps(view),
+    )
+
+
+def case_line(state: CaseState) -> CaseLine:
+    """A case, with its mean and standard deviation or what became of it."""
+    label, total = clean(state.case.label, 120), total_of(state)
+    if state.failure is not None:
+        cut_off = state.failure.outside
+        word = ("not run" if state.status == "skipped" else "stopped") if cut_off else state.status
+        return CaseLine(
+            label, word, clean(state.failure.message, 200), "warn" if cut_off else "bad"
+        )
+    peak = state.memory.peak_bytes if state.memory is not None else None
+    if total is None and peak is not None:
+        return CaseLine(label, memory_text(peak), "peak memory", "text")
+    if total is None:
+        return CaseLine(label, state.status, "", "muted" if state.status == "pending" else "text")
+    figure = mean_interval(total.mean, total.std)
+    return CaseLine(label, f"{figure} ms", stability(total) if state.done else "", "text")
+
+
+def _running(view: RunView) -> str:
+    """What a run is at, as far as its journal says."""
+    current = view.current
+    if view.outcome is not None or current is None:
+        return ""
+    left = remaining(view)
+    about = "" if left is None else f", about {duration(left)} left"
+    return f"step {current.steps_done} of {current.steps_planned}{about}"
 
 
 def without_steps(view: RunView) -> RunView:

@@ -7,11 +7,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from llmprof.core.spec.shape import SpecError
 from llmprof.core.system.text import cause
 from llmprof.tui.session.starter import CannotStart, Starter
 
 if TYPE_CHECKING:
+    from llmprof.core.catalog.cards import CardSpec
+    from llmprof.core.events import Environment
     from llmprof.core.spec.experiment import Experiment
+    from llmprof.core.state.view import RunView
     from llmprof.core.store.run import Run, RunStore
     from llmprof.tui.kit.snapshot import Snapshot
     from llmprof.tui.session.feed import Feed
@@ -36,6 +40,9 @@ class ScreenSession:
         self.alive = False
         self.paused = False
         self.problem = ""
+        self.others: tuple[Run, ...] = ()  # that are going and not watched, as last looked
+        self.machine: Environment | None = None  # this one, as an earlier run saw it
+        self._around: object = None
         self.marked: tuple[Run, ...] = ()  # at most two, which the Compare view compares
         self._snapshot: Snapshot | None = None
         self._clock = clock
@@ -93,7 +100,9 @@ class ScreenSession:
 
         Call it from a timer; it never waits.
         """
-        changed = self._look()
+        around = self.others, self.machine
+        changed = self._look() or around != self._around
+        self._around = around
         feed = self._feed
         if feed is None or self.paused:
             return changed
@@ -103,9 +112,46 @@ class ScreenSession:
             return True
         return changed
 
-    def start(self, experiment: Experiment, command: tuple[str, ...]) -> Run:
-        """Start a run and watch it. Raises CannotStart; one run at a time keeps figures honest."""
-        going = self.going()
+    def look_around(self) -> None:
+        """See which other runs are going and what is known of this machine; for a thread."""
+        if self.machine is None:
+            from llmprof.tui.session.machine import machine_here  # not needed for the first frame
+
+            self.machine = machine_here(self.store, self._card())
+        self.others = tuple(self.find_going())
+
+    def find_going(self) -> list[Run]:
+        """The runs that are going now: a second one beside them would spoil both."""
+        known = [run for run in (self.own, self.run) if run is not None]
+        going = self.store.going()
+        young = [run for run in known if run is self.own and self._young() and run not in going]
+        return [*young, *going]
+
+    def has_card(self) -> bool:
+        """Whether a driver has a card here that may be used."""
+        from llmprof.core.devices.driver_files import card_names
+
+        return bool(card_names())
+
+    def _card(self) -> CardSpec | None:
+        """The published figures of this machine's card."""
+        from llmprof.core.catalog.cards import match_device
+        from llmprof.core.devices.driver_files import card_names
+
+        names = card_names()
+        try:
+            return match_device(names[0]) if names else None
+        except SpecError:
+            return None
+
+    def start(
+        self, experiment: Experiment, command: tuple[str, ...], *, beside: bool = False
+    ) -> Run:
+        """Start a run and watch it; beside another one only where that is meant.
+
+        Raises CannotStart: one run at a time keeps figures honest.
+        """
+        going = None if beside else self.going()
         if going is not None:
             raise CannotStart(f"{going.label} is still running; stop it first, or wait")
         try:
@@ -118,11 +164,24 @@ class ScreenSession:
             with contextlib.suppress(OSError, RuntimeError):
                 run.delete()  # an empty run would only clutter the list
             raise CannotStart(f"cannot start a run: {cause(error)}") from error
+        self._begun(run)
+        return run
+
+    def resume(
+        self, run: Run, experiment: Experiment, command: tuple[str, ...], lacking: tuple[int, ...]
+    ) -> None:
+        """Measure some cases of a run that is there, and watch it. Raises CannotStart."""
+        try:
+            self.starter.start(run, experiment, command, lacking)
+        except (OSError, CannotStart) as error:
+            raise CannotStart(f"cannot resume it: {cause(error)}") from error
+        self._begun(run)
+
+    def _begun(self, run: Run) -> None:
         self.own = run
         self.watch(run)
         self.alive = True
         self._looked = self._clock() + 2.0  # the engine takes a moment to lock its run
-        return run
 
     def going(self) -> Run | None:
         """A run that quitting has to ask about: the own one or the watched one, if alive.
@@ -141,6 +200,14 @@ class ScreenSession:
     def toggle_pause(self) -> None:
         """Hold the picture, or go on with the newest."""
         self.paused = not self.paused
+
+    @property
+    def missed_steps(self) -> int:
+        """Steps that came since the picture is held."""
+        if self._feed is None or not self.paused:
+            return 0
+        newest, shown = self._feed.latest.view, self.snapshot.view
+        return max(0, _steps(newest) - _steps(shown))
 
     def mark(self, run: Run) -> None:
         """Mark a run for comparison, the older of two marks gives way; or take its mark away."""
@@ -194,3 +261,7 @@ class ScreenSession:
         if not code or self.snapshot.view.outcome is not None:
             return ""
         return f"the engine ended with exit code {code}; see {self.run.log}"
+
+
+def _steps(view: RunView) -> int:
+    return sum(case.steps_done for case in view.cases)

@@ -28,8 +28,14 @@ class Starter(Protocol):
     def warm(self) -> None:
         """Prepare what makes the next start quick; called after the first frame, in a thread."""
 
-    def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
-        """Start measuring into a run. Raises CannotStart or OSError."""
+    def start(
+        self, run: Run, experiment: Experiment, command: tuple[str, ...],
+        resume: tuple[int, ...] | None = None,
+    ) -> None:  # fmt: skip
+        """Start measuring into a run, or some cases of one that is there.
+
+        Raises CannotStart or OSError.
+        """
 
     def exit_code(self) -> int | None:
         """Exit code of the engine started last, None while it lives or when there is none."""
@@ -54,11 +60,14 @@ class EngineStarter:
             if not self._closed and (self._idle is None or self._idle.poll() is not None):
                 self._idle = Engine()
 
-    def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
+    def start(
+        self, run: Run, experiment: Experiment, command: tuple[str, ...],
+        resume: tuple[int, ...] | None = None,
+    ) -> None:  # fmt: skip
         """Hand the plan to the waiting engine, or to a new one. Raises CannotStart or OSError."""
         if importlib.util.find_spec("torch") is None:
             raise CannotStart("torch is not installed, and measuring needs it: pip install torch")
-        plan = Plan(run_dir=str(run.path), experiment=experiment, command=command)
+        plan = Plan(run_dir=str(run.path), experiment=experiment, command=command, resume=resume)
         with self._lock:
             engine, self._idle = self._idle, None
             if engine is not None and engine.poll() is None:
@@ -104,7 +113,10 @@ class ReplayStarter:
     def warm(self) -> None:
         """Nothing needs to be prepared."""
 
-    def start(self, run: Run, experiment: Experiment, command: tuple[str, ...]) -> None:
+    def start(
+        self, run: Run, experiment: Experiment, command: tuple[str, ...],
+        resume: tuple[int, ...] | None = None,
+    ) -> None:  # fmt: skip
         """Replay into the run. Raises OSError."""
         words = [str(self._recording), str(run.path), str(self._speed)]
         process = subprocess.Popen(

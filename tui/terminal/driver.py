@@ -15,6 +15,9 @@ from llmprof.tui.terminal.textual_inside import InnerDriver
 if TYPE_CHECKING:
     from textual.app import App
 
+MOVES = frozenset({"tab", "shift+tab", "enter", "escape"})  # keys that give the focus away
+MOVE_S = 0.03  # that this takes
+
 
 class TerminalFile:
     """The terminal as a file that never raises: a closed one is reported once instead."""
@@ -77,10 +80,12 @@ class TerminalDriver(InnerDriver):
                         self._hung_up()
                         return
                     text = decode(data).replace("\ufffd", "")
-                    if is_paste(text):
-                        text = f"\x1b[200~{text}\x1b[201~"
                     for message in parser.feed(text) if text else ():  # "" would mean the end
                         self.process_message(message)
+                        if (
+                            getattr(message, "key", "") in MOVES
+                        ):  # what follows is for another field
+                            self.exit_event.wait(MOVE_S)
                 for message in parser.tick():
                     self.process_message(message)
 
@@ -89,14 +94,6 @@ class TerminalDriver(InnerDriver):
         if not self._reported and not self.exit_event.is_set():
             self._reported = True
             os.kill(os.getpid(), signal.SIGHUP)
-
-
-def is_paste(text: str) -> bool:
-    """Whether text came too fast for fingers: a paste into a terminal that does not bracket it.
-
-    One key held down repeats itself; keys of a keyboard protocol begin with escape.
-    """
-    return len(text) > 2 and "\x1b" not in text and len(set(text)) > 1
 
 
 def _wait_writable(fd: int) -> None:

@@ -36,6 +36,7 @@ class Ends:
         self._ask = ask
         self._demo = demo
         self._stopping = False
+        self._question: Dialog[str] | None = None  # about a run, as long as it is open
         self.left_running: Run | None = None  # what goes on without this screen
 
     def leave(self, code: int) -> None:
@@ -89,7 +90,17 @@ class Ends:
             quit_question,
         )
 
-        self._ask(quit_question(run), partial(self._answered, code, run))
+        self._question = quit_question(run)
+        self._ask(self._question, partial(self._answered, code, run))
+
+    def look(self) -> None:
+        """A question about a run that has ended meanwhile has no answer any more."""
+        question = self._question
+        if question is None or not question.is_current or self._session.going() is not None:
+            return
+        self._question = None
+        question.dismiss(None)
+        self._app.notify("the run has ended; q leaves")
 
     def _answered(self, code: int, run: Run, answer: str | None) -> None:
         if answer == "leave":

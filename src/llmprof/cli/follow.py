@@ -12,6 +12,7 @@ from llmprof.cli.exits import CRASHED, NOTHING, OK
 from llmprof.cli.progress import ProgressLine
 from llmprof.cli.streams import tell
 from llmprof.core.engine.client import Engine
+from llmprof.core.figures.case_device import describe_process, run_card
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import Follower
 from llmprof.core.store.run import Run
@@ -35,6 +36,7 @@ class Follow:
         self._received: list[int] = []
         self._passed = 0  # signals given to the engine
         self._kill_at: float | None = None
+        self._told = False  # that the card is shared
 
     def to_end(self) -> tuple[RunView, int | None]:
         """The last view, and the first signal that came, if one did."""
@@ -47,6 +49,7 @@ class Follow:
                         pass
                     view = follower.view()
                     progress.update(view)
+                    self._tell_of_others(view)
                     if over or (self._engine is None and self._received):
                         break
                     self._pass_on()
@@ -54,6 +57,20 @@ class Follow:
         finally:
             follower.close()
         return view, self._received[0] if self._received else None
+
+    def _tell_of_others(self, view: RunView) -> None:
+        """Warn once of somebody else's process on the run's card; its samples are journalled."""
+        if self._engine is None or self._told or self._quiet or not view.cards:
+            return
+        card = run_card(view)
+        held = card.last.processes if card is not None and card.last is not None else None
+        others = [process for process in held or () if not process.ours]
+        if others:
+            self._told = True
+            tell(
+                f"llmprof: warning: the card is in use by {describe_process(others[0])}: "
+                "what is measured beside it may be spoiled"
+            )
 
     def _over(self) -> bool:
         return (

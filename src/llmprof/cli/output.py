@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, UserError
 from llmprof.cli.streams import put, tell
+from llmprof.cli.terminal_tables import on_terminal, report_text, show_text
 from llmprof.core.lint.completeness import missing
 from llmprof.core.memory.picture_files import links, write_pictures
 from llmprof.core.report import ExportError, check_writable, export, render
@@ -26,7 +28,9 @@ def check_exports(paths: list[Path]) -> None:
 
 
 def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None:
-    """Export to every path, or print Markdown when there is none. Raises UserError.
+    """Export to every path, or print when there is none: Markdown, rendered on a terminal.
+
+    Raises UserError.
 
     `run` is where the run lies: pictures made from its artifacts go beside a Markdown file.
     """
@@ -34,7 +38,10 @@ def deliver(view: RunView, exports: list[Path], run: Path | None = None) -> None
         _name_kept(view, run)
     _name_missing(view)
     if not exports:
-        put(render(view, "md"), end="")
+        if on_terminal():
+            show_text(partial(report_text, view))
+        else:
+            put(render(view, "md"), end="")
         return
     for path in exports:
         _export(view, path, run)

@@ -98,6 +98,8 @@ def measure_run(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunVi
 
     Raises UserError for an engine that ended before it knew what it would measure on.
     """
+    if not quiet:
+        tell_who_is_beside(the_run)
     engine = Engine(the_run.log)
     try:
         engine.run(plan)
@@ -114,6 +116,16 @@ def measure_run(the_run: Run, plan: Plan, *, quiet: bool = False) -> tuple[RunVi
         said = tuple(Log(t=0, message=reason, level="error") for reason in reasons)
         view = replace(view, log=(*view.log, *said))
     return view, signal
+
+
+def tell_who_is_beside(the_run: Run) -> None:
+    """Warn of a run that is going on this machine; the engine journals it as well."""
+    for other in RunStore(the_run.path.parent).going():
+        if other.id != the_run.id:
+            tell(
+                f"llmprof: warning: run {other.id} is going on this machine: each slows the other "
+                f"down, and the figures of both may be spoiled (`llmprof stop {other.id}` ends it)"
+            )
 
 
 def _pack_for_engine(the_run: Run, target: Path) -> list[str]:
@@ -224,6 +236,7 @@ def detach(the_run: Run, plan: Plan) -> int:
 
     Raises UserError with the engine's reason where it ended before it held the run.
     """
+    tell_who_is_beside(the_run)
     engine = Engine(the_run.log)
     engine.run(plan)
     started = wait_started(the_run, engine.poll)

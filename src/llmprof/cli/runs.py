@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from datetime import datetime
+from functools import partial
 
 from llmprof.cli.exits import OK
 from llmprof.cli.streams import put
+from llmprof.cli.terminal_tables import on_terminal, show_text, table_text
 from llmprof.core.report.markdown import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.store.listing import RunSummary, summaries
@@ -27,6 +29,8 @@ def run(args: argparse.Namespace) -> int:
         put(json.dumps([summary.as_json() for summary in found], indent=2, ensure_ascii=False))
     elif not found:
         put(f"no runs in {store.root}")
+    elif on_terminal():
+        show_text(partial(table_text, table(found)))
     else:
         put(grid(table(found)))
     return OK
@@ -47,9 +51,7 @@ def table(found: list[RunSummary]) -> Table:
         (
             each.id,
             each.label if each.label != each.id else "",
-            ""
-            if each.started is None
-            else f"{datetime.fromtimestamp(each.started):%Y-%m-%d %H:%M}",
+            _moment(each.started),
             each.status,
             each.device or "n/a",
             each.experiment or "n/a",

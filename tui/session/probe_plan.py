@@ -1,0 +1,63 @@
+"""What another look at the form's cases would be: its experiment with another probe."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+import msgspec
+
+from llmprof.core.spec.case import Case
+from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.shape import ModelShape
+from llmprof.tui.session.choices import (
+    CHOSEN,
+    COUNTED,
+    Choices,
+    check_choices,
+    choose_experiment,
+    command,
+)
+
+_KEPT = (
+    "models",
+    "card",
+    *(axis.plural for axis in CHOSEN),
+    *(axis.field for axis in COUNTED if axis.changes != "steps"),
+)
+
+
+@dataclass(frozen=True)
+class ProbePlan:
+    """What would be run and its command, or why it cannot be."""
+
+    experiment: Experiment | None
+    command: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def line(self) -> str:
+        """The command for a shell."""
+        return shlex.join(self.command)
+
+
+def probe_plan(name: str, choices: Choices, models: dict[str, ModelShape]) -> ProbePlan:
+    """The chosen models, switches and sizes in the experiment `name`, with steps of its own."""
+    form = msgspec.structs.replace(choices, smoke=False)
+    if choices.experiment != name:
+        kept = {field: getattr(choices, field) for field in _KEPT}
+        form = msgspec.structs.replace(choose_experiment(choices, name, models), **kept)
+    checked = check_choices(form, models)
+    if checked.experiment is None:
+        return ProbePlan(None, problem=checked.message)
+    return ProbePlan(checked.experiment, command(checked.experiment))
+
+
+def choices_of(case: Case) -> Choices:
+    """The form that holds one case."""
+    return Choices(
+        models=(case.model.name,),
+        measure_steps=str(case.measure_steps),
+        **{axis.plural: (axis.text(axis.of(case)),) for axis in CHOSEN},
+        **{axis.field: axis.text(axis.of(case)) for axis in COUNTED},
+    )
