@@ -326,3 +326,51 @@ def test_two_ranks_under_torchrun(tmp_path: Path) -> None:
     assert found is not None
     assert (found.rank, found.part) == (1, "forward")
     assert [verdict.rule for verdict in loop_verdicts(view)] == ["straggler"]
+
+
+def test_ranks_that_the_script_starts_by_itself(tmp_path: Path) -> None:
+    done = watched_scripts.run(
+        tmp_path,
+        """
+        import torch.distributed as dist
+        def train(rank, folder):
+            dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=2)
+            model = torch.nn.parallel.DistributedDataParallel(net())
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            for (x,) in loader(6):
+                model(x).square().mean().backward()
+                optimizer.step()
+            dist.destroy_process_group()
+        if __name__ == "__main__":
+            torch.multiprocessing.spawn(train, (sys.argv[1],), nprocs=2)
+        """,
+        words=[str(tmp_path)],
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = RunStore(tmp_path / "runs").list()
+    loops = replay(run.journal).loops
+    assert [(loop.rank, len(loop.rows)) for loop in loops] == [(0, 6), (1, 6)]
+
+
+def test_a_package_gives_the_run_its_name(tmp_path: Path) -> None:
+    package = tmp_path / "mypackage"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(
+        watched_scripts.PRELUDE
+        + """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for (x,) in loader(3):
+    model(x).square().mean().backward()
+    optimizer.step()
+""",
+        "utf-8",
+    )
+    done = subprocess.run(
+        command("watch", "--no-sampler", "--", sys.executable, "-m", "mypackage"),
+        env={**os.environ, "LLMPROF_HOME": str(tmp_path)}, cwd=tmp_path,
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert newest(tmp_path).label == "mypackage"
