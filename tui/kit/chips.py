@@ -12,7 +12,7 @@ from textual.message import Message
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas
 
-LABEL_WIDTH = 11
+LABEL_WIDTH = 12
 
 
 class Chips(Canvas, can_focus=True):
