@@ -24,6 +24,8 @@ PARTS = (
     "optimizer",
     "after",  # from the optimizer to the step's end: zero_grad, logging
 )
+# Beside them where a trainer, a loader that is not the training's, or torch.save says so.
+EVALUATION, CHECKPOINT = "evaluation", "checkpoint"
 MOST_PARTS = 64  # with the user's own
 MOST_VALUES = 64  # names given to run.log
 
@@ -100,6 +102,12 @@ class LoopBeat(Event, frozen=True, kw_only=True, omit_defaults=True):
     peak_bytes: Bytes | None = None  # since the process began: it is never reset
     reserved_bytes: Bytes | None = None
     alloc_retries: Count | None = None
+    rss_bytes: Bytes | None = None  # of the process on the host
+    compiles: Count | None = None  # functions that torch.compile has compiled, again ones included
+    compile_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0  # spent on that
+    looks: Count = 0  # how often it was looked where the training thread is, where there is a card
+    blocked: Count = 0  # of these, in a call that waits for the card
+    blocked_at: Annotated[str, msgspec.Meta(max_length=200)] = ""  # where most often, and the call
 
 
 class LoopDone(Event, frozen=True, kw_only=True, omit_defaults=True):

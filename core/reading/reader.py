@@ -107,6 +107,7 @@ def _case(state: CaseState, view: RunView, said: tuple[Verdict, ...]) -> Case:
         attention=case.attention,
         optimizer=case.optimizer,
         compile=case.compile,
+        sdpa_backend=case.sdpa_backend,
         checkpoint=case.checkpoint,
         accumulate=case.accumulate,
         context_length_tokens=case.context_length,

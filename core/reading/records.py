@@ -147,6 +147,7 @@ class Case:
     attention: str
     optimizer: str
     compile: str | None
+    sdpa_backend: str | None  # of attention kernels; None: the one that torch picks
     checkpoint: str | int | None  # of how many blocks one is, or "all"
     accumulate: int  # micro-batches a step
     context_length_tokens: int

@@ -18,6 +18,7 @@ from llmprof.core.report.data_types import data_types
 from llmprof.core.report.kernel_shares import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
+from llmprof.core.report.loop_verdicts import verdict_table
 from llmprof.core.report.loops import loop_parts, loop_table, loop_values
 from llmprof.core.report.memory_timeline import memory_tables
 from llmprof.core.report.oom_account import oom_accounts
@@ -41,6 +42,7 @@ Builder = Callable[[RunView], Table | Iterable[Table] | None]
 
 BUILDERS: dict[str, Builder] = {
     "loop": loop_table,
+    "loop-verdicts": verdict_table,
     "loop-parts": loop_parts,
     "loop-values": loop_values,
     "warmup": warmup,

@@ -9,6 +9,7 @@ from llmprof.core.events.loop import LoopEvent
 from llmprof.core.state.loop_columns import LoopColumns, LoopRows
 
 MOST_RANKS = 65_536
+MOST_BEATS = 512  # that are kept of a rank: of more, every second one goes
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class LoopState:
     started: ev.LoopStarted  # of its newest restart
     device: ev.LoopDevice | None = None
     beat: ev.LoopBeat | None = None
+    beats: tuple[ev.LoopBeat, ...] = ()  # of its newest restart, thinned out where they are many
     done: ev.LoopDone | None = None
     rows: LoopRows = field(default_factory=LoopRows)
     restarts: tuple[tuple[int, int], ...] = ()  # restart, the row that it begins with
@@ -65,8 +67,20 @@ class _Rank:
     restarts: tuple[tuple[int, int], ...] = ()
     device: ev.LoopDevice | None = None
     beat: ev.LoopBeat | None = None
+    beats: list[ev.LoopBeat] = field(default_factory=list)
+    every: int = 1  # of the beats one in so many is kept
+    heard: int = 0
     done: ev.LoopDone | None = None
     shown: LoopState | None = None  # as nothing has come since
+
+    def hear(self, beat: ev.LoopBeat) -> None:
+        self.beat = beat
+        if self.heard % self.every == 0:
+            self.beats.append(beat)
+        self.heard += 1
+        if len(self.beats) >= MOST_BEATS:
+            self.beats = self.beats[::2]
+            self.every *= 2
 
     def view(self) -> LoopState:
         if self.shown is None:
@@ -74,6 +88,7 @@ class _Rank:
                 started=self.started,
                 device=self.device,
                 beat=self.beat,
+                beats=tuple(self.beats),
                 done=self.done,
                 rows=self.columns.view(),
                 restarts=self.restarts,
@@ -103,7 +118,7 @@ class Loops:
         elif event.restart < rank.started.restart:
             return True  # the last words of a process that was started anew
         elif isinstance(event, ev.LoopBeat):
-            rank.beat = event
+            rank.hear(event)
         elif isinstance(event, ev.LoopDevice):
             rank.device = event
         else:
@@ -136,5 +151,6 @@ class Loops:
             return False
         rank.started, rank.last_t, rank.shown = event, max(rank.last_t, event.t), None
         rank.beat = rank.done = None
+        rank.beats, rank.every, rank.heard = [], 1, 0
         rank.restarts = (*rank.restarts, (event.restart, len(rank.columns.wall)))
         return True

@@ -13,3 +13,4 @@ TORCH_SAYS = "llmprof.core.worker.torch_says"
 CUDA_COUNT = "llmprof.core.devices.cuda_count"
 PRELOAD = "llmprof.core.worker.preload"
 PROBES = "llmprof.core.worker"  # the package with a module a probe
+STARTUP = "llmprof.core.track.startup"  # the folder that a watched command finds first

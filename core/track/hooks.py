@@ -34,6 +34,10 @@ class Hooks:
         self._undo += _watch_scaler(tracker)
         self.forwards = 0  # of the model, seen
 
+    def add(self, undo: list[Undo]) -> None:
+        """Take care of what else was installed."""
+        self._undo += undo
+
     def watch_model(self, model: Any, tracker: Tracker) -> None:
         """Tell a model's forward from the loss, by hooks on this instance alone."""
         self._undo += _hook_model(model, tracker, self._count)
@@ -92,7 +96,7 @@ def _hook_optimizers(tracker: Tracker, undo: list[Undo]) -> list[Undo]:
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
         try:
-            tracker.update_begins()
+            tracker.update_begins(optimizer)
             _time_whole(optimizer, tracker, timed, undo)
             return _with_closure(args, kwargs, tracker)
         except Exception as error:
@@ -125,19 +129,23 @@ def _time_whole(optimizer: Any, tracker: Tracker, timed: set[int], undo: list[Un
             return  # through another class that has its step from it
         timed.add(id(owner))
     original = vars(owner)["step"]
+    of_class = owner is not optimizer
+    found = weakref.ref(owner)
 
     @wraps(original)
     def step(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return original(*args, **kwargs)
-        depth = tracker.update_begins()
+        depth = tracker.update_begins(args[0] if of_class and args else found())
         try:
-            return original(*args, **kwargs)
-        finally:
-            tracker.update_ended(depth)
+            result = original(*args, **kwargs)
+        except BaseException:
+            tracker.update_ended(depth, whole=False)
+            raise
+        tracker.update_ended(depth)
+        return result
 
     owner.step = step
-    found = weakref.ref(owner)
 
     def restore() -> None:
         owner = found()
@@ -181,8 +189,8 @@ def _watch_scaler(tracker: Tracker) -> list[Undo]:
         result = original(self, optimizer, *args, **kwargs)
         if getattr(optimizer, "_step_supports_amp_scaling", False):
             tracker.updates_skipped = None
-        elif tracker.working and tracker.updates == before and tracker.updates_skipped is not None:
-            tracker.updates_skipped += 1
+        elif tracker.working and tracker.updates == before:
+            tracker.update_skipped(optimizer)
         return result
 
     torch.amp.GradScaler.step = step  # type: ignore[method-assign]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,6 +25,8 @@ T = TypeVar("T")
 DISABLED = "LLMPROF_DISABLED"
 FINISH_PATIENCE_S = 5.0  # for a disk that hangs
 BLIND_STEPS = 10  # after so many without a forward seen it is said that the hooks see none
+HOOKS_FILE = str(Path(__file__).with_name("hooks.py"))
+PART_OF_HOOK = {"backward": "backward", "step": "optimizer"}  # functions in there
 MOST_NAMES = 40  # of a user's phases
 
 _active: Tracked | None = None
@@ -60,6 +62,11 @@ def track(
         sample_devices=sample_devices,
         announce=announce,
     )
+
+
+def is_tracked() -> bool:
+    """Whether a loop of this process is tracked now."""
+    return _active is not None
 
 
 class Untracked:
@@ -108,20 +115,24 @@ class Tracked:
         first_step: int,
         sample_devices: bool,
         announce: bool,
+        tracker: Tracker | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         self._label = label
         self._model = model
         self._total_steps = total_steps
         self._sample = sample_devices
         self._announce = announce
-        self._tracker = Tracker(first_step)
+        self._tracker = tracker or Tracker(first_step)
         self._claims: list[Claim] = []  # the loops and steps that are on
         self._names: dict[str, str] = {}  # of phases, as they are shown
         self._values: dict[str, str] = {}  # of logged values
         self._writer: Writer | None = None
-        self._hooks: Hooks | None = None
+        self._hooks = hooks
+        self._installed = False
         self._card: CardClock | None = None
         self._blind = False
+        self.notes: Callable[[], None] = self._blind_hooks  # asked for what is to be said
 
     @property
     def id(self) -> str | None:
@@ -145,12 +156,12 @@ class Tracked:
             )
             self._writer = Writer(plan, self._tracker)
             self._writer.memory = lambda: None if self._card is None else self._card.memory
-            self._writer.notes = self._notes
+            self._writer.notes = self.notes
             self._install()
             self._tracker.begin()
             self._tracker.find_device = self._find_card
             _active = self
-            atexit.register(self.finish)
+            atexit.register(self._at_exit)
             self._writer.start()
         except Exception as error:
             self._give_up(error)
@@ -163,8 +174,9 @@ class Tracked:
             return
         _active = None
         try:
-            atexit.unregister(self.finish)
+            atexit.unregister(self._at_exit)
             part = self._tracker.finish(whole=error is None or _is_exit(error))
+            part = _broke_in(error) or part
             if self._hooks is not None:
                 self._hooks.remove()
             if self._writer is not None:
@@ -222,7 +234,12 @@ class Tracked:
                     kept[known] = number
             self._tracker.log(kept)
         except Exception as error:
-            self._note(f"run.log could not read a value: {cause(error)}")
+            self.note(f"run.log could not read a value: {cause(error)}")
+
+    def note(self, message: str) -> None:
+        """Say something about the loop to whoever looks at it."""
+        if self._writer is not None and len(self._writer.logs) < 20:
+            self._writer.logs.append(ev.Log(message=clean(message), level="warning"))
 
     def forget(self) -> None:
         """In a forked child: nothing of it is this loop's."""
@@ -230,13 +247,19 @@ class Tracked:
         if self._writer is not None:
             self._writer.forget()
 
+    def _at_exit(self) -> None:
+        """The process ends, perhaps by an exception that nobody caught."""
+        interactive = hasattr(sys, "ps1")
+        self.finish(None if interactive else getattr(sys, "last_value", None))
+
     def _install(self) -> None:
         """Hooks, as soon as there is a torch to hook."""
-        if self._hooks is not None or "torch.optim" not in sys.modules:
+        if self._installed or "torch.optim" not in sys.modules:
             return
         from llmprof.core.track.hooks import Hooks, call_overhead_us
 
-        self._hooks = Hooks(self._tracker)
+        self._installed = True
+        self._hooks = self._hooks or Hooks(self._tracker)
         if self._model is not None:
             self._hooks.watch_model(self._model, self._tracker)
         if self._writer is not None:
@@ -258,21 +281,17 @@ class Tracked:
             self._writer.card = self._card.described(identity.rank, identity.restart)
         return self._card
 
-    def _notes(self) -> None:
+    def _blind_hooks(self) -> None:
         """Say once where the hooks on the model see nothing."""
         hooks = self._hooks
         if self._model is None or self._blind or self._tracker.steps < BLIND_STEPS:
             return
         self._blind = True
         if hooks is None or not hooks.forwards:
-            self._note(
+            self.note(
                 "the hooks on the model saw no forward: it is compiled in place, or another one "
                 "is trained; forward and loss stand together"
             )
-
-    def _note(self, message: str) -> None:
-        if self._writer is not None and len(self._writer.logs) < 20:
-            self._writer.logs.append(ev.Log(message=clean(message), level="warning"))
 
     def _give_up(self, error: BaseException) -> None:
         self._tracker.fail(error)
@@ -286,6 +305,17 @@ def _done(error: BaseException | None, part: str) -> ev.LoopDone:
         return ev.LoopDone(outcome="interrupted", part=part)
     said = clean(f"{type(error).__name__}: {error}", 300)
     return ev.LoopDone(outcome="failed", error=said, part=part)
+
+
+def _broke_in(error: BaseException | None) -> str:
+    """The part that an exception went through on its way out; "" where that was none of ours."""
+    trace = None if error is None else error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename == HOOKS_FILE and code.co_name in PART_OF_HOOK:
+            return PART_OF_HOOK[code.co_name]
+        trace = trace.tb_next
+    return ""
 
 
 def _is_exit(error: BaseException) -> bool:

@@ -125,7 +125,7 @@ class Tracker:
             self._mark("loss", start)
             self._spent(start)
 
-    def update_begins(self) -> int:
+    def update_begins(self, optimizer: object) -> int:
         """An optimizer's step begins, perhaps within another's; how deep."""
         if not self._mine():
             return 0
@@ -138,17 +138,22 @@ class Tracker:
         self._spent(start)
         return self._updating - 1
 
-    def update_ended(self, depth: int | None = None) -> None:
-        """An optimizer's step ended, perhaps by an exception, which ended those within too."""
+    def update_ended(self, depth: int | None = None, *, whole: bool = True) -> None:
+        """An optimizer's step ended; not whole by an exception, which ended those within too."""
         if not self._mine():
             return
         start = _now()
         self._updating = max(0, self._updating - 1) if depth is None else depth
         if self._updating == 0:
-            self.updates += 1
+            self.updates += whole
             if self._part == "optimizer" and not self._user:
                 self._mark(GAP, start)
         self._spent(start)
+
+    def update_skipped(self, optimizer: object) -> None:
+        """A GradScaler left an update out, for gradients that were not finite."""
+        if self.updates_skipped is not None:
+            self.updates_skipped += 1
 
     def closure_begins(self) -> bool:
         """An optimizer calls its closure: a forward and a backward; whether it is marked."""
@@ -273,6 +278,11 @@ class Tracker:
         """Something in here went wrong: the training goes on without it."""
         self.problem = self.problem or f"{type(error).__name__}: {error}"
         self.working = False
+
+    @property
+    def thread(self) -> int:
+        """Identity of the thread that trains."""
+        return self._owner
 
     def take(self, row: Row) -> None:
         """Hand a row to the writer, unless too many wait."""

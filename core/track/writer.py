@@ -26,6 +26,7 @@ from llmprof.core.track.batches import Batches
 from llmprof.core.track.environment import environment
 from llmprof.core.track.identity import Identity, find_run
 from llmprof.core.track.parts import current
+from llmprof.core.track.readings import Looks, compiled, rss_bytes
 from llmprof.core.track.samples import Samples
 from llmprof.core.track.tracker import Tracker, say
 from llmprof.version import __version__
@@ -62,6 +63,7 @@ class Writer:
         self.memory: Callable[[], AllocatorFigures | None] = lambda: None
         self.notes: Callable[[], None] = lambda: None  # asked for what is to be said
         self.logs: list[ev.Log] = []
+        self._looks = Looks()
         self._plan = plan
         self._tracker = tracker
         self._rank, self._restart = plan.identity.rank, plan.identity.restart
@@ -106,6 +108,8 @@ class Writer:
                 period = ROLLED_FLUSH_S if self._batches.rolled_up else FLUSH_S
                 steps = now - flushed >= period - TICK_S / 2
                 flushed = now if steps else flushed
+                if self.card is not None:
+                    self._looks.look(self._tracker.thread)
                 self._flush(steps=steps)
             self._flush(steps=True, last=True)
         except Exception as error:
@@ -195,6 +199,7 @@ class Writer:
             return
         self._beat_ns, self._last_beat = now, here
         memory = self.memory()
+        compiles, compile_s = compiled()
         assert self._file is not None
         self._file.put(
             ev.LoopBeat(
@@ -214,6 +219,12 @@ class Writer:
                 peak_bytes=None if memory is None else memory.peak,
                 reserved_bytes=None if memory is None else memory.reserved,
                 alloc_retries=None if memory is None else memory.retries,
+                rss_bytes=rss_bytes(),
+                compiles=compiles,
+                compile_s=round(compile_s, 3),
+                looks=self._looks.count,
+                blocked=self._looks.blocked.total(),
+                blocked_at=self._looks.most,
             )
         )
 

@@ -89,5 +89,11 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     damaged = llmprof(tmp_path, "run", "writeup", f"--into={tmp_path / 'w'}")
     assert damaged.returncode == 2
     assert len(damaged.stderr.splitlines()) == 1
+    export = tmp_path / "new" / "d.html"  # into the folder that is made for the write-up
+    ahead = llmprof(
+        tmp_path, "run", "writeup", "--smoke", "--dry-run", "--experiments=warmup",
+        f"--into={tmp_path / 'new'}", f"--export={export}",
+    )  # fmt: skip
+    assert ahead.returncode == 0, ahead.stderr
     plain = llmprof(tmp_path, "run", "writeup", "--mode", "train")
     assert plain.returncode == 2

@@ -125,3 +125,10 @@ async def test_a_loop_opens_from_the_list_of_runs(tmp_path: Path) -> None:
         await settle(pilot, lambda: contains(app, "my-run"))
         await pilot.press("enter")
         await settle(pilot, lambda: shows(app, "loop") and contains(app, "step 30"))
+
+
+async def test_what_holds_it_up_is_named(tmp_path: Path) -> None:
+    waiting = (("input", 12.0), *USUAL[1:])
+    app, _ = make_app(tmp_path, watch=write_loop(tmp_path, 60, (waiting,)), view="loop")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: contains(app, "input-bound"))

@@ -25,6 +25,7 @@ from llmprof.tui.session.choices import (
 )
 from llmprof.tui.session.remembered import recall, remember
 
+ROOT = Path(__file__).parents[2]
 MODELS = load_models()
 
 
@@ -132,3 +133,27 @@ def test_words_may_stand_among_the_numbers_of_an_axis() -> None:
     assert parse_numbers("none, 1,all,1", field) == (None, 1, "all")
     with pytest.raises(ValueError, match="'most' is not a whole number or none or all"):
         parse_numbers("most", field)
+
+
+def test_models_of_ones_own_stand_beside_the_presets() -> None:
+    source = ROOT / "examples" / "own_model.py"
+    checked = check_choices(Choices(own_models=f"{source}:build width=64"), MODELS)
+    assert checked.experiment is not None, checked.message
+    assert [model.name for model in checked.experiment.models] == [
+        "small", "own_model:build width=64",
+    ]  # fmt: skip
+    words = command(checked.experiment)
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    args = parser.parse_args(words[2:])
+    assert experiment_from(args, args.experiment) == checked.experiment
+    alone = check_choices(Choices(models=(), own_models=f"{source}:build"), MODELS)
+    assert alone.experiment is not None, alone.message
+    words = command(alone.experiment)
+    assert "--model-size" not in words
+
+
+def test_a_model_of_ones_own_that_is_not_there_is_said_at_its_field() -> None:
+    for text, said in (("nowhere.py:build", "No such file"), ("a=1", "before the arguments")):
+        checked = check_choices(Choices(own_models=text), MODELS)
+        assert said in checked.errors["own_models"]

@@ -14,7 +14,7 @@ import textual.screen
 import textual.widgets
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("core", "tui", "src/llmprof/cli")
+FOLDERS = ("core", "tui", "src/llmprof/cli", "src/llmprof/trainers")
 SHIPPED = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 CALLED_BY_TEXTUAL = re.compile(r"on_|action_|_?watch_|validate_|compute_|__")
 TEXTUAL = {
@@ -23,6 +23,7 @@ TEXTUAL = {
     *dir(textual.widgets.Input),
     *dir(textual.drivers.linux_driver.LinuxDriver),
 }
+CALLED_BY_TRAINERS = {"LoopCallback", "setup"}  # beside on_…, as Textual's
 SEEN_BY_TESTS = {"engine_pid", "shown_keys"}  # what a test asks of a run and of a table
 
 SEEN_BY_SCRIPTS = {

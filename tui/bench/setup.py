@@ -21,6 +21,7 @@ from llmprof.tui.kit.format import count_text
 from llmprof.tui.kit.picker import Picker
 from llmprof.tui.session.choices import (
     CHOSEN,
+    LONGEST_OWN,
     Checked,
     Choices,
     check_choices,
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     from llmprof.core.events import Environment
     from llmprof.tui.bench.forecast_line import ForecastLine
     from llmprof.tui.bench.numbers import Numbers
+    from llmprof.tui.kit.field import FormInput
 
 _OF_SMOKE = frozenset({"smoke", "card"})  # what changes while smoke sizes are measured
+OWN_HINT = "mine.py:build"
 OWN_SIZES = "its own small sizes"
 
 
@@ -77,6 +80,7 @@ class SetupPane(Vertical):
         self.ready = False  # whether the upper part of the form is there
         self._wanted = False  # the lower part
         self._numbers: Numbers | None = None
+        self._own: FormInput | None = None
         self._line: ForecastLine | None = None
         self._known = experiments()
         self._environment: Environment | None = None
@@ -124,13 +128,17 @@ class SetupPane(Vertical):
     async def _mount_rest(self) -> None:
         from llmprof.tui.bench.forecast_line import ForecastLine  # not for the first frame
         from llmprof.tui.bench.numbers import Numbers
+        from llmprof.tui.kit.field import Field
 
         if not self.is_attached:  # the screen ends
             return
         numbers, line = Numbers(self.choices), ForecastLine(self.models, self.choices.card)
-        await self.query_one("#form").mount(numbers)
+        own = Field("Own model", self.choices.own_models, OWN_HINT, id="own_models")
+        own.input.max_length = LONGEST_OWN
+        await self.query_one("#form").mount(own, numbers)
         if not numbers.is_attached:
             return
+        self._own = own.input
         await self.mount(line, after="#form")  # always in sight, as what it judges
         if not line.is_attached:
             return
@@ -222,6 +230,8 @@ class SetupPane(Vertical):
             chips.put(getattr(choices, str(chips.id)))
         if self._numbers is not None:
             self._numbers.put(choices)
+        if self._own is not None:
+            self._own.value = choices.own_models
         self._changed()
 
     def _say(self, checked: Checked) -> None:
@@ -257,6 +267,8 @@ class SetupPane(Vertical):
         checked = self.checked
         if self._numbers is not None:
             self._numbers.mark(checked.errors)
+        if self._own is not None:
+            self._own.set_class("own_models" in checked.errors, "-invalid")
         self._say(checked)
         self.post_message(self.Changed(self.choices, checked))
 

@@ -60,7 +60,7 @@ class Field(Horizontal):
     Field {
         height: 1;
         width: 1fr;
-        &> Label { width: 11; color: $text-muted; }
+        &> Label { width: 12; color: $text-muted; }
     }
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmprof.core.figures.loops import Straggler
+from llmprof.core.lint.loops import LoopVerdict
 from llmprof.core.report.loop_words import loop_line, part_words, seconds
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
@@ -32,18 +33,26 @@ class LoopStatus(Canvas):
         self._view = RunView()
         self._alive = False
         self._slow: Straggler | None = None
+        self._found: Sequence[LoopVerdict] = ()
 
     def show(
-        self, sight: LoopSight | None, view: RunView, slow: Straggler | None, *, alive: bool
+        self,
+        sight: LoopSight | None,
+        view: RunView,
+        slow: Straggler | None,
+        found: Sequence[LoopVerdict],
+        *,
+        alive: bool,
     ) -> None:
         """Take what is in sight."""
         self._sight, self._view, self._slow, self._alive = sight, view, slow, alive
+        self._found = found
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Two rows."""
         if self._sight is None:
-            said = "no training loop is watched: llmprof.track in a script makes one; see README"
+            said = "no training loop is watched: `llmprof watch -- python train.py` makes one"
             return [[(said, "muted")]]
         loop = self._sight.loop
         name = self.look.text(clean(loop.started.label, 30))
@@ -74,6 +83,9 @@ class LoopStatus(Canvas):
             excess = significant(self._slow.excess_ms)
             more = f"rank {self._slow.rank} is {excess} ms a step slower in {part}"
             row += [*([(dot, "muted")] if row else []), (more, "warn")]
+        for verdict in self._found:
+            if verdict.rule != "straggler":  # which is said above
+                row += [*([(dot, "muted")] if row else []), (verdict.rule, "warn")]
         for log in self._view.log[-1:]:
             if log.level != "info":
                 row += [*([(dot, "muted")] if row else []), (clean(log.message, 80), "warn")]

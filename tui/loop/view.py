@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
 from llmprof.core.figures.loops import straggler
+from llmprof.core.lint.loops import LoopVerdict, loop_verdicts
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
 from llmprof.tui.host import HostedView
@@ -24,6 +25,7 @@ from llmprof.tui.loop.window import shown_ns
 
 LOOP_WINDOWS_S = (300.0, 1800.0, 0.0, 60.0)  # seconds; 0: all of it
 SECOND_NS = 10**9
+JUDGED_NS = 5 * SECOND_NS  # how often it is judged: every row is looked at
 
 
 class LoopView(HostedView):
@@ -38,6 +40,8 @@ class LoopView(HostedView):
         self.zoom = 0
         self.rank: int | None = None  # in sight; None: the first
         self._shown = RunView()
+        self._judged: tuple[object, ...] = ()
+        self._found: tuple[LoopVerdict, ...] = ()
 
     def compose_body(self) -> ComposeResult:
         """Status, parts, curves, ranks."""
@@ -71,7 +75,7 @@ class LoopView(HostedView):
             sight = LoopSight(loop, length, end, now)
         slow = straggler(view.loops)
         status = self.query_one(LoopStatus)
-        status.show(sight, view, slow, alive=self.host.session.alive)
+        status.show(sight, view, slow, self._findings(view), alive=self.host.session.alive)
         self.query_one(PartsChart).show(sight)
         self.query_one(LoopDevice).show(sight, view)
         self.query_one(LoopValues).show(sight)
@@ -101,6 +105,14 @@ class LoopView(HostedView):
     def action_export(self) -> None:
         """Write the watched run's tables."""
         self.host.export(self.host.session.run)
+
+    def _findings(self, view: RunView) -> tuple[LoopVerdict, ...]:
+        """What holds the training up, as of a few seconds ago."""
+        over = all(loop.done is not None for loop in view.loops)
+        judged = view.run_id, len(view.loops), view.last_t // JUDGED_NS, over
+        if judged != self._judged:
+            self._judged, self._found = judged, loop_verdicts(view)
+        return self._found
 
     @property
     def _loop(self) -> LoopState | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import shlex
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,10 +20,12 @@ from llmprof.core.catalog.experiments import (
 )
 from llmprof.core.spec.axes import AXES, NONE, Axis, Value
 from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.own_model import OwnModel, argument, find_own_model
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.text import clean
 
 MOST_CASES = 2000
+LONGEST_OWN = 400  # characters of the models of one's own
 BUDGET: dict[str, Any] = {"cpu_budget_s": None}  # sizes that were ticked are measured
 _LARGEST = 10**7
 CHOSEN: tuple[Axis, ...] = tuple(axis for axis in AXES if not axis.numbers)  # among names
@@ -55,6 +59,7 @@ class Choices(_AxisChoices, frozen=True, kw_only=True):  # type: ignore[misc,cal
     smoke: bool = False  # the experiment's own small sizes in place of the form's
     card: str = ""  # for which memory is predicted; empty: the one that is there
     models: tuple[str, ...] = ("small",)
+    own_models: str = ""  # of the user's own, as --model takes them, and arguments for them
     measure_steps: str = "10"
 
 
@@ -108,8 +113,15 @@ def check_choices(choices: Choices, models: dict[str, ModelShape]) -> Checked:
             errors[field.name] = str(error)
     shapes = tuple(models[name] for name in choices.models if name in models)
     own_shapes = is_attention(choices.experiment)  # widths of the experiment, no models
-    if not shapes and not own_shapes:
-        errors["models"] = "tick at least one model"
+    try:
+        own = parse_own_models(choices.own_models)
+        if own and own_shapes:
+            errors["own_models"] = f"{choices.experiment} measures attention alone, without a model"
+    except SpecError as error:
+        own = ()
+        errors["own_models"] = clean(str(error))
+    if not shapes and not own and not own_shapes and "own_models" not in errors:
+        errors["models"] = "tick at least one model, or name one of your own"
     values: dict[str, tuple[Value, ...]] = {}
     for axis in CHOSEN:
         words = getattr(choices, axis.plural)
@@ -120,7 +132,7 @@ def check_choices(choices: Choices, models: dict[str, ModelShape]) -> Checked:
         return Checked(None, 0, errors)
     axes: dict[str, Any] = {**values, **{axis.plural: numbers[axis.field] for axis in COUNTED}}
     if not own_shapes:
-        axes["models"] = shapes
+        axes["models"] = (*shapes, *own)
     size = math.prod(len(axis) for axis in axes.values())
     if size > MOST_CASES:
         return Checked(None, size, {"models": f"{size:,} cases are too many; {MOST_CASES:,} go"})
@@ -176,6 +188,20 @@ def experiments() -> dict[str, tuple[str, bool]]:
     }
 
 
+def parse_own_models(text: str) -> tuple[OwnModel, ...]:
+    """Models of the user's own, separated by commas; behind them arguments for their factories.
+
+    As in `mine.py:build, other.py:build n_layer=4`. Raises SpecError.
+    """
+    words = text.replace(",", " ").split()
+    sources = [word for word in words if "=" not in word]
+    given = dict(argument(word) for word in words if "=" in word)
+    if given and not sources:
+        raise SpecError("write file.py:factory before the arguments")
+    folders = (Path.cwd(), *map(Path, filter(None, sys.path)))
+    return tuple(find_own_model(source, given, folders) for source in sources)
+
+
 def parse_numbers(text: str, field: NumberField) -> tuple[Value, ...]:
     """Whole numbers, or a field's words, separated by commas, each once.
 
@@ -219,8 +245,21 @@ def command(experiment: Experiment, *, smoke: bool = False) -> tuple[str, ...]:
         values = getattr(experiment, field)
         if values != getattr(own, field) or (name == DEFAULT and field in _ALWAYS):
             listed = values if isinstance(values, tuple) else (values,)
-            words += [option, ",".join(map(_word, listed))]
+            words += _options(option, listed)
     return tuple(words)
+
+
+def _options(option: str, values: tuple[Any, ...]) -> list[str]:
+    """An option with its values; models of the user's own have one for each."""
+    own = [value for value in values if isinstance(value, OwnModel)]
+    others = [value for value in values if not isinstance(value, OwnModel)]
+    words = [option, ",".join(map(_word, others))] if others or not own else []
+    for model in own:
+        words += ["--model", model.source]
+    given = {} if not own else dict(own[0].arguments)
+    for name, value in given.items():
+        words += ["--model-arg", f"{name}={value}"]
+    return words
 
 
 def _word(value: ModelShape | Value) -> str:

@@ -12,7 +12,7 @@ from llmprof.core.spec.shape import ModelShape
 from llmprof.core.system.atomic import write_file
 from llmprof.core.system.homes import NoHome, state_home
 from llmprof.core.system.text import clean
-from llmprof.tui.session.choices import CHOSEN, NUMBER_FIELDS, Choices, experiments
+from llmprof.tui.session.choices import CHOSEN, LONGEST_OWN, NUMBER_FIELDS, Choices, experiments
 
 
 def choices_file() -> Path:
@@ -40,6 +40,7 @@ def recall(models: dict[str, ModelShape], path: Path | None = None) -> Choices:
         experiment=choices.experiment if there else DEFAULT,
         smoke=choices.smoke and there,
         card=clean(choices.card, 40),
+        own_models=clean(choices.own_models, LONGEST_OWN),
         **texts,
         **words,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, NOTHING, OK, REGRESSED, UserError
@@ -12,7 +14,9 @@ from llmprof.cli.show import find_view
 from llmprof.cli.streams import put, tell
 from llmprof.cli.types import percent_type
 from llmprof.core.figures.two_runs import TwoRuns
-from llmprof.core.report import ExportError, format_of, write
+from llmprof.core.report import ExportError, Format, format_of, write
+from llmprof.core.report.loop_comparison import LoopComparison
+from llmprof.core.report.loop_comparison import render as render_loops
 from llmprof.core.report.run_comparison import RunComparison, regressions
 from llmprof.core.report.run_comparison_exports import render
 from llmprof.core.report.sentences import reason
@@ -46,10 +50,22 @@ def run(args: argparse.Namespace) -> int:
     """Compare and print or export. Raises UserError."""
     check_exports(args.export)
     views = find_view(args.a), find_view(args.b)
+    if any(view.loops for view in views):
+        return _compare_loops(args, views)
     found = RunComparison(TwoRuns(*views), *_names(args, views))
     _refuse(found.runs, force=args.force)
-    _deliver(found, args.export, as_json=args.json)
+    _deliver(partial(render, found), args.export, as_json=args.json)
     return OK if args.fail_on is None else judge(found.runs, args.fail_on)
+
+
+def _compare_loops(args: argparse.Namespace, views: tuple[RunView, RunView]) -> int:
+    if not all(view.loops for view in views):
+        raise UserError("not compared: one is a training loop, the other a benchmark")
+    if args.fail_on is not None:
+        raise UserError("--fail-on judges benchmarks: of two training loops nothing is judged")
+    found = LoopComparison(*views, *_names(args, views))
+    _deliver(partial(render_loops, found), args.export, as_json=args.json)
+    return OK
 
 
 def regression_limit(text: str) -> float:
@@ -96,14 +112,14 @@ def _refuse(runs: TwoRuns, *, force: bool) -> None:
         )
 
 
-def _deliver(found: RunComparison, exports: list[Path], *, as_json: bool) -> None:
+def _deliver(rendered: Callable[[Format], str], exports: list[Path], *, as_json: bool) -> None:
     for path in exports:
         try:
-            write(path, render(found, format_of(path)))
+            write(path, rendered(format_of(path)))
         except ExportError as error:
             raise UserError(str(error), CRASHED) from error
         tell(f"wrote {path}")
     if as_json:
-        put(render(found, "json"), end="")
+        put(rendered("json"), end="")
     elif not exports:
-        put(render(found, "md"), end="")
+        put(rendered("md"), end="")

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "screen": ("screen", "pick, run and watch on one screen (the default)"),
     "attach": ("attach", "follow a run that is going on"),
     "stop": ("stop", "stop a run, keeping what it has measured"),
+    "watch": ("watch", "run a training script as it is, watched"),
     "runs": ("runs", "list the runs of this machine"),
     "show": ("show", "print or export a run, also one from another machine"),
     "report": ("report", "write one document from one or several runs"),

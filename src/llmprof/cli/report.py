@@ -135,8 +135,15 @@ def write_document(paths: Iterable[Path], target: Path, budget: Budget) -> None:
     _write(make_document(paths, budget), target)
 
 
-def check_document(path: Path) -> None:
-    """Raise UserError for a path to which no document could be written."""
+def check_document(path: Path, *, to_come: Path | None = None) -> None:
+    """Raise UserError for a path to which no document could be written.
+
+    to_come: a folder that is made before anything is written.
+    """
+    folder = path.absolute().parent
+    if to_come is not None and folder == to_come.absolute():
+        above = next(each for each in (folder, *folder.parents) if each.exists())
+        path = above / path.name
     try:
         check_writable(path, FORMATS)
     except ExportError as error:

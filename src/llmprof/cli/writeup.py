@@ -69,10 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure what is missing and write the document. Raises UserError."""
+    folder = args.into or _new_folder()
     for path in args.export:
-        check_document(path)
+        check_document(path, to_come=folder)
     require_torch()
-    writeup = Writeup(args.into or _new_folder())
+    writeup = Writeup(folder)
     try:
         manifest = writeup.load() if writeup.there else _planned(args)
         _say(manifest)

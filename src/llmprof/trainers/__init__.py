@@ -1,0 +1,1 @@
+"""Callbacks for trainers that own the loop: `llmprof.trainers.lightning`, `.huggingface`."""
