@@ -300,7 +300,7 @@ async def test_a_recording_says_that_it_is_one(tmp_path: Path) -> None:
     monitoring = Monitoring(recorded=("NVIDIA H100", "2026-11-28"), open=lambda *_: playback)
     app = make_app(tmp_path, monitoring=monitoring, view="monitor")[0]
     async with app.run_test(size=(120, 30)) as pilot:
-        await shown(pilot, app, "recording ended, 40 s, 1000×")
+        await shown(pilot, app, "recording ended, 40 s, 1,000 ×")
         first = text_of(app).splitlines()[0]
         assert first.rstrip().endswith("NVIDIA H100  2026-11-28  recording")
         assert contains(app, "python other.py")
