@@ -619,22 +619,23 @@ def test_growth_of_steps_that_scatter_is_not_claimed() -> None:
 
 def test_coverage_tells_every_kind_of_cell() -> None:
     cases = [case(mode=mode) for mode in ("forward", "forward-grad", "forward-backward", "train")]
-    cases += [case(mode=mode, context_length=64) for mode in ("forward", "train")]
+    cases += [case(mode=mode, context_length=64) for mode in ("forward", "forward-grad", "train")]
     events = run(0, cases[0], {"forward": around(10.0)})
     events += failed(1, kind="oom", message="no", phase="forward")
     events += failed(2, kind="error", message="ValueError")
     events += failed(3, kind="killed", message="by SIGKILL", exit_code=-9)
     events += failed(4, kind="killed", message="by SIGSEGV", exit_code=-11)
+    events += failed(5, kind="stopped", message="the run was stopped", outside=True)
     state = view(cases, events)
     table = coverage(state)
     assert table is not None
     words = [[format_cell(cell) for cell in row] for row in table.rows]
     assert words == [
         ["medium", "128", "done (1)", "OOM (2)", "failed (3)", "killed (4)"],
-        ["medium", "64", "failed (5)", "", "", "missing (6)"],
+        ["medium", "64", "failed (5)", "stopped (6)", "", "missing (7)"],
     ]
-    assert to_resume(state) == (3, 5)
-    assert to_resume(state, failed=True) == (1, 2, 3, 4, 5)
+    assert to_resume(state) == (3, 5, 6)
+    assert to_resume(state, failed=True) == (1, 2, 3, 4, 5, 6)
 
 
 # --------------------------------------------------------------- every format, any name
