@@ -8,10 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, cast
 
-from llmprof.core.report import exports, markdown
-from llmprof.core.report.long_csv import to_cells
-from llmprof.core.report.registry import KERNEL_TABLES, tables
-from llmprof.core.report.subject import subject_of
 from llmprof.core.state.view import RunView
 from llmprof.core.system.atomic import write_file
 
@@ -25,6 +21,10 @@ class ExportError(ValueError):
 
 def render(view: RunView, fmt: Format, first: str = "") -> str:
     """The run in a format; `first` is what stands before the tables of a Markdown file."""
+    # Loaded here: every table comes with them, and most commands show none.
+    from llmprof.core.report import exports, markdown
+    from llmprof.core.report.subject import subject_of
+
     view = subject_of(view)
     if fmt == "md":
         return markdown.render(view, first)
@@ -39,6 +39,10 @@ def beside(view: RunView, path: Path, fmt: Format) -> dict[Path, str]:
     """
     if fmt != "csv":
         return {}
+    from llmprof.core.report.long_csv import to_cells
+    from llmprof.core.report.registry import KERNEL_TABLES, tables
+    from llmprof.core.report.subject import subject_of
+
     found = tables(subject_of(view), KERNEL_TABLES)
     if not found:
         return {}

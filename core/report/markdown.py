@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from llmprof.core.events import Environment
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.report.lean import lean
-from llmprof.core.report.registry import tables
 from llmprof.core.report.sentences import case_numbers
 from llmprof.core.report.table import Cell, Prose, Table, format_cell
 from llmprof.core.spec.case import Probe
@@ -40,6 +39,8 @@ STEPS_OF_PROBE: dict[Probe, tuple[str, str]] = {  # what a case is, and what is 
 
 def render(view: RunView, first: str = "") -> str:
     """The whole report: `first`, the tables, then what is long behind folds."""
+    from llmprof.core.report.registry import tables  # all tables: of a run alone
+
     parts = [f"# llmprof: {escape(_title(view))}", header(view)]
     parts += filter(None, (first,))
     written = [section(lean(table)) for table in tables(view)]

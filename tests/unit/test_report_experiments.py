@@ -290,9 +290,13 @@ def test_every_figure_in_a_sentence_names_cases_that_exist(name: str) -> None:
 # --------------------------------------------------------------------- made by hand
 
 
-def warmup_run() -> RunView:
+def warmup_run(slow: float = 1.0) -> RunView:
+    """slow: how many times as long the steps after the first one of the cold run take."""
     cases = [case(warmup_steps=count) for count in (0, 1, 2, 5)]
-    cold: Times = {"forward": [200.0, *around(20.0, 9)], "backward": [90.0, *around(40.0, 9)]}
+    cold: Times = {
+        "forward": [200.0, *around(20.0 * slow, 9)],
+        "backward": [90.0, *around(40.0 * slow, 9)],
+    }
     warm: Times = {"forward": around(20.0), "backward": around(40.0)}
     events = run(0, cases[0], cold)
     for index in (1, 2, 3):
@@ -321,6 +325,14 @@ def test_warmup_names_the_cold_step() -> None:
     assert "the first step took 290.0 ms" in said
     assert "after one warm-up step the mean is 1.00 × that after 5" in said
     assert "one process: not judged" in said
+
+
+def test_a_cold_step_is_no_cause_where_the_others_are_as_slow() -> None:
+    table = warmup(warmup_run(slow=2.0))
+    assert table is not None
+    said = " ".join(table.notes)
+    assert re.search(r"without warm-up the mean is 2\.\d+ × that after 5", said)
+    assert "since the first step" not in said
 
 
 def test_recorded_sizes_go_from_waiting_for_the_host_to_keeping_the_card_busy() -> None:
