@@ -145,7 +145,7 @@ def test_ctrl_c_stops_after_journalling_and_exports(tmp_path: Path) -> None:
     assert view.cases[0].failure.message == "the run was stopped"
     report = target.read_text("utf-8")
     assert "**stopped**" in report
-    assert "stopped: the run was stopped" in report
+    assert "| stopped | the run was stopped |" in report
     assert "killed" not in report
 
 
