@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from textual.pilot import Pilot
+
 from llmprof.cli.demo import samples_in
 from llmprof.core import events as ev
 from llmprof.core.catalog.models import load_models
@@ -28,6 +30,7 @@ from llmprof.tui.session.starter import ReplayStarter
 os.environ |= {"COLORTERM": "truecolor", "TERM": "xterm-256color"}  # pictures in all colours
 OUT = Path(__file__).resolve().parent
 WIDE, NARROW = (120, 30), (80, 24)
+LOOK_S, LOOKS = 0.7, 60
 SHARE = 0.62  # of the recording's steps, for the picture of a run that is going on
 
 
@@ -45,17 +48,29 @@ def write(store: RunStore, events: Sequence[ev.AnyEvent], steps: int | None = No
     return run
 
 
+async def still(app: LlmprofApp, pilot: Pilot[None]) -> str:
+    """The picture, once the view has all that it is made of and a second look shows the same."""
+    before = ""
+    for _ in range(LOOKS):
+        await pilot.pause(LOOK_S)
+        view = app.base_view
+        svg = app.export_screenshot(title="llmprof")
+        if view is not None and view.complete and svg == before:
+            break
+        before = svg
+    return svg
+
+
 async def photograph(
     name: str, setting: Setting, size: tuple[int, int], keys: Sequence[str] = ()
 ) -> None:
     """Open the app, press keys, write a picture."""
     app = LlmprofApp(setting)
     async with app.run_test(size=size) as pilot:
-        await pilot.pause(1.5)
+        svg = await still(app, pilot)
         for key in keys:
             await pilot.press(key)
-            await pilot.pause(0.7)
-        svg = app.export_screenshot(title="llmprof")
+            svg = await still(app, pilot)
     (OUT / f"{name}.svg").write_text(svg, "utf-8")
     print(OUT / f"{name}.svg")
 

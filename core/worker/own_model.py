@@ -141,8 +141,8 @@ def _parts(built: Any) -> Mapping[str, Any]:
 
 def _kind(value: object) -> str:
     name = type(value).__name__
-    article = "an" if name[0] in "aeiouAEIOU" else "a"
-    return "nothing" if value is None else f"{article} {name}"
+    vowel = name[0] in "aeiouAEIOU"
+    return "nothing" if value is None else f"a{'n' * vowel} {name}"
 
 
 def _move(module: nn.Module, device: torch.device) -> None:

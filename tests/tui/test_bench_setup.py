@@ -70,6 +70,19 @@ async def test_the_form_is_filled_in_with_keys_alone(tmp_path: Path, size: tuple
     assert recall(app.models).context_length == "64,32"
 
 
+@pytest.mark.parametrize("width", range(80, 92))
+async def test_a_line_says_that_it_has_more_options(tmp_path: Path, width: int) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(width, 40)) as pilot:
+        await settle(pilot, lambda: contains(app, "this machine"))
+        for chips in app.screen.query(Chips):
+            (line,) = [
+                row for row in text_of(app).splitlines() if row[1:].startswith(f"{chips.label:12}")
+            ]
+            said = set(line.replace(chips.label, "", 1).split())
+            assert said >= set(chips.options) or app.look.ellipsis in said, line
+
+
 def _within(outer: Widget, inner: Widget) -> bool:
     return outer.region.contains_region(inner.region)
 

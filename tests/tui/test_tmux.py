@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -136,7 +135,7 @@ def test_pick_run_watch_export_quit(tmux: Tmux) -> None:
 def test_start_hang_up_attach_finish(tmux: Tmux) -> None:
     last_choices(tmux, 1500)
     tmux.start()
-    tmux.wait(lambda text: re.search(r"Steps +1500", text) is not None)
+    tmux.wait(lambda text: "--measure-steps 1500" in text and "GiB" in text)
     tmux.keys("r")
     tmux.wait("of 1500", 90)
     run = only_run(tmux.home)
@@ -156,7 +155,7 @@ def test_start_hang_up_attach_finish(tmux: Tmux) -> None:
 def test_leave_it_running_and_stop_it_from_the_list(tmux: Tmux) -> None:
     last_choices(tmux, 900_000)
     tmux.start()
-    tmux.wait(lambda text: re.search(r"Steps +900000", text) is not None)
+    tmux.wait(lambda text: "--measure-steps 900000" in text and "GiB" in text)
     tmux.keys("r")
     tmux.wait("of 900000", 90)
     run = only_run(tmux.home)

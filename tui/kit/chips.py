@@ -76,7 +76,7 @@ class Chips(Canvas, can_focus=True):
             role += "+cursor" if here else ""
             row += [(f"{look.on if chosen else look.off} {self.options[at]}", role), ("  ", "")]
         if left_out:
-            lines[0].append((look.ellipsis, "muted"))
+            lines[0][-1:] = [(" ", ""), (look.ellipsis, "muted")]
         return [lines[y] for y in sorted(lines)]
 
     def watch_has_focus(self, has_focus: bool) -> None:
@@ -153,8 +153,8 @@ class Chips(Canvas, can_focus=True):
         for at in reversed(every):
             if self.options[at] not in self.chosen:
                 kept.remove(at)
-                if kept and self._lines(kept, width - 1)[-1][0] == 0:
-                    return self._lines(kept, width - 1)
+                if kept and self._lines(kept, width - 2)[-1][0] == 0:  # a gap, an ellipsis
+                    return self._lines(kept, width - 2)
         return self._lines(every, width)
 
     def _lines(self, kept: Sequence[int], width: int) -> list[tuple[int, int, int, int]]:
