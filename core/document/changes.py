@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from llmprof.core.document.configurations import OF_MODEL, configuration_cells, source_columns
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
-from llmprof.core.figures.comparison import Comparison, PartChange, compare
+from llmprof.core.figures.comparison import Comparison, PartChange
 from llmprof.core.report.comparisons import grouped_alike, switch_name
 from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.spec.axes import SWITCHES, neutral
@@ -49,10 +49,6 @@ class Change:
     @property
     def why_not(self) -> str:
         """Why nothing may be said of it; "" where it may."""
-        failed = self.source.failed_checks(self.found.base)
-        failed += self.source.failed_checks(self.found.other)
-        if failed:
-            return f"not judged: failed check {', '.join(dict.fromkeys(failed))}"
         return self.found.not_judged
 
     def key(self, part: PartChange) -> Hashable:
@@ -72,7 +68,7 @@ def changes_of(sources: Sequence[Source]) -> list[Change]:
         for group in grouped_alike(states, *SWITCHES):
             base = _baseline(group)
             for state in group:
-                against = None if state is base else compare(base, state)
+                against = None if state is base else source.subject.compare(base, state)
                 if against is not None:
                     found.append(Change(source, against))
     return found

@@ -9,29 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from llmprof.core.events import Environment
-from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.state.view import CaseState, RunView
-
-# A figure that one of these warns of is not what its configuration takes. What scatters or drifts
-# within a process is not among them: differences are judged between processes.
-DISQUALIFYING = frozenset(
-    {
-        "requested-observed",
-        "shared-cpu",
-        "throttled",
-        "not-a-number",
-        "disturbed",
-        "warming",
-        "cliff",
-        "scaling",
-        "elsewhere",
-        "host-pace",
-        "stolen-time",
-        "trains-differently",
-        "device",
-    }
-)
 
 
 class SourcesDiffer(ValueError):
@@ -66,15 +45,9 @@ class Source:
         """Its configurations: the processes of one are one case."""
         return self.subject.as_one.cases
 
-    def failed_checks(self, state: CaseState) -> list[str]:
+    def failed_checks(self, state: CaseState) -> tuple[str, ...]:
         """The checks that say no to a case or to one of its processes."""
-        return [
-            verdict.rule
-            for each in processes_of(state)
-            for verdict in self.subject.verdicts.get(each.index, ())
-            if verdict.level == "error"
-            or (verdict.level == "warning" and verdict.rule in DISQUALIFYING)
-        ]
+        return self.subject.failed_checks(state)
 
     def sound(self, *states: CaseState) -> bool:
         """Whether no check says no to any of the cases."""

@@ -30,8 +30,10 @@ from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
 from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.replicates import Replicated
+from llmprof.core.report import render
 from llmprof.core.report.lean import COMMON
 from llmprof.core.report.subject import Subject
+from llmprof.core.report.switches import switch_groups, switches
 from llmprof.core.report.table import Column, Table
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.pack import open_view
@@ -211,11 +213,52 @@ def test_cells_that_fail_a_check_support_no_finding() -> None:
             assert not keys & {quote.row for quote in finding.evidence}
 
 
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_a_difference_has_one_verdict_in_the_report_and_the_run_s_own_tables(path: Path) -> None:
+    made = tables(path)
+    judged = {
+        (change.found.base.case, change.found.other.case): change for change in made.all_changes
+    }
+    for source in made.sources:
+        subject = source.subject.as_one
+        for base, *others in switch_groups(subject):
+            for found in filter(None, (subject.compare(base, other) for other in others)):
+                change = judged.get((base.case, found.other.case))
+                if change is not None:
+                    assert [change.verdict(part) for part in found.parts] == [
+                        found.not_judged or part.decision for part in found.parts
+                    ]
+
+
+def test_no_table_nor_sentence_of_a_run_rests_on_cells_that_fail_a_check() -> None:
+    made = tables(FIXTURES / "switches-h200.llmprof")
+    failed = {
+        (change.found.other.case.model.name, change.name)
+        for change in made.all_changes
+        if "failed check" in change.why_not
+    }
+    assert failed == {("small", "TF32"), ("small", "bf16"), ("medium", "bf16"), ("large", "TF32")}
+    subject = made.sources[0].subject
+    overview, by_phase = switches(subject.as_one)
+    for table in (overview, by_phase):
+        names = [column.header for column in table.columns]
+        for row in table.rows:
+            cells = {name: str(cell) for name, cell in zip(names, row, strict=True)}
+            if (cells["Model Size"], cells["Switch"]) in failed and cells["Verdict"]:
+                assert cells["Verdict"] == "not judged: failed check host-pace"
+    large = next(
+        note for note in overview.notes if note.startswith("large: ") and "the step faster" in note
+    )
+    assert "large: 3 switches" in large
+    exported = render(subject, "md")
+    assert "large: 4 switches make the step faster" not in exported
+
+
 class Sound(Source):
     """A run in which no check says no."""
 
-    def failed_checks(self, state: CaseState) -> list[str]:
-        return []
+    def failed_checks(self, state: CaseState) -> tuple[str, ...]:
+        return ()
 
 
 def as_one(states: list[CaseState], optimizer: str) -> Replicated:
