@@ -23,12 +23,18 @@ KEPT = ("context_length", "precision", *KERNEL)
 
 def attention_kernels(view: RunView) -> list[Table]:
     """A table for each width and dtype: a row for each context and kernel."""
-    states = [s for s in view.cases if s.case.probe == "attention" and s.case.cold_cache]
-    axes = axes_of(states, *KEPT)
-    found: dict[tuple[str, str], list[CaseState]] = {}
-    for state in states:
-        found.setdefault((state.case.precision, state.case.model.name), []).append(state)
+    found = kernel_groups(view)
+    axes = axes_of((state for group in found.values() for state in group), *KEPT)
     return [_table(view, group, axes) for group in found.values()]
+
+
+def kernel_groups(view: RunView) -> dict[tuple[str, str], list[CaseState]]:
+    """Attention cases timed with a cold cache, by precision and width, in order."""
+    found: dict[tuple[str, str], list[CaseState]] = {}
+    for state in view.cases:
+        if state.case.probe == "attention" and state.case.cold_cache:
+            found.setdefault((state.case.precision, state.case.model.name), []).append(state)
+    return found
 
 
 def kernel_of(case: Case) -> str:

@@ -23,7 +23,7 @@ from llmprof.core.document.findings import findings, why_no_change
 from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.next_steps import outlook
-from llmprof.core.document.questions import Question, answered
+from llmprof.core.document.questions import Question, agree, answered
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, Quote, Sentence, cell_text, plain
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
@@ -254,6 +254,20 @@ def test_no_table_nor_sentence_of_a_run_rests_on_cells_that_fail_a_check() -> No
     assert "large: 4 switches make the step faster" not in exported
 
 
+class SoundSubject(Subject):
+    """A run in which no check says no."""
+
+    def failed_checks(self, *states: CaseState) -> tuple[str, ...]:
+        return ()
+
+
+class UnsoundSubject(Subject):
+    """A run in which one check says no to everything."""
+
+    def failed_checks(self, *states: CaseState) -> tuple[str, ...]:
+        return ("host-pace",)
+
+
 class Sound(Source):
     """A run in which no check says no."""
 
@@ -458,17 +472,88 @@ def test_changes_are_against_the_plain_case() -> None:
     assert {change.name for change in changes} == {"SDPA", "torch.compile"}
 
 
-def test_a_question_is_answered_from_a_table_of_the_run_itself() -> None:
+def answers(question: str, *paths: Path) -> list[str]:
+    """The lines under the question that begins so."""
+    sections = whole(*paths, questions=True).sections
+    return next(
+        [plain(line) for line in lines]
+        for section in sections
+        for asked, lines in section.answers
+        if asked.startswith(question)
+    )
+
+
+def test_a_question_without_an_answer_names_the_command() -> None:
     made = tables(FIXTURES / "end-to-end-h100.llmprof")
-    question = Question("?", lambda given: (), "end-to-end", "phases")
-    lines = [plain(line) for line in answered(question, made)]
-    assert lines[0].startswith("Size tiny, d_model 512")
-    assert [plain(line) for line in answered(replace(question, grid=""), made)] == [
+    question = Question("?", lambda given: (), "end-to-end")
+    assert [plain(line) for line in answered(question, made)] == [
         "Not measured: `llmprof run end-to-end` would."
     ]
-    assert "no experiment" in plain(
-        answered(replace(question, grid="", experiment="none"), made)[0]
-    )
+    assert "no experiment" in plain(answered(replace(question, experiment="none"), made)[0])
+
+
+def test_an_answer_that_is_cut_says_so() -> None:
+    made = tables(FIXTURES / "end-to-end-h100.llmprof")
+    question = Question("?", lambda given: ((f"line {at}",) for at in range(9)), "end-to-end")
+    lines = [plain(line) for line in answered(question, made)]
+    assert lines[:8] == [f"line {at}" for at in range(8)]
+    assert lines[8].startswith("Further lines are left out")
+
+
+def test_data_types_are_those_under_autocast_whichever_run_comes_first() -> None:
+    question = "Which data type"
+    paths = FIXTURES / "end-to-end-h100.llmprof", FIXTURES / "precision-h200.llmprof"
+    found = answers(question, *paths)
+    assert [line.split(":")[0] for line in found] == [
+        "With autocast to bf16", "With autocast to fp16"
+    ]  # fmt: skip
+    assert "bfloat16 for linear output, attention scores" in found[0]
+    assert answers(question, paths[0]) == ["Not measured: `llmprof run precision` would."]
+
+
+def test_kernels_are_compared_at_the_longest_context_a_sentence_each() -> None:
+    found = answers("How does one's own kernel", FIXTURES / "attention-kernels-h200.llmprof")
+    assert len(found) == 2
+    assert found[0].startswith("d=64 in bf16, at 16,384 tokens: SDPA takes 0.588 ms")
+    assert "no kernel of one's own" in found[0]
+
+
+def test_compiling_is_answered_in_a_sentence() -> None:
+    found = answers("What does compiling the whole", FIXTURES / "switches-h100.llmprof")
+    assert len(found) == 1
+    assert found[0].startswith("small, train")
+    assert " ms eager, a speed-up of " in found[0]
+
+
+@pytest.mark.parametrize(
+    ("plain_ms", "profiled_ms", "words"),
+    [(100.0, 105.0, "they agree"), (100.0, 150.0, "makes it longer"), (150.0, 90.0, "took longer")],
+)
+def test_a_profile_is_longer_or_shorter_than_the_plain_step(
+    plain_ms: float, profiled_ms: float, words: str
+) -> None:
+    found = tables(ROOT / "tui" / "demo-kernels.llmprof")
+    _, state = found.profiled[0]
+    sound = Sound("kernels", SoundSubject())
+    assert words in agree(sound, state, plain_ms, profiled_ms)
+
+
+def test_a_profile_that_a_check_says_no_to_is_compared_with_nothing() -> None:
+    found = tables(ROOT / "tui" / "demo-kernels.llmprof")
+    _, state = found.profiled[0]
+    unsound = Source("kernels", UnsoundSubject())
+    assert "not compared, failed check host-pace" in agree(unsound, state, 150.0, 90.0)
+
+
+@pytest.mark.parametrize("make", [lambda: course(questions=True), lambda: whole(
+    FIXTURES / "end-to-end-h100.llmprof", FIXTURES / "precision-h100.llmprof",
+    FIXTURES / "checkpointing-h200.llmprof", ROOT / "tui" / "demo-kernels.llmprof",
+    questions=True)])  # fmt: skip
+def test_no_two_lines_of_an_answer_are_of_the_same_name(make) -> None:  # type: ignore[no-untyped-def]
+    for section in make().sections:
+        for _, lines in section.answers:
+            names = [plain(line).split("): ")[0] for line in lines if "): " in plain(line)]
+            assert len(set(names)) == len(names), names
 
 
 def test_columns_of_one_name_are_told_apart_by_their_units() -> None:
