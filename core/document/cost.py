@@ -15,11 +15,10 @@ from llmprof.core.document.configurations import (
 )
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, keyed
 from llmprof.core.document.sources import Source
-from llmprof.core.document.steps import Found
+from llmprof.core.document.steps import Found, host_phases
 from llmprof.core.figures.throughput import throughput
 from llmprof.core.predict.closed_form import Unpredictable, predict
 from llmprof.core.predict.fits import fit_verdict, room_of, unsupported
-from llmprof.core.report.sentences import is_launch_bound
 from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.state.view import CaseState
 
@@ -28,8 +27,8 @@ MOST_CARDS = 6  # of a prediction, before the appendix
 NOTES = (
     "By the wall clock of whole training steps. Predicted: forward and backward scale by the "
     "cards' dense peaks or by their memory bandwidth, whichever is more or less, the optimizer by "
-    "bandwidth; only where the card sets the pace, and only cards that it fits for certain. "
-    "Evaluation, checkpoints and idle hours are not in it.",
+    "bandwidth; only where the card sets the pace of every phase that counts, and only cards that "
+    "it fits for certain. Evaluation, checkpoints and idle hours are not in it.",
 )
 
 
@@ -171,7 +170,7 @@ def _elsewhere(found: Found) -> Iterator[Rate]:
     source, state = found
     environment = state.environment or source.environment
     here = None if environment is None else match_device(environment.device_name)
-    if here is None or state.total is None or is_launch_bound(state) or state.case.compile:
+    if here is None or state.total is None or host_phases(state) or state.case.compile:
         return
     for card in load_cards().values():
         times = None if card.name == here.name else _step_ms(state, here, card)
