@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from llmprof.core.catalog.experiments import load_experiments
 from llmprof.core.document.changes import Change
-from llmprof.core.document.configurations import switches_text
+from llmprof.core.document.configurations import switches_text, work_of
 from llmprof.core.document.levels import PEAK, level_key
 from llmprof.core.document.profiles import profile_key
 from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, number
@@ -29,7 +29,6 @@ from llmprof.core.state.view import CaseState
 Answer = Callable[[Tables], Iterable[Sentence]]
 MOST_LINES = 8  # of one answer
 LEFT_OUT: Sentence = ("Further lines are left out here; the whole tables below have every cell.",)
-LABELS = ("Size", "Context", "Part", "Kind", "Switch", "Warm-up")  # that every line tells
 ATTENTION = "attention"
 AGREES = 0.1  # two times that lie no further apart
 
@@ -62,27 +61,6 @@ def answered(question: Question, tables: Tables) -> list[Sentence]:
     return [("Not measured, and no experiment of this version measures it.",)]
 
 
-def _work(table: KeyedTable, key: Hashable, *told: str) -> Sentence:
-    """(512 tokens, batch 4, run memory): the context, and what else tells this row from others.
-
-    told: further columns that the line names elsewhere.
-    """
-    headers = {column.header for column in table.table.columns}
-
-    def cell(row: Hashable, header: str) -> str:
-        return table.quote(row, header).text if header in headers else ""
-
-    alike = [
-        row for row in table.keys if all(cell(row, h) == cell(key, h) for h in (*LABELS, *told))
-    ]
-    pieces: list[str | Quote] = ["(", table.quote(key, "Context"), " tokens"]
-    for header, word in (("Mode", ""), ("As", ""), ("Batch", "batch "), ("Run", "run ")):
-        if len({cell(row, header) for row in alike}) > 1:
-            pieces += [f", {word}", table.quote(key, header)]
-            alike = [row for row in alike if cell(row, header) == cell(key, header)]
-    return (*pieces, ")")
-
-
 def _phases(tables: Tables) -> Iterable[Sentence]:
     table = tables.steps
     for found in tables.step_cells if table else ():
@@ -91,7 +69,7 @@ def _phases(tables: Tables) -> Iterable[Sentence]:
         known = [name for name in ("Forward", "Backward", "Optimizer") if table.known(key, name)]
         if found[1].total is not None and known:
             yield (
-                f"{found[1].case.model.name} ", *_work(table, key), ": ",
+                f"{found[1].case.model.name} ", *work_of(table, key), ": ",
                 *_joined([(f"{name.lower()} ", table.quote(key, name), " ms") for name in known]),
                 ".",
             )  # fmt: skip
@@ -110,7 +88,7 @@ def _spread(tables: Tables) -> Iterable[Sentence]:
         assert table is not None
         key = step_key(*found)
         if table.known(key, "CV") and found[1].total is not None:
-            yield (f"{found[1].case.model.name} ", *_work(table, key), ": ",
+            yield (f"{found[1].case.model.name} ", *work_of(table, key), ": ",
                    table.quote(key, "CV"), " % of the mean of ", table.quote(key, "Step"),
                    " ms.")  # fmt: skip
 
@@ -124,7 +102,7 @@ def _warm(tables: Tables) -> Iterable[Sentence]:
             (table.quote(key, "Mean"), " ms after ", table.quote(key, "Warm-up")) for key in keys
         ]
         yield (f"{group[0].case.model.name}, {group[0].case.mode} ",
-               *_work(table, keys[0], "Mode"), ": mean of ", *_joined(after),
+               *work_of(table, keys[0], "Mode"), ": mean of ", *_joined(after),
                " steps of warm-up; the first step of the process took ",
                table.quote(keys[0], "First step"), " ms.")  # fmt: skip
 
@@ -141,7 +119,7 @@ def _agreement(tables: Tables) -> Iterable[Sentence]:
         if table.known(key, "GPU busy"):
             busy = (", of which kernels ran in ", table.quote(key, "GPU busy"), " ms")
         yield (f"{state.case.model.name}, {state.case.mode}, forward ",
-               *_work(table, key, "Mode"), ": ", plain, " ms plain, ", profiled,
+               *work_of(table, key, "Mode"), ": ", plain, " ms plain, ", profiled,
                " ms under the profiler", *busy, agree(source, state, number(plain),
                                                      number(profiled)))  # fmt: skip
 
@@ -178,7 +156,7 @@ def _longest(tables: Tables) -> Iterable[Sentence]:
         end = f": {same}" if len(known) > 1 else "."
         if known:
             yield (f"{state.case.model.name}, {state.case.mode} ",
-                   *_work(table, keys[known[0]], "Mode"), ": ", *_joined(parts), end)  # fmt: skip
+                   *work_of(table, keys[known[0]], "Mode"), ": ", *_joined(parts), end)  # fmt: skip
 
 
 def _others(tables: Tables) -> Iterable[Sentence]:
@@ -195,7 +173,9 @@ def _others(tables: Tables) -> Iterable[Sentence]:
 
 def _profiled_work(tables: Tables, source: Source, state: CaseState) -> Sentence:
     table, key = tables.profiles, profile_key(source, state, WHOLE_STEP)
-    return _work(table, key, "Mode") if table is not None and key in table.keys else ("(profiled)",)
+    return (
+        work_of(table, key, "Mode") if table is not None and key in table.keys else ("(profiled)",)
+    )
 
 
 def _products(tables: Tables) -> Iterable[Sentence]:
@@ -205,7 +185,7 @@ def _products(tables: Tables) -> Iterable[Sentence]:
         keys = [profile_key(source, state, part) for part in ("forward", "step")]
         if all(table.known(key, "Products of busy") for key in keys):
             yield (f"{state.case.model.name}, {state.case.mode} ",
-                   *_work(table, keys[0], "Mode"), ": ",
+                   *work_of(table, keys[0], "Mode"), ": ",
                    table.quote(keys[0], "Products of busy"), " % of the forward's busy time, ",
                    table.quote(keys[1], "Products of busy"), " % of the step's.")  # fmt: skip
 
@@ -231,7 +211,7 @@ def _changes(tables: Tables, wanted: Callable[[Change], bool]) -> Iterable[Sente
         assert table is not None
         key = change.key(change.found.total)
         yield (f"{change.found.other.case.model.name}, {change.name} ",
-               *_work(table, key), ": ", table.quote(key, "With it"),
+               *work_of(table, key), ": ", table.quote(key, "With it"),
                " ms against ", table.quote(key, "Baseline"), " ms (",
                table.quote(key, "Verdict"), ").")  # fmt: skip
 
@@ -288,7 +268,7 @@ def _peaks(tables: Tables, ways: tuple[str, ...] = ("fp32",)) -> Iterable[Senten
             continue
         if case.mode in ("forward", "train") and table.known(key, "Requested"):
             yield (f"{case.model.name}, {case.mode}, {case.precision} ",
-                   *_work(table, key, "Mode", "As"), ": peak of ",
+                   *work_of(table, key, "Mode", "As"), ": peak of ",
                    table.quote(key, "Requested"), " MiB requested, reached in ",
                    table.quote(key, "Reached in"), ".")  # fmt: skip
 
@@ -307,7 +287,7 @@ def _checkpoints(tables: Tables) -> Iterable[Sentence]:
     for at, (_, source, state) in enumerate(sorted(found, key=lambda each: each[0])):
         key = level_key(source, state, PEAK)
         yield (f"{state.case.model.name}, ", table.quote(key, "As"), " ",
-               *_work(table, key, "As"), ": peak of ",
+               *work_of(table, key, "As"), ": peak of ",
                table.quote(key, "Requested"), " MiB requested",
                ", the lowest." if not at else ".")  # fmt: skip
 

@@ -27,6 +27,7 @@ from llmprof.core.document.questions import Question, agree, answered
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, Quote, Sentence, cell_text, plain
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
+from llmprof.core.document.steps import pace as step_pace
 from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.replicates import Replicated
@@ -300,6 +301,41 @@ def test_a_cause_needs_a_second_measurement() -> None:
     assert not any("is launch-bound" in text for text in one)
     two = [plain(each.text) for each in findings(tables(ROOT / "tui" / "demo-kernels.llmprof"))]
     assert any("is launch-bound, by two measurements" in text for text in two)
+
+
+def of_two_batches() -> Tables:
+    """Launch-bound steps that differ in their batch alone."""
+    cases = [case(batch_size=batch) for batch in (1, 4)]
+    events = [
+        event for index, each in enumerate(cases) for event in run(index, each, BASE, host=1.0)
+    ]
+    return tables_of(sources_of([(view(cases, events), None)]))
+
+
+def test_steps_that_differ_in_their_batch_are_named_by_it() -> None:
+    made = of_two_batches()
+    pace = next(plain(each.text) for each in findings(made) if each.kind == "pace")
+    assert "medium (128 tokens, batch 1), medium (128 tokens, batch 4)" in pace
+    assert "at the end of phases that make most of the step" in pace
+    assert "medium (128 tokens, batch 4)" in plain(outlook(made).verdict)
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_other_cards_are_predicted_from_cells_whose_pace_the_card_sets(path: Path) -> None:
+    for rate in tables(path).rates:
+        if not rate.measured:
+            assert not step_pace(rate.found[1]).startswith("host")
+
+
+def test_the_method_says_what_the_columns_of_changes_are() -> None:
+    method = next(
+        section
+        for section in whole(FIXTURES / "switches-h200.llmprof").appendix
+        if section.name == "method"
+    )
+    text = " ".join(plain(item) for item in method.items)
+    for words in ("geometric means", "Excluded beyond:", "above 100 %", "CV:"):
+        assert words in text
 
 
 def test_where_nothing_holds_it_is_said() -> None:
