@@ -8,7 +8,7 @@ from llmprof.core.predict.flops import forward_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike
 from llmprof.core.report.sentences import ref, why_not
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
@@ -157,7 +157,9 @@ def _notes(view: RunView, states: list[CaseState]) -> list[str]:
         "cannot but be moved, so naive attention moves many times more.",
     ]
     if view.environment is None or view.environment.ceilings is None:
-        lines.append("Shares of ceilings need `llmprof calibrate` to have been run on this device.")
+        lines.append(
+            Prose("Shares of ceilings need `llmprof calibrate` to have been run on this device.")
+        )
     unknown = {s.observed.errors.reason for s in states if s.observed and s.observed.errors}
     lines += [f"No error where the reference does not fit: {why}." for why in unknown if why]
     return lines
