@@ -9,7 +9,12 @@ from llmprof.core.document.configurations import OF_MODEL, configuration_cells, 
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
 from llmprof.core.figures.comparison import Comparison, PartChange
-from llmprof.core.report.comparisons import grouped_alike, switch_name
+from llmprof.core.report.comparisons import (
+    TESTED_TOGETHER,
+    grouped_alike,
+    only_alone,
+    switch_name,
+)
 from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.spec.axes import SWITCHES, neutral
 from llmprof.core.state.view import CaseState
@@ -62,6 +67,12 @@ class Change:
     def verdict(self, part: PartChange) -> str:
         """What may be said of a part."""
         return self.why_not or part.decision
+
+    def verdict_cell(self, part: PartChange) -> str:
+        """The same, and why not where the part's own interval would say otherwise."""
+        if not self.why_not and only_alone(part):
+            return f"{part.decision} ({TESTED_TOGETHER})"
+        return self.verdict(part)
 
 
 def changes_of(sources: Sequence[Source]) -> list[Change]:
@@ -131,7 +142,7 @@ def _figures(change: Change, part: PartChange) -> tuple[Cell, ...]:
         time.processes,
         _share(change, part),
         None if excluded is None else max(1, round(excluded)),
-        change.verdict(part),
+        change.verdict_cell(part),
     )
 
 

@@ -50,8 +50,9 @@ COLUMNS = (
 NOTES = (
     "Device time by phase, each measured directly. The interval is the mean's, by Student's t, "
     "between fresh processes where there are several, else between the steps of one. CV: the "
-    "standard deviation of the steps within a process over their mean. Other: loss and zero_grad. The optimizer moves at least its parameters, gradients and two moments, read "
-    "and written; bandwidth is the card's published one.",
+    "standard deviation of the steps within a process over their mean. Other: loss and zero_grad. "
+    "The optimizer moves at least its parameters, gradients and two moments, read and written; "
+    "bandwidth is the card's published one.",
 )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from llmprof.core.document import findings as finding_rules
 from llmprof.core.document.changes import Change, change_table, changes_of
@@ -336,6 +337,26 @@ def test_the_method_says_what_the_columns_of_changes_are() -> None:
     text = " ".join(plain(item) for item in method.items)
     for words in ("geometric means", "Excluded beyond:", "above 100 %", "CV:"):
         assert words in text
+
+
+def test_result_tables_keep_their_notes_and_verdicts_their_reason() -> None:
+    text = write_markdown(whole(FIXTURES / "end-to-end-h100.llmprof"), "r")
+    assert "forward from mode forward" in text
+    text = write_markdown(whole(FIXTURES / "switches-h200.llmprof"), "r")
+    assert "not distinguished (tested together, none of them is)" in text
+
+
+def test_commands_in_notes_are_code() -> None:
+    subject = tables(FIXTURES / "attention-kernels-h200.llmprof").sources[0].subject
+    environment = subject.environment
+    assert environment is not None
+    bare = replace(subject, environment=replace_struct(environment, ceilings=None))
+    assert "need `llmprof calibrate`" in render(bare, "md")
+
+
+def test_sizes_in_a_title_are_ordered() -> None:
+    paths = FIXTURES / "switches-large-h100.llmprof", FIXTURES / "end-to-end-h100.llmprof"
+    assert whole(*paths).title == "Training steps of tiny, small, medium, large, xl, 2.7B"
 
 
 def test_where_nothing_holds_it_is_said() -> None:
