@@ -23,6 +23,7 @@ from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.state.view import CaseState
 
 TOKENS = 1_000_000_000
+NOT_STANDING = "checks do not let it stand"
 MOST_CARDS = 6  # of a prediction, before the appendix
 NOTES = (
     "By the wall clock of whole training steps. Predicted: forward and backward scale by the "
@@ -72,6 +73,19 @@ def training_cells(sources: Sequence[Source]) -> list[Found]:
             if best is None or best[1].case.context_length < case.context_length:
                 found[key] = (source, state)
     return sorted(found.values(), key=lambda each: parameters(each[1]))
+
+
+def unsound_training(sources: Sequence[Source]) -> str:
+    """The checks that say no to measured training steps; "" where there are none of either."""
+    found = (
+        source.why_unsound(
+            state
+            for state in source.cases
+            if state.case.probe == "timing" and state.case.mode == "train"
+        )
+        for source in sources
+    )
+    return ", ".join(dict.fromkeys(filter(None, found)))
 
 
 def rates(cells: Sequence[Found]) -> list[Rate]:

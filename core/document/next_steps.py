@@ -14,6 +14,7 @@ import msgspec
 
 from llmprof.core.catalog.cards import match_device
 from llmprof.core.document.configurations import parameters, work_of
+from llmprof.core.document.cost import NOT_STANDING, unsound_training
 from llmprof.core.document.levels import requested_peak_of
 from llmprof.core.document.profiles import IDLE, idle_share, profile_key
 from llmprof.core.document.quotes import Quote, Sentence
@@ -64,6 +65,9 @@ def outlook(tables: Tables) -> Outlook:
     """The verdict on the largest sound training case, and what to try on it."""
     found = _subject(tables)
     if found is None or tables.steps is None:
+        unsound = unsound_training(tables.sources)
+        if unsound:
+            return Outlook((f"Training steps were measured, but {NOT_STANDING}: {unsound}.",), ())
         return Outlook(("No sound training step was measured that a verdict could rest on.",), ())
     proposed = sorted(_proposed(tables, found), key=lambda step: -step.rank)
     return Outlook(_verdict(tables, found), tuple(proposed[:MOST]))

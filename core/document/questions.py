@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from llmprof.core.catalog.experiments import load_experiments
 from llmprof.core.document.changes import Change
 from llmprof.core.document.configurations import switches_text, work_of
+from llmprof.core.document.cost import NOT_STANDING
 from llmprof.core.document.levels import PEAK, level_key
 from llmprof.core.document.profiles import profile_key
 from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, number
@@ -23,10 +24,12 @@ from llmprof.core.figures.profile_wholes import twin
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.kernels.attention_stages import AV, QK, SOFT
 from llmprof.core.report.attention_kernels import kernel_groups, kernel_of
+from llmprof.core.report.sentences import listing
 from llmprof.core.spec.own_function import is_function
 from llmprof.core.state.view import CaseState
 
 Answer = Callable[[Tables], Iterable[Sentence]]
+HALF = ("bf16", "fp16")
 MOST_LINES = 8  # of one answer
 LEFT_OUT: Sentence = ("Further lines are left out here; the whole tables below have every cell.",)
 ATTENTION = "attention"
@@ -66,12 +69,14 @@ def _phases(tables: Tables) -> Iterable[Sentence]:
     for found in tables.step_cells if table else ():
         assert table is not None
         key = step_key(*found)
-        known = [name for name in ("Forward", "Backward", "Optimizer") if table.known(key, name)]
+        parts = ("Forward", "Backward", "Optimizer")
+        known = [name for name in parts if table.known(key, name)]
+        missing = [name.lower() for name in parts if name not in known]
         if found[1].total is not None and known:
             yield (
                 f"{found[1].case.model.name} ", *work_of(table, key), ": ",
                 *_joined([(f"{name.lower()} ", table.quote(key, name), " ms") for name in known]),
-                ".",
+                f"; {listing(missing)} not measured." if missing else ".",
             )  # fmt: skip
 
 
@@ -221,7 +226,11 @@ def _is_model(change: Change) -> bool:
 
 
 def _mixed(tables: Tables) -> Iterable[Sentence]:
-    return _changes(tables, lambda each: _is_model(each) and each.name in ("bf16", "fp16"))
+    measured = {each.name for each in tables.all_changes if _is_model(each)} & set(HALF)
+    yield from _changes(tables, lambda each: _is_model(each) and each.name in HALF)
+    for precision in HALF:
+        if measured and precision not in measured:
+            yield (f"Not measured: {precision}.",)
 
 
 def _compiled_model(tables: Tables) -> Iterable[Sentence]:
@@ -260,6 +269,7 @@ def _compiled_attention(tables: Tables) -> Iterable[Sentence]:
 
 def _peaks(tables: Tables, ways: tuple[str, ...] = ("fp32",)) -> Iterable[Sentence]:
     table = tables.levels
+    found = set()
     for source, state in tables.memory if table else ():
         assert table is not None
         key = level_key(source, state, PEAK)
@@ -267,10 +277,15 @@ def _peaks(tables: Tables, ways: tuple[str, ...] = ("fp32",)) -> Iterable[Senten
         if case.probe == "attention" or switches_text(case) not in ways:
             continue
         if case.mode in ("forward", "train") and table.known(key, "Requested"):
+            found.add(case.mode)
             yield (f"{case.model.name}, {case.mode}, {case.precision} ",
                    *work_of(table, key, "Mode", "As"), ": peak of ",
                    table.quote(key, "Requested"), " MiB requested, reached in ",
                    table.quote(key, "Reached in"), ".")  # fmt: skip
+
+    for mode, what in (("forward", "inference"), ("train", "a training step")):
+        if found and mode not in found:
+            yield (f"Not measured: {what}.",)
 
 
 def _checkpoints(tables: Tables) -> Iterable[Sentence]:
@@ -293,7 +308,7 @@ def _checkpoints(tables: Tables) -> Iterable[Sentence]:
 
 
 def _mixed_peaks(tables: Tables) -> Iterable[Sentence]:
-    return _peaks(tables, ("bf16", "fp16"))
+    return _peaks(tables, HALF)
 
 
 def _tensors(tables: Tables) -> Iterable[Sentence]:
@@ -332,7 +347,13 @@ def _kept(tables: Tables) -> Iterable[Sentence]:
     table = tables.growth
     for growth in tables.growths if table else ():
         assert table is not None
-        if growth.unit == "MiB" and growth.fit is not None:
+        if growth.unit != "MiB":
+            continue
+        if growth.fit is None:
+            unsound = growth.source.why_unsound(growth.states)
+            why = f"{NOT_STANDING}: {unsound}" if unsound else "no one power describes it"
+            yield (f"{growth.what}, {growth.way}: measured, but {why}.",)
+        else:
             yield (f"{growth.what}, {growth.way}: the context to the power ",
                    table.quote(growth.key, "Exponent"), ", ",
                    table.quote(growth.key, "There"), " MiB at ",
@@ -349,9 +370,12 @@ def _types(tables: Tables) -> Iterable[Sentence]:
     lines: dict[str, Sentence] = {}
     for grid in _grids(tables, "data-types"):
         for column in grid.table.columns:
-            if column.header in ("bf16", "fp16") and column.header not in lines:
+            if column.header in HALF and column.header not in lines:
                 lines[column.header] = _types_in(grid, column.header)
     yield from lines.values()
+    for precision in HALF if lines else ():
+        if precision not in lines:
+            yield (f"Not measured: {precision}.",)
 
 
 def _types_in(grid: KeyedTable, precision: str) -> Sentence:

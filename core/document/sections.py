@@ -229,8 +229,14 @@ class _Page:
         shown = tuple(self._shown(each) for each in tables if each is not None)
         figures = () if figure is None else (figure,)
         missing = not shown and not figures
-        text: tuple[Sentence, ...] = ((f"Not measured: {MISSING[name]}.",),) if missing else ()
+        text: tuple[Sentence, ...] = ((self._missing(name),),) if missing else ()
         return Section(name, SECTIONS[name], text=text, tables=shown, figures=figures)
+
+    def _missing(self, name: str) -> str:
+        unsound = cost_rows.unsound_training(self.tables.sources) if name == "cost" else ""
+        if unsound:
+            return f"Measured, but {cost_rows.NOT_STANDING}: {unsound}."
+        return f"Not measured: {MISSING[name]}."
 
     def _shown(self, whole: KeyedTable) -> Table:
         key = whole.table.key

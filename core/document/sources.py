@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +49,11 @@ class Source:
         """The checks that say no to a case or to one of its processes."""
         return self.subject.failed_checks(state)
 
+    def why_unsound(self, states: Iterable[CaseState]) -> str:
+        """The checks that say no to measured ones of some cases, by name; "" where none does."""
+        measured = [state for state in states if state.total is not None]
+        return ", ".join(self.subject.failed_checks(*measured))
+
     def sound(self, *states: CaseState) -> bool:
         """Whether no check says no to any of the cases."""
         return not any(self.failed_checks(state) for state in states)
@@ -76,6 +81,13 @@ def sources_of(
             "with a column that says which is which)"
         )
     return tuple(found)
+
+
+def identity(view: RunView) -> Hashable:
+    """What a run shares with its copies alone: its name, when it began, and its plan."""
+    began = view.segments[0] if view.segments else None
+    when = None if began is None else (began.wall_ns, began.boot_id)
+    return view.run_id, when, tuple(state.case.key for state in view.cases)
 
 
 def differences(sources: Sequence[Source]) -> list[str]:

@@ -39,7 +39,7 @@ from llmprof.core.report.switches import switch_groups, switches
 from llmprof.core.report.table import Column, Table
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.pack import open_view
-from tests.builders.planted import GPU, Times, around, case, run, view
+from tests.builders.planted import GPU, Times, around, case, observed, run, view
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -547,6 +547,28 @@ def test_a_question_without_an_answer_names_the_command() -> None:
         "Not measured: `llmprof run end-to-end` would."
     ]
     assert "no experiment" in plain(answered(replace(question, experiment="none"), made)[0])
+
+
+def test_a_question_answered_in_part_names_what_is_missing() -> None:
+    peaks = answers("What are the peaks of inference", FIXTURES / "precision-h200.llmprof")
+    assert peaks[-1] == "Not measured: inference."
+    mixed = answers("What are the times with and without", FIXTURES / "switches-h200.llmprof")
+    assert mixed[-1] == "Not measured: fp16."
+    times: Times = {"forward": around(20.0)}
+    made = tables_of(
+        sources_of([(view([case(mode="forward")], run(0, case(mode="forward"), times)), None)])
+    )
+    lines = document(made, questions=True).sections[1].answers[0][1]
+    assert plain(lines[0]).endswith("ms; backward and optimizer not measured.")
+
+
+def test_what_was_measured_and_does_not_stand_is_not_called_unmeasured() -> None:
+    of = case(measure_steps=10)
+    seen = observed(0, of, context_length=64)
+    made = document(tables_of(sources_of([(view([of], run(0, of, BASE, seen)), None)])))
+    cost = next(section for section in made.sections if section.name == "cost")
+    assert plain(cost.text[0]).startswith("Measured, but checks do not let it stand: requested")
+    assert any("Training steps were measured, but" in plain(each) for each in prose(made))
 
 
 def test_an_answer_that_is_cut_says_so() -> None:
