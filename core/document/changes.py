@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from llmprof.core.document.configurations import OF_MODEL, configuration_cells, source_columns
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
-from llmprof.core.figures.comparison import Comparison, PartChange, compare
-from llmprof.core.report.comparisons import grouped_alike, switch_name
+from llmprof.core.figures.comparison import Comparison, PartChange
+from llmprof.core.report.comparisons import (
+    TESTED_TOGETHER,
+    grouped_alike,
+    only_alone,
+    switch_name,
+)
 from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.spec.axes import SWITCHES, neutral
 from llmprof.core.state.view import CaseState
@@ -30,7 +35,11 @@ COLUMNS = (
 NOTES = (
     "Device times, means over fresh processes, which are the unit of replication. What a switch "
     "acts on is tested first (Holm's procedure at 5 % together), then each part and the step by "
-    "its own interval; a difference below 1 % is none.",
+    "its own interval; a difference below 1 % is none. Change: the ratio of the geometric means of "
+    "processes (of their rounds, where they took turns), so that it differs a little from the "
+    "ratio of the two columns before it, which are arithmetic means. Excluded beyond: larger "
+    "changes either way lie outside the interval. Of the step's change: the part's difference over "
+    "the step's, above 100 % where other parts changed the other way.",
 )
 
 
@@ -49,10 +58,6 @@ class Change:
     @property
     def why_not(self) -> str:
         """Why nothing may be said of it; "" where it may."""
-        failed = self.source.failed_checks(self.found.base)
-        failed += self.source.failed_checks(self.found.other)
-        if failed:
-            return f"not judged: failed check {', '.join(dict.fromkeys(failed))}"
         return self.found.not_judged
 
     def key(self, part: PartChange) -> Hashable:
@@ -63,6 +68,12 @@ class Change:
         """What may be said of a part."""
         return self.why_not or part.decision
 
+    def verdict_cell(self, part: PartChange) -> str:
+        """The same, and why not where the part's own interval would say otherwise."""
+        if not self.why_not and only_alone(part):
+            return f"{part.decision} ({TESTED_TOGETHER})"
+        return self.verdict(part)
+
 
 def changes_of(sources: Sequence[Source]) -> list[Change]:
     """Every measured case against the one of its group that has no switch on, or the first."""
@@ -72,7 +83,7 @@ def changes_of(sources: Sequence[Source]) -> list[Change]:
         for group in grouped_alike(states, *SWITCHES):
             base = _baseline(group)
             for state in group:
-                against = None if state is base else compare(base, state)
+                against = None if state is base else source.subject.compare(base, state)
                 if against is not None:
                     found.append(Change(source, against))
     return found
@@ -131,7 +142,7 @@ def _figures(change: Change, part: PartChange) -> tuple[Cell, ...]:
         time.processes,
         _share(change, part),
         None if excluded is None else max(1, round(excluded)),
-        change.verdict(part),
+        change.verdict_cell(part),
     )
 
 

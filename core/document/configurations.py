@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
+from llmprof.core.document.quotes import KeyedTable, Quote, Sentence
 from llmprof.core.document.sources import Source
 from llmprof.core.report.table import Cell, Column
 from llmprof.core.report.timing import parameters_of
@@ -17,6 +18,8 @@ OF_MODEL = (
     Column("Context", "tokens"),
     Column("Batch"),
 )
+
+LABELS = ("Size", "Context", "Part", "Kind", "Switch", "Warm-up")  # that every line tells
 
 
 def configuration_cells(state: CaseState) -> tuple[Cell, ...]:
@@ -52,3 +55,24 @@ def switches_text(case: Case) -> str:
     if case.precision == "fp32":
         on = ["fp32", *on]
     return " + ".join(on)
+
+
+def work_of(table: KeyedTable, key: Hashable, *told: str) -> Sentence:
+    """(512 tokens, batch 4, run memory): the context, and what else tells this row from others.
+
+    told: further columns that the line names elsewhere.
+    """
+    headers = {column.header for column in table.table.columns}
+
+    def cell(row: Hashable, header: str) -> str:
+        return table.quote(row, header).text if header in headers else ""
+
+    alike = [
+        row for row in table.keys if all(cell(row, h) == cell(key, h) for h in (*LABELS, *told))
+    ]
+    pieces: list[str | Quote] = ["(", table.quote(key, "Context"), " tokens"]
+    for header, word in (("Mode", ""), ("As", ""), ("Batch", "batch "), ("Run", "run ")):
+        if len({cell(row, header) for row in alike}) > 1:
+            pieces += [f", {word}", table.quote(key, header)]
+            alike = [row for row in alike if cell(row, header) == cell(key, header)]
+    return (*pieces, ")")

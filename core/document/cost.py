@@ -15,21 +15,21 @@ from llmprof.core.document.configurations import (
 )
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, keyed
 from llmprof.core.document.sources import Source
-from llmprof.core.document.steps import Found
+from llmprof.core.document.steps import Found, host_phases
 from llmprof.core.figures.throughput import throughput
 from llmprof.core.predict.closed_form import Unpredictable, predict
 from llmprof.core.predict.fits import fit_verdict, room_of, unsupported
-from llmprof.core.report.sentences import is_launch_bound
 from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.state.view import CaseState
 
 TOKENS = 1_000_000_000
+NOT_STANDING = "checks do not let it stand"
 MOST_CARDS = 6  # of a prediction, before the appendix
 NOTES = (
     "By the wall clock of whole training steps. Predicted: forward and backward scale by the "
     "cards' dense peaks or by their memory bandwidth, whichever is more or less, the optimizer by "
-    "bandwidth; only where the card sets the pace, and only cards that it fits for certain. "
-    "Evaluation, checkpoints and idle hours are not in it.",
+    "bandwidth; only where the card sets the pace of every phase that counts, and only cards that "
+    "it fits for certain. Evaluation, checkpoints and idle hours are not in it.",
 )
 
 
@@ -73,6 +73,19 @@ def training_cells(sources: Sequence[Source]) -> list[Found]:
             if best is None or best[1].case.context_length < case.context_length:
                 found[key] = (source, state)
     return sorted(found.values(), key=lambda each: parameters(each[1]))
+
+
+def unsound_training(sources: Sequence[Source]) -> str:
+    """The checks that say no to measured training steps; "" where there are none of either."""
+    found = (
+        source.why_unsound(
+            state
+            for state in source.cases
+            if state.case.probe == "timing" and state.case.mode == "train"
+        )
+        for source in sources
+    )
+    return ", ".join(dict.fromkeys(filter(None, found)))
 
 
 def rates(cells: Sequence[Found]) -> list[Rate]:
@@ -171,7 +184,7 @@ def _elsewhere(found: Found) -> Iterator[Rate]:
     source, state = found
     environment = state.environment or source.environment
     here = None if environment is None else match_device(environment.device_name)
-    if here is None or state.total is None or is_launch_bound(state) or state.case.compile:
+    if here is None or state.total is None or host_phases(state) or state.case.compile:
         return
     for card in load_cards().values():
         times = None if card.name == here.name else _step_ms(state, here, card)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from llmprof.core.document.changes import Change, part_word
-from llmprof.core.document.configurations import switches_text
+from llmprof.core.document.configurations import switches_text, work_of
 from llmprof.core.document.levels import PEAK, UNDER, level_key, peak_cells
 from llmprof.core.document.profiles import IDLE, idle_share, profile_key
 from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, number
@@ -180,9 +180,9 @@ def _listed(table: KeyedTable, parts: Sequence[tuple[Change, PartChange]]) -> It
     """small (512 tokens) −38 % [−41 to −35, n = 3 processes], …."""
     for at, (change, part) in enumerate(parts):
         key = change.key(part)
-        yield f"{', ' if at else ''}{change.found.other.case.model.name} ("
-        yield table.quote(key, "Context")
-        yield f" tokens) {part_word(part)} "
+        yield f"{', ' if at else ''}{change.found.other.case.model.name} "
+        yield from work_of(table, key)
+        yield f" {part_word(part)} "
         yield table.quote(key, "Change")
         yield " % ["
         yield table.quote(key, "95 % interval")
@@ -205,9 +205,9 @@ def _pace(tables: Tables) -> Iterator[Finding]:
         yield Finding(
             "pace",
             (
-                f"The {state.case.mode} step of {state.case.model.name} (",
-                tables.steps.quote(step_key(*alike), "Context"),
-                " tokens) is launch-bound, by two measurements: the card idles ",
+                f"The {state.case.mode} step of {state.case.model.name} ",
+                *work_of(tables.steps, step_key(*alike), "Mode"),
+                " is launch-bound, by two measurements: the card idles ",
                 tables.profiles.quote(profile_key(source, state, WHOLE_STEP), "Idle of plain"),
                 " % of it, and it has caught up with the host at the end of ",
                 ", ".join(alike[1].launch_bound.phases if alike[1].launch_bound else ()),
@@ -216,20 +216,20 @@ def _pace(tables: Tables) -> Iterator[Finding]:
             idle,
         )
     bound = {
-        (state.case.model.name, state.case.context_length): (source, state)
-        for source, state in reversed(tables.step_cells)
+        step_key(source, state): (source, state)
+        for source, state in tables.step_cells
         if state.total is not None and is_launch_bound(state) and source.sound(state)
     }
     if bound:
         pieces: list[str | Quote] = ["Consistent with a launch-bound step, by one measurement: in "]
-        for at, (source, state) in enumerate([*bound.values()][::-1][:4]):
+        for at, (source, state) in enumerate([*bound.values()][:4]):
             pieces += [
-                f"{', ' if at else ''}{state.case.model.name} (",
-                tables.steps.quote(step_key(source, state), "Context"),
-                " tokens)",
+                f"{', ' if at else ''}{state.case.model.name} ",
+                *work_of(tables.steps, step_key(source, state)),
             ]
         pieces.append(
-            " the card has caught up with the host at the end of most phases; a kernel profile "
+            " the card has caught up with the host at the end of phases that make most of the "
+            "step; a kernel profile "
             "would say how long it idles."
         )
         yield Finding("pace", tuple(pieces), 0.15)
@@ -284,9 +284,9 @@ def _levels(tables: Tables) -> Iterator[Finding]:
             "memory",
             (
                 f"{axis.named(axis.of(state.case))} {'raises' if change > 0 else 'lowers'} the "
-                f"peak of requested bytes of {_of(base)} (",
-                tables.levels.quote(rows[1], "Context"),
-                " tokens), from ",
+                f"peak of requested bytes of {_of(base)} ",
+                *work_of(tables.levels, rows[1], "Mode", "As"),
+                ", from ",
                 tables.levels.quote(rows[0], "Requested"),
                 " MiB (in ",
                 tables.levels.quote(rows[0], "Reached in"),
@@ -435,9 +435,9 @@ def _rate(tables: Tables) -> Iterator[Finding]:
     yield Finding(
         "rate",
         (
-            f"Of the sizes, {state.case.model.name} (",
-            table.quote(step_key(source, state), "Context"),
-            f" tokens, {switches_text(state.case)}) comes nearest to the card, at ",
+            f"Of the sizes, {state.case.model.name} ",
+            *work_of(table, step_key(source, state), "As"),
+            f" in {switches_text(state.case)} comes nearest to the card, at ",
             table.quote(step_key(source, state), "Of dense peak"),
             " % of its dense peak in that precision.",
         ),
@@ -458,9 +458,9 @@ def _products(tables: Tables) -> Iterator[Finding]:
         yield Finding(
             "products",
             (
-                f"In {state.case.model.name} (",
-                table.quote(keys[0], "Context"),
-                " tokens) matrix products take ",
+                f"In {state.case.model.name} ",
+                *work_of(table, keys[0], "Mode"),
+                " matrix products take ",
                 table.quote(keys[0], header),
                 " % of the card's busy time in the forward and ",
                 table.quote(keys[1], header),

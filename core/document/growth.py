@@ -54,6 +54,7 @@ class Growth:
     fit: Power | None
     processes: int
     unit: str  # of y
+    states: tuple[CaseState, ...]  # behind the points
 
     @property
     def key(self) -> Hashable:
@@ -155,7 +156,8 @@ def _grown(
     )
     processes = min(len(processes_of(state)) for state, _ in ran)
     points = tuple(point for _, point in ran)
-    return [Growth(source, what, way, points, busy, _fit(busy), processes, unit)]
+    return [Growth(source, what, way, points, busy, _fit(busy), processes, unit,
+                   tuple(state for state, _ in ran))]  # fmt: skip
 
 
 def _fit(points: Sequence[Reading]) -> Power | None:

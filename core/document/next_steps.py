@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import msgspec
 
 from llmprof.core.catalog.cards import match_device
-from llmprof.core.document.configurations import parameters
+from llmprof.core.document.configurations import parameters, work_of
+from llmprof.core.document.cost import NOT_STANDING, unsound_training
 from llmprof.core.document.levels import requested_peak_of
 from llmprof.core.document.profiles import IDLE, idle_share, profile_key
 from llmprof.core.document.quotes import Quote, Sentence
@@ -64,6 +65,9 @@ def outlook(tables: Tables) -> Outlook:
     """The verdict on the largest sound training case, and what to try on it."""
     found = _subject(tables)
     if found is None or tables.steps is None:
+        unsound = unsound_training(tables.sources)
+        if unsound:
+            return Outlook((f"Training steps were measured, but {NOT_STANDING}: {unsound}.",), ())
         return Outlook(("No sound training step was measured that a verdict could rest on.",), ())
     proposed = sorted(_proposed(tables, found), key=lambda step: -step.rank)
     return Outlook(_verdict(tables, found), tuple(proposed[:MOST]))
@@ -86,8 +90,7 @@ def _profile(tables: Tables, found: Found) -> Found | None:
 
 def _name(tables: Tables, found: Found) -> tuple[str | Quote, ...]:
     assert tables.steps is not None
-    context = tables.steps.quote(step_key(*found), "Context")
-    return (f"{found[1].case.model.name} (", context, " tokens)")
+    return (f"{found[1].case.model.name} ", *work_of(tables.steps, step_key(*found)))
 
 
 def _verdict(tables: Tables, found: Found) -> Sentence:
@@ -100,7 +103,10 @@ def _verdict(tables: Tables, found: Found) -> Sentence:
         if profile is not None and (idle_share(*profile) or 0.0) >= IDLE and tables.profiles:
             idle = tables.profiles.quote(profile_key(*profile, WHOLE_STEP), "Idle of plain")
             return ("Launch-bound: of the step of ", *name, " the card idles ", idle, " %.")
-        idles = " the card has caught up with the host; how long it idles was not measured."
+        idles = (
+            " the card has caught up with the host at the end of phases that make most of the "
+            "step; how long it idles was not measured."
+        )
         return ("Consistent with a launch-bound step: in ", *name, idles)
     if table.known(key, "Of dense peak"):
         return ("The card sets the pace of ", *name, ", at ", table.quote(key, "Of dense peak"),

@@ -157,9 +157,10 @@ def page_table(
     rows and columns are quoted by sentences and stay; less are columns that may go.
     """
     short = whole.shortened(rows)
-    return KeyedTable(condensed(short.table, less - frozenset(columns)), short.keys)
+    bare = replace(short.table, notes=())  # they stand in the method
+    return KeyedTable(condensed(bare, less - frozenset(columns)), short.keys)
 
 
 def condensed(table: Table, gone: frozenset[str] = frozenset()) -> Table:
-    """A table as documents show it, without its notes: they stand in the method."""
-    return lean(replace(table, notes=()), cell_text, gone)
+    """A table as documents show it."""
+    return lean(table, cell_text, gone)

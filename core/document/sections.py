@@ -12,6 +12,7 @@ from llmprof.core.document import levels as level_rows
 from llmprof.core.document import profiles as profile_rows
 from llmprof.core.document import steps as step_rows
 from llmprof.core.document import warmups as warmup_rows
+from llmprof.core.document.configurations import parameters
 from llmprof.core.document.figures.svg import Figure
 from llmprof.core.document.findings import Finding, evidence_rows, findings, why_no_change
 from llmprof.core.document.machine import machine_lines
@@ -34,6 +35,16 @@ LESS = frozenset(
         "Said",
     }
 )
+EXPLAINED = {  # notes that stand in the method
+    "steps": step_rows.NOTES,
+    "changes": change_rows.NOTES,
+    "warm-up": warmup_rows.NOTES,
+    "profiles": profile_rows.STEP_NOTES,
+    "levels": level_rows.LEVEL_NOTES,
+    "growth": growth_rows.NOTES,
+    "predicted": level_rows.PREDICTED_NOTES,
+    "cost": cost_rows.NOTES,
+}
 METHOD = (
     "Every case ran in a fresh process, its warm-up doing exactly what is measured. Phase times "
     "are of device events at the phases' edges, without a synchronisation inside the step; on a "
@@ -155,12 +166,13 @@ def _title(tables: Tables) -> str:
     names = [source.subject.experiment for source in tables.sources]
     if len(names) == 1 and names[0] is not None:
         return names[0].title or names[0].name
-    models = dict.fromkeys(
-        state.case.model.name
-        for source in tables.sources
-        for state in source.cases
-        if state.case.probe != "attention"
-    )
+    sizes: dict[str, int] = {}
+    for source in tables.sources:
+        for state in source.cases:
+            if state.case.probe != "attention":
+                name = state.case.model.name
+                sizes[name] = max(sizes.get(name, 0), parameters(state))
+    models = sorted(sizes, key=lambda name: sizes[name])
     return f"Training steps of {', '.join(models)}" if models else "Measurements"
 
 
@@ -217,8 +229,14 @@ class _Page:
         shown = tuple(self._shown(each) for each in tables if each is not None)
         figures = () if figure is None else (figure,)
         missing = not shown and not figures
-        text: tuple[Sentence, ...] = ((f"Not measured: {MISSING[name]}.",),) if missing else ()
+        text: tuple[Sentence, ...] = ((self._missing(name),),) if missing else ()
         return Section(name, SECTIONS[name], text=text, tables=shown, figures=figures)
+
+    def _missing(self, name: str) -> str:
+        unsound = cost_rows.unsound_training(self.tables.sources) if name == "cost" else ""
+        if unsound:
+            return f"Measured, but {cost_rows.NOT_STANDING}: {unsound}."
+        return f"Not measured: {MISSING[name]}."
 
     def _shown(self, whole: KeyedTable) -> Table:
         key = whole.table.key
@@ -239,7 +257,7 @@ class _Page:
         """Tables of which the pages show a part, then the grids of the field."""
         tried = _tried(look)
         whole = [
-            condensed(each)
+            condensed(replace(each, notes=()) if each.key in EXPLAINED else each)
             for each in (*self.cut, *tried, *(grid.table for grid in self.tables.grids))
             if each.rows
         ]
@@ -322,18 +340,8 @@ def _limits(tables: Tables) -> tuple[Sentence, ...]:
 
 def _method(tables: Tables) -> Section:
     """One page: how it was measured and what the columns mean."""
-    explained = {
-        "steps": step_rows.NOTES,
-        "changes": change_rows.NOTES,
-        "warm-up": warmup_rows.NOTES,
-        "profiles": profile_rows.STEP_NOTES,
-        "levels": level_rows.LEVEL_NOTES,
-        "growth": growth_rows.NOTES,
-        "predicted": level_rows.PREDICTED_NOTES,
-        "cost": cost_rows.NOTES,
-    }
     there = {each.table.key: each.table.title for each in tables.whole}
     items: list[Sentence] = [
-        (f"{there[key]}: ", *notes) for key, notes in explained.items() if key in there
+        (f"{there[key]}: ", *notes) for key, notes in EXPLAINED.items() if key in there
     ]
     return Section("method", "Method", text=tuple((line,) for line in METHOD), items=tuple(items))

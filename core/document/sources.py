@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from llmprof.core.events import Environment
-from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.state.view import CaseState, RunView
-
-# A figure that one of these warns of is not what its configuration takes. What scatters or drifts
-# within a process is not among them: differences are judged between processes.
-DISQUALIFYING = frozenset(
-    {
-        "requested-observed",
-        "shared-cpu",
-        "throttled",
-        "not-a-number",
-        "disturbed",
-        "warming",
-        "cliff",
-        "scaling",
-        "elsewhere",
-        "host-pace",
-        "stolen-time",
-        "trains-differently",
-        "device",
-    }
-)
 
 
 class SourcesDiffer(ValueError):
@@ -66,15 +45,14 @@ class Source:
         """Its configurations: the processes of one are one case."""
         return self.subject.as_one.cases
 
-    def failed_checks(self, state: CaseState) -> list[str]:
+    def failed_checks(self, state: CaseState) -> tuple[str, ...]:
         """The checks that say no to a case or to one of its processes."""
-        return [
-            verdict.rule
-            for each in processes_of(state)
-            for verdict in self.subject.verdicts.get(each.index, ())
-            if verdict.level == "error"
-            or (verdict.level == "warning" and verdict.rule in DISQUALIFYING)
-        ]
+        return self.subject.failed_checks(state)
+
+    def why_unsound(self, states: Iterable[CaseState]) -> str:
+        """The checks that say no to measured ones of some cases, by name; "" where none does."""
+        measured = [state for state in states if state.total is not None]
+        return ", ".join(self.subject.failed_checks(*measured))
 
     def sound(self, *states: CaseState) -> bool:
         """Whether no check says no to any of the cases."""
@@ -103,6 +81,13 @@ def sources_of(
             "with a column that says which is which)"
         )
     return tuple(found)
+
+
+def identity(view: RunView) -> Hashable:
+    """What a run shares with its copies alone: its name, when it began, and its plan."""
+    began = view.segments[0] if view.segments else None
+    when = None if began is None else (began.wall_ns, began.boot_id)
+    return view.run_id, when, tuple(state.case.key for state in view.cases)
 
 
 def differences(sources: Sequence[Source]) -> list[str]:

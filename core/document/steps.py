@@ -49,9 +49,10 @@ COLUMNS = (
 )
 NOTES = (
     "Device time by phase, each measured directly. The interval is the mean's, by Student's t, "
-    "between fresh processes where there are several, else between the steps of one. Other: loss "
-    "and zero_grad. The optimizer moves at least its parameters, gradients and two moments, read "
-    "and written; bandwidth is the card's published one.",
+    "between fresh processes where there are several, else between the steps of one. CV: the "
+    "standard deviation of the steps within a process over their mean. Other: loss and zero_grad. "
+    "The optimizer moves at least its parameters, gradients and two moments, read and written; "
+    "bandwidth is the card's published one.",
 )
 
 
@@ -150,11 +151,17 @@ def _moved(source: Source, state: CaseState) -> tuple[Cell, Cell]:
 
 def pace(state: CaseState) -> str:
     """Which phases the host sets the pace of, "card" where none, "" where that is not known."""
+    phases = host_phases(state)
+    if phases is None:
+        return ""
+    return f"host: {', '.join(phases)}" if phases else "card"
+
+
+def host_phases(state: CaseState) -> tuple[Phase, ...] | None:
+    """The phases on a card of which the host sets the pace; None where that is not known."""
     on_card = state.environment is not None and state.environment.device.startswith("cuda")
     bound = state.launch_bound if on_card else None
-    if bound is None:
-        return ""
-    return f"host: {', '.join(bound.phases)}" if bound.phases else "card"
+    return None if bound is None else bound.phases
 
 
 def _mean(summary: Summary | None) -> Cell:

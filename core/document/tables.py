@@ -75,7 +75,7 @@ class Tables:
 
     @cached_property
     def grids(self) -> tuple[KeyedTable, ...]:
-        """Tables of the field, as the runs' own exports have them, without their notes."""
+        """Tables of the field, as the runs' own exports have them."""
         return tuple(
             _grid(source, name, number, table, several=len(self.sources) > 1)
             for source in self.sources
@@ -117,7 +117,6 @@ def _grid(source: Source, name: str, number: int, table: Table, *, several: bool
         table,
         key=grid_key(name, source, number),
         title=f"{table.title} ({source.name})" if several else table.title,
-        notes=(),
         folded=False,
     )
     return KeyedTable(own, tuple(range(len(own.rows))))

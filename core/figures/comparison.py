@@ -97,14 +97,19 @@ class CasePair:
     acts_on: frozenset[Part]
 
 
-def compare(base: CaseState, other: CaseState) -> Comparison | None:
-    """other against base, both of one run; None where one of them has no figures."""
+def compare(
+    base: CaseState, other: CaseState, failed_checks: Sequence[str] = ()
+) -> Comparison | None:
+    """other against base, both of one run; None where one of them has no figures.
+
+    failed_checks: the names of checks that say no to one of them: then nothing is judged.
+    """
     touched = {phase for axis in apart(base.case, other.case, SWITCHES) for phase in axis.touches}
     found = _measured(base, other, in_turns=_took_turns(base, other))
     if not found:
         return None
     processes = found[-1][3].processes
-    why = _not_judged(base, other, processes)
+    why = _failed(failed_checks) or _not_judged(base, other, processes)
     sure = not why and _opened(found, touched)
     parts = tuple(
         PartChange(
@@ -233,6 +238,10 @@ def _took_turns(base: CaseState, other: CaseState) -> bool:
         for state in (base, other)
     ]
     return rounds[0] == rounds[1]
+
+
+def _failed(checks: Sequence[str]) -> str:
+    return f"not judged: failed check {', '.join(checks)}" if checks else ""
 
 
 def _not_judged(base: CaseState, other: CaseState, processes: int) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from llmprof.core.events import AttentionErrors
-from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.memory_peaks import PeakKind, kind_of
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
@@ -20,6 +19,7 @@ from llmprof.core.report.sentences import (
     ref,
     why_not,
 )
+from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Phase
@@ -88,13 +88,14 @@ def grids(view: RunView) -> list[AttentionGrid]:
 
 def attention(view: RunView) -> list[Table]:
     """M33: one table a width."""
-    all_grids = grids(view)
+    subject = subject_of(view)
+    all_grids = grids(subject)
     states = [state for grid in all_grids for state in grid.states]
     axes = axes_of(states, *ACROSS)
-    return [_table(grid, axes) for grid in all_grids]
+    return [_table(subject, grid, axes) for grid in all_grids]
 
 
-def _table(grid: AttentionGrid, axes: list[tuple[str, Column]]) -> Table:
+def _table(subject: Subject, grid: AttentionGrid, axes: list[tuple[str, Column]]) -> Table:
     first = grid.states[0].case
     phases: tuple[Phase, ...] = first.phases
     columns = [Column("seq_len", "tokens")]
@@ -110,7 +111,9 @@ def _table(grid: AttentionGrid, axes: list[tuple[str, Column]]) -> Table:
     values = zip(axes, axis_cells(first, axes), strict=True)
     extra = [f"{column.header} {cell}" for (_, column), cell in values]
     title = ", ".join([f"Attention, {first.model.name}", f"batch {first.batch_size}", *extra])
-    return Table("attention", title, tuple(columns), tuple(rows), tuple(_notes(grid)), number="M33")
+    return Table(
+        "attention", title, tuple(columns), tuple(rows), tuple(_notes(subject, grid)), number="M33"
+    )
 
 
 def exponents(view: RunView) -> Table | None:
@@ -152,14 +155,14 @@ def exponents(view: RunView) -> Table | None:
     )
 
 
-def _notes(grid: AttentionGrid) -> list[str]:
+def _notes(subject: Subject, grid: AttentionGrid) -> list[str]:
     processes = max(len(processes_of(state)) for state in grid.states)
     where = "a fresh process" if processes == 1 else f"{processes} fresh processes"
     lines = [f"Times are means of the measured steps; every cell ran in {where}."]
     lines += _memory_notes(grid)
     lines += _own_notes(grid)
     lines += [line for way in grid.ways if (line := _growth(way, grid.column(way))) is not None]
-    lines += _fastest(grid)
+    lines += _fastest(subject, grid)
     cold = [s.observed.compile_ms for s in grid.states if s.observed and s.observed.compile_ms]
     if cold:
         ends = dict.fromkeys(significant(each / 1e3) for each in (min(cold), max(cold)))
@@ -282,7 +285,7 @@ def _growth(way: str, column: list[CaseState]) -> str | None:
     return f"{text} {ref(before, after)}."
 
 
-def _fastest(grid: AttentionGrid) -> list[str]:
+def _fastest(subject: Subject, grid: AttentionGrid) -> list[str]:
     """Which way is the fastest at the greatest length that two of them reach."""
     for length, row in sorted(grid.cells.items(), reverse=True):
         ran = [(state.total.mean, way, state) for way, state in row.items() if state.total]
@@ -290,7 +293,7 @@ def _fastest(grid: AttentionGrid) -> list[str]:
             continue
         ran.sort(key=lambda item: item[0])
         (_, name, state), (_, other, slow) = ran[0], ran[-1]
-        found = compare(slow, state)
+        found = subject.compare(slow, state)
         if found is None:
             continue
         text = f"At {length:,} tokens {name} is {times(found.total.speedup)} as fast as {other}"

@@ -9,7 +9,7 @@ from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike
 from llmprof.core.report.sentences import ref, why_not
 from llmprof.core.report.subject import subject_of
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
@@ -24,12 +24,18 @@ KEPT = ("context_length", "precision", *KERNEL)
 
 def attention_kernels(view: RunView) -> list[Table]:
     """A table for each width and dtype: a row for each context and kernel."""
-    states = [s for s in view.cases if s.case.probe == "attention" and s.case.cold_cache]
-    axes = axes_of(states, *KEPT)
-    found: dict[tuple[str, str], list[CaseState]] = {}
-    for state in states:
-        found.setdefault((state.case.precision, state.case.model.name), []).append(state)
+    found = kernel_groups(view)
+    axes = axes_of((state for group in found.values() for state in group), *KEPT)
     return [_table(view, group, axes) for group in found.values()]
+
+
+def kernel_groups(view: RunView) -> dict[tuple[str, str], list[CaseState]]:
+    """Attention cases timed with a cold cache, by precision and width, in order."""
+    found: dict[tuple[str, str], list[CaseState]] = {}
+    for state in view.cases:
+        if state.case.probe == "attention" and state.case.cold_cache:
+            found.setdefault((state.case.precision, state.case.model.name), []).append(state)
+    return found
 
 
 def kernel_of(case: Case) -> str:
@@ -158,7 +164,9 @@ def _notes(view: RunView, states: list[CaseState]) -> list[str]:
         "cannot but be moved, so naive attention moves many times more.",
     ]
     if view.environment is None or view.environment.ceilings is None:
-        lines.append("Shares of ceilings need `llmprof calibrate` to have been run on this device.")
+        lines.append(
+            Prose("Shares of ceilings need `llmprof calibrate` to have been run on this device.")
+        )
     unknown = {s.observed.errors.reason for s in states if s.observed and s.observed.errors}
     lines += [f"No error where the reference does not fit: {why}." for why in unknown if why]
     return lines

@@ -18,6 +18,7 @@ JUDGED = (
     "its own 95 % interval, which the text gives in brackets. A change of less than 1 % is not "
     "called one."
 )
+TESTED_TOGETHER = "tested together, none of them is"
 UNJUDGED = (
     "One process a cell: steps of one process say nothing of what another would measure, so "
     "differences are shown and not judged (with --processes 3 they are)."
@@ -74,10 +75,15 @@ def decision_cell(found: Comparison | None) -> str:
         return found.not_judged
     words = [f"{_part_word(part)} {part.decision}" for part in found.judged if part.part != "total"]
     text = "; ".join([*words, f"step {found.total.decision}"])
-    alone = any(part.time.resolved and part.time.large for part in found.judged)
-    if alone and not found.changed("faster", "slower"):
-        text += " (tested together, none of them is)"
+    if any(map(only_alone, found.judged)) and not found.changed("faster", "slower"):
+        text += f" ({TESTED_TOGETHER})"
     return text
+
+
+def only_alone(part: PartChange) -> bool:
+    """Whether a part would be told from equal by its own interval alone, and was not."""
+    own = part.time.resolved and part.time.large
+    return part.decision == "not distinguished" and own
 
 
 def phase_sentence(part: PartChange) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from llmprof.core.figures.comparison import compare
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import (
     decision_cell,
@@ -11,6 +10,7 @@ from llmprof.core.report.comparisons import (
     ratio_cells,
 )
 from llmprof.core.report.sentences import peak_bytes, ref, why_not
+from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Phase
@@ -25,7 +25,8 @@ SHOWN: tuple[Phase, ...] = ("forward", "loss", "backward", "optimizer")
 
 def compilation(view: RunView) -> Table | None:
     """A row for each compile mode of each size and mode, the eager one first."""
-    groups = compile_groups(view)
+    subject = subject_of(view)
+    groups = compile_groups(subject)
     if not groups:
         return None
     states = [state for group in groups for state in group]
@@ -53,12 +54,17 @@ def compilation(view: RunView) -> Table | None:
             state.case.mode,
             *axis_cells(state.case, axes),
             BY_FIELD["compile"].shown(state.case.compile),
-            *_figures(state, group[0]),
+            *_figures(subject, state, group[0]),
         )
         for group in groups
         for state in group
     )
-    found = [f for group in groups for s in group[1:] if (f := compare(group[0], s)) is not None]
+    found = [
+        each
+        for base, *others in groups
+        for state in others
+        if (each := subject.compare(base, state)) is not None
+    ]
     notes = (
         f"Each row against the eager one of its group. {judging_note(found)}",
         "Compile times are cold, each cell with an empty cache, and are in no mean. Repaid: the "
@@ -79,13 +85,13 @@ def compile_groups(view: RunView) -> list[list[CaseState]]:
     return [group for group in groups if len(group) > 1 and group[0].case.compile is None]
 
 
-def _figures(state: CaseState, base: CaseState) -> tuple[Cell, ...]:
+def _figures(subject: Subject, state: CaseState, base: CaseState) -> tuple[Cell, ...]:
     seen, total = state.observed, state.total
     compiled = state.case.compile is not None
     if total is None:
         cells: tuple[Cell, ...] = (*(None for _ in SHOWN), status_word(state))
         return (*cells, None, None, None, None, None, None, None, "", "no figure")
-    found = None if state is base else compare(base, state)
+    found = None if state is base else subject.compare(base, state)
     peak = peak_bytes(state)
     cold = None if seen is None else seen.compile_ms
     return (

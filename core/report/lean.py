@@ -10,6 +10,7 @@ from llmprof.core.report.table import Cell, Table, format_cell
 COMMON = "In every row: "  # begins the line that holds the cells which all rows share
 LEAST_COLUMNS = 2
 NOTHING = frozenset({"", "n/a"})
+SINGULAR = {"processes": "process", "steps": "step", "tokens": "token"}
 
 
 def lean(
@@ -33,8 +34,7 @@ def lean(
         if column.unit == "%" and shares.setdefault(values, at) != at:
             continue
         if len(values) > 1 and len(set(values)) == 1:
-            unit = f" {column.unit}" if column.unit else ""
-            common.append(f"{column.header} {values[0]}{unit}")
+            common.append(f"{column.header} {with_unit(values[0], column.unit)}")
         else:
             kept.append(at)
     if len(kept) < LEAST_COLUMNS:
@@ -46,3 +46,11 @@ def lean(
         rows=tuple(tuple(row[at] for at in kept) for row in table.rows),
         notes=(*line, *table.notes),
     )
+
+
+def with_unit(text: str, unit: str) -> str:
+    """A cell's text with its column's unit, which words have not; 1 process."""
+    figure = text.lstrip("-−+±<> ")[:1].isdigit()
+    if not unit or not figure:
+        return text
+    return f"{text} {SINGULAR.get(unit, unit) if text == '1' else unit}"

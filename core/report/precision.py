@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.memory_peaks import kind_of
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import (
@@ -24,6 +23,7 @@ from llmprof.core.report.sentences import (
     ref,
     why_not,
 )
+from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
@@ -35,7 +35,8 @@ MIXED = ("bf16", "fp16")
 
 def precision(view: RunView) -> Table | None:
     """M17: a row for each size and mixed precision beside the same size in fp32."""
-    pairs = precision_pairs(view)
+    subject = subject_of(view)
+    pairs = precision_pairs(subject)
     if not pairs:
         return None
     states = [state for pair in pairs for state in pair]
@@ -60,15 +61,15 @@ def precision(view: RunView) -> Table | None:
             *((full.case.mode,) if modes else ()),
             *axis_cells(full.case, axes),
             mixed.case.precision,
-            *_figures(full, mixed),
+            *_figures(subject, full, mixed),
         )
         for full, mixed in pairs
     )
     notes = (
         "FP: fp32 with TF32 off. MP: autocast over the forward and the loss, fp32 weights and "
         "optimizer; fp16 with a gradient scaler. Means of whole steps; peak of one extra step.",
-        judging_note(found for pair in pairs if (found := compare(*pair)) is not None),
-        *(line for pair in pairs for line in sentences(*pair)),
+        judging_note(found for pair in pairs if (found := subject.compare(*pair)) is not None),
+        *(line for pair in pairs for line in sentences(subject, *pair)),
     )
     return Table("precision", "Full against mixed precision", columns, rows, notes, number="M17")
 
@@ -84,11 +85,11 @@ def precision_pairs(view: RunView) -> list[tuple[CaseState, CaseState]]:
     return pairs
 
 
-def sentences(full: CaseState, mixed: CaseState) -> list[str]:
+def sentences(subject: Subject, full: CaseState, mixed: CaseState) -> list[str]:
     """What mixed precision brought to one size, and why it may be little."""
     if full.total is None or mixed.total is None:
         return why_not([state for state in (full, mixed) if state.total is None])
-    found = compare(full, mixed)
+    found = subject.compare(full, mixed)
     if found is None:
         return []
     name = f"{full.case.model.name} in {mixed.case.precision}"
@@ -126,8 +127,8 @@ def _memory_words(full: CaseState, mixed: CaseState) -> str:
     return text
 
 
-def _figures(full: CaseState, mixed: CaseState) -> tuple[Cell, ...]:
-    found = compare(full, mixed)
+def _figures(subject: Subject, full: CaseState, mixed: CaseState) -> tuple[Cell, ...]:
+    found = subject.compare(full, mixed)
     speed = ratio_cells(None if found is None else found.total.speedup)
     return (*map(_time, (full, mixed)), *speed, *map(_memory, (full, mixed)), decision_cell(found))
 

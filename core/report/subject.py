@@ -7,14 +7,40 @@ from functools import cached_property
 
 from llmprof.core.events import Failure, FailureKind, Outcome
 from llmprof.core.figures.case_device import CaseDevice, join_run
-from llmprof.core.figures.replicates import configurations
+from llmprof.core.figures.comparison import Comparison, compare
+from llmprof.core.figures.replicates import configurations, processes_of
 from llmprof.core.lint import Verdict, lint
 from llmprof.core.state.view import CaseState, RunView
+
+# A figure that one of these warns of is not what its configuration takes. What scatters or drifts
+# within a process is not among them: differences are judged between processes.
+DISQUALIFYING = frozenset(
+    {
+        "requested-observed",
+        "shared-cpu",
+        "throttled",
+        "not-a-number",
+        "disturbed",
+        "warming",
+        "cliff",
+        "scaling",
+        "elsewhere",
+        "host-pace",
+        "stolen-time",
+        "trains-differently",
+        "device",
+    }
+)
 
 
 @dataclass(frozen=True)
 class Subject(RunView):
-    """A run of which nothing more comes: every case has ended, as `final` says."""
+    """A run of which nothing more comes: every case has ended, as `final` says.
+
+    separate: the same with every process a case of its own, where cases are of several.
+    """
+
+    separate: Subject | None = None
 
     @cached_property
     def verdicts(self) -> dict[int, tuple[Verdict, ...]]:
@@ -30,7 +56,24 @@ class Subject(RunView):
     def as_one(self) -> Subject:
         """The same with the processes of each configuration as one case."""
         cases = configurations(self.cases)
-        return self if cases == self.cases else replace(self, cases=cases)
+        return self if cases == self.cases else replace(self, cases=cases, separate=self)
+
+    def failed_checks(self, *states: CaseState) -> tuple[str, ...]:
+        """The checks that say no to one of some cases or to one of its processes, each once."""
+        verdicts = (self.separate or self).verdicts
+        rules = (
+            verdict.rule
+            for state in states
+            for each in processes_of(state)
+            for verdict in verdicts.get(each.index, ())
+            if verdict.level == "error"
+            or (verdict.level == "warning" and verdict.rule in DISQUALIFYING)
+        )
+        return tuple(dict.fromkeys(rules))
+
+    def compare(self, base: CaseState, other: CaseState) -> Comparison | None:
+        """other against base; nothing is judged where a check says no to one of them."""
+        return compare(base, other, self.failed_checks(base, other))
 
 
 def subject_of(view: RunView) -> Subject:

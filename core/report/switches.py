@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmprof.core.figures.comparison import Comparison, PartChange, compare
+from llmprof.core.figures.comparison import Comparison, PartChange
 from llmprof.core.figures.losses import LossDifference, loss_difference
 from llmprof.core.figures.memory_peaks import kind_of
 from llmprof.core.figures.replicates import processes_of
@@ -19,6 +19,7 @@ from llmprof.core.report.comparisons import (
     times,
 )
 from llmprof.core.report.sentences import is_launch_bound, listing, ms, peak_bytes, ref, why_not
+from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import SWITCHES
 from llmprof.core.state.launch_bound import NEGLIGIBLE
@@ -39,10 +40,11 @@ LOSSES = (
 
 def switches(view: RunView) -> list[Table]:
     """M15: a row a switch, then a row a switch and phase."""
-    groups = switch_groups(view)
+    subject = subject_of(view)
+    groups = switch_groups(subject)
     if not groups:
         return []
-    return [_overview(groups), _by_phase(groups)]
+    return [_overview(subject, groups), _by_phase(subject, groups)]
 
 
 def switch_groups(view: RunView) -> list[list[CaseState]]:
@@ -51,10 +53,10 @@ def switch_groups(view: RunView) -> list[list[CaseState]]:
     return [group for group in grouped_alike(timing, *SWITCHES) if len(group) > 1]
 
 
-def comparisons(group: list[CaseState]) -> list[Comparison]:
+def comparisons(subject: Subject, group: list[CaseState]) -> list[Comparison]:
     """The measured cases of a group against its first."""
     base, *others = group
-    return [found for state in others if (found := compare(base, state)) is not None]
+    return [found for state in others if (found := subject.compare(base, state)) is not None]
 
 
 def _head(groups: list[list[CaseState]]) -> tuple[Column, ...]:
@@ -80,7 +82,7 @@ def _labels(groups: list[list[CaseState]], state: CaseState, base: CaseState) ->
     )
 
 
-def _overview(groups: list[list[CaseState]]) -> Table:
+def _overview(subject: Subject, groups: list[list[CaseState]]) -> Table:
     kind = kind_of(state for group in groups for state in group)
     columns = (
         *_head(groups),
@@ -96,20 +98,20 @@ def _overview(groups: list[list[CaseState]]) -> Table:
         Column("Verdict", numeric=False),
     )
     rows = tuple(
-        (*_labels(groups, state, group[0]), *_figures(state, group[0]))
+        (*_labels(groups, state, group[0]), *_figures(subject, state, group[0]))
         for group in groups
         for state in group
     )
-    found = [each for group in groups for each in comparisons(group)]
+    found = [each for group in groups for each in comparisons(subject, group)]
     notes = (
         f"Each row is compared with its baseline, the first of its group. {judging_note(found)}",
         f"Std Dev is of steps within a process. {COLD} {LOSSES}",
-        *(line for group in groups for line in sentences(group)),
+        *(line for group in groups for line in sentences(subject, group)),
     )
     return Table("switches", "Switches", columns, rows, notes, number="M15")
 
 
-def _by_phase(groups: list[list[CaseState]]) -> Table:
+def _by_phase(subject: Subject, groups: list[list[CaseState]]) -> Table:
     columns = (
         *_head(groups),
         Column("Part of the step", numeric=False),
@@ -123,7 +125,7 @@ def _by_phase(groups: list[list[CaseState]]) -> Table:
     rows = tuple(
         (*_labels(groups, found.other, group[0]), *_part_cells(part, found))
         for group in groups
-        for found in comparisons(group)
+        for found in comparisons(subject, group)
         for part in found.parts
         if part.touched or _counts(part, found)
     )
@@ -152,13 +154,13 @@ def _part_cells(part: PartChange, found: Comparison) -> tuple[Cell, ...]:
     )
 
 
-def sentences(group: list[CaseState]) -> list[str]:
+def sentences(subject: Subject, group: list[CaseState]) -> list[str]:
     """What may be said of a group: from the same decisions as the rows."""
     base, *others = group
     name = base.case.model.name
     if base.total is None:
         return why_not(group)
-    found = comparisons(group)
+    found = comparisons(subject, group)
     lines = [*_fastest(name, base, found), *_phases(name, found), *_even(name, found)]
     lines += [line for each in found if (line := _repaid(each)) is not None]
     if is_launch_bound(base):
@@ -252,7 +254,7 @@ def _rough(count: float) -> str:
     return f"{round(count, -digits):,.0f}"
 
 
-def _figures(state: CaseState, base: CaseState) -> tuple[Cell, ...]:
+def _figures(subject: Subject, state: CaseState, base: CaseState) -> tuple[Cell, ...]:
     cold = None if state.observed is None else state.observed.compile_ms
     compiled: Cell = None if cold is None else Figure(cold / 1e3, 0.1)
     if state.case.compile is None:
@@ -260,7 +262,7 @@ def _figures(state: CaseState, base: CaseState) -> tuple[Cell, ...]:
     ran = sum(each.total is not None for each in processes_of(state))
     if state.total is None:
         return (ran, *(status_word(state),) * 6, compiled, None, "no figure")
-    found = None if state is base else compare(base, state)
+    found = None if state is base else subject.compare(base, state)
     before, after = peak_bytes(base), peak_bytes(state)
     speed: tuple[Cell, Cell] = (Figure(1.0, 0.01), "")
     return (

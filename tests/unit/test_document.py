@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from llmprof.core.document import findings as finding_rules
 from llmprof.core.document.changes import Change, change_table, changes_of
@@ -23,19 +24,22 @@ from llmprof.core.document.findings import findings, why_no_change
 from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.next_steps import outlook
-from llmprof.core.document.questions import Question, answered
+from llmprof.core.document.questions import Question, agree, answered
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, Quote, Sentence, cell_text, plain
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
+from llmprof.core.document.steps import pace as step_pace
 from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.replicates import Replicated
+from llmprof.core.report import render
 from llmprof.core.report.lean import COMMON
 from llmprof.core.report.subject import Subject
+from llmprof.core.report.switches import switch_groups, switches
 from llmprof.core.report.table import Column, Table
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.pack import open_view
-from tests.builders.planted import GPU, Times, around, case, run, view
+from tests.builders.planted import GPU, Times, around, case, observed, run, view
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -211,11 +215,66 @@ def test_cells_that_fail_a_check_support_no_finding() -> None:
             assert not keys & {quote.row for quote in finding.evidence}
 
 
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_a_difference_has_one_verdict_in_the_report_and_the_run_s_own_tables(path: Path) -> None:
+    made = tables(path)
+    judged = {
+        (change.found.base.case, change.found.other.case): change for change in made.all_changes
+    }
+    for source in made.sources:
+        subject = source.subject.as_one
+        for base, *others in switch_groups(subject):
+            for found in filter(None, (subject.compare(base, other) for other in others)):
+                change = judged.get((base.case, found.other.case))
+                if change is not None:
+                    assert [change.verdict(part) for part in found.parts] == [
+                        found.not_judged or part.decision for part in found.parts
+                    ]
+
+
+def test_no_table_nor_sentence_of_a_run_rests_on_cells_that_fail_a_check() -> None:
+    made = tables(FIXTURES / "switches-h200.llmprof")
+    failed = {
+        (change.found.other.case.model.name, change.name)
+        for change in made.all_changes
+        if "failed check" in change.why_not
+    }
+    assert failed == {("small", "TF32"), ("small", "bf16"), ("medium", "bf16"), ("large", "TF32")}
+    subject = made.sources[0].subject
+    overview, by_phase = switches(subject.as_one)
+    for table in (overview, by_phase):
+        names = [column.header for column in table.columns]
+        for row in table.rows:
+            cells = {name: str(cell) for name, cell in zip(names, row, strict=True)}
+            if (cells["Model Size"], cells["Switch"]) in failed and cells["Verdict"]:
+                assert cells["Verdict"] == "not judged: failed check host-pace"
+    large = next(
+        note for note in overview.notes if note.startswith("large: ") and "the step faster" in note
+    )
+    assert "large: 3 switches" in large
+    exported = render(subject, "md")
+    assert "large: 4 switches make the step faster" not in exported
+
+
+class SoundSubject(Subject):
+    """A run in which no check says no."""
+
+    def failed_checks(self, *states: CaseState) -> tuple[str, ...]:
+        return ()
+
+
+class UnsoundSubject(Subject):
+    """A run in which one check says no to everything."""
+
+    def failed_checks(self, *states: CaseState) -> tuple[str, ...]:
+        return ("host-pace",)
+
+
 class Sound(Source):
     """A run in which no check says no."""
 
-    def failed_checks(self, state: CaseState) -> list[str]:
-        return []
+    def failed_checks(self, state: CaseState) -> tuple[str, ...]:
+        return ()
 
 
 def as_one(states: list[CaseState], optimizer: str) -> Replicated:
@@ -243,6 +302,61 @@ def test_a_cause_needs_a_second_measurement() -> None:
     assert not any("is launch-bound" in text for text in one)
     two = [plain(each.text) for each in findings(tables(ROOT / "tui" / "demo-kernels.llmprof"))]
     assert any("is launch-bound, by two measurements" in text for text in two)
+
+
+def of_two_batches() -> Tables:
+    """Launch-bound steps that differ in their batch alone."""
+    cases = [case(batch_size=batch) for batch in (1, 4)]
+    events = [
+        event for index, each in enumerate(cases) for event in run(index, each, BASE, host=1.0)
+    ]
+    return tables_of(sources_of([(view(cases, events), None)]))
+
+
+def test_steps_that_differ_in_their_batch_are_named_by_it() -> None:
+    made = of_two_batches()
+    pace = next(plain(each.text) for each in findings(made) if each.kind == "pace")
+    assert "medium (128 tokens, batch 1), medium (128 tokens, batch 4)" in pace
+    assert "at the end of phases that make most of the step" in pace
+    assert "medium (128 tokens, batch 4)" in plain(outlook(made).verdict)
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_other_cards_are_predicted_from_cells_whose_pace_the_card_sets(path: Path) -> None:
+    for rate in tables(path).rates:
+        if not rate.measured:
+            assert not step_pace(rate.found[1]).startswith("host")
+
+
+def test_the_method_says_what_the_columns_of_changes_are() -> None:
+    method = next(
+        section
+        for section in whole(FIXTURES / "switches-h200.llmprof").appendix
+        if section.name == "method"
+    )
+    text = " ".join(plain(item) for item in method.items)
+    for words in ("geometric means", "Excluded beyond:", "above 100 %", "CV:"):
+        assert words in text
+
+
+def test_result_tables_keep_their_notes_and_verdicts_their_reason() -> None:
+    text = write_markdown(whole(FIXTURES / "end-to-end-h100.llmprof"), "r")
+    assert "forward from mode forward" in text
+    text = write_markdown(whole(FIXTURES / "switches-h200.llmprof"), "r")
+    assert "not distinguished (tested together, none of them is)" in text
+
+
+def test_commands_in_notes_are_code() -> None:
+    subject = tables(FIXTURES / "attention-kernels-h200.llmprof").sources[0].subject
+    environment = subject.environment
+    assert environment is not None
+    bare = replace(subject, environment=replace_struct(environment, ceilings=None))
+    assert "need `llmprof calibrate`" in render(bare, "md")
+
+
+def test_sizes_in_a_title_are_ordered() -> None:
+    paths = FIXTURES / "switches-large-h100.llmprof", FIXTURES / "end-to-end-h100.llmprof"
+    assert whole(*paths).title == "Training steps of tiny, small, medium, large, xl, 2.7B"
 
 
 def test_where_nothing_holds_it_is_said() -> None:
@@ -415,17 +529,110 @@ def test_changes_are_against_the_plain_case() -> None:
     assert {change.name for change in changes} == {"SDPA", "torch.compile"}
 
 
-def test_a_question_is_answered_from_a_table_of_the_run_itself() -> None:
+def answers(question: str, *paths: Path) -> list[str]:
+    """The lines under the question that begins so."""
+    sections = whole(*paths, questions=True).sections
+    return next(
+        [plain(line) for line in lines]
+        for section in sections
+        for asked, lines in section.answers
+        if asked.startswith(question)
+    )
+
+
+def test_a_question_without_an_answer_names_the_command() -> None:
     made = tables(FIXTURES / "end-to-end-h100.llmprof")
-    question = Question("?", lambda given: (), "end-to-end", "phases")
-    lines = [plain(line) for line in answered(question, made)]
-    assert lines[0].startswith("Size tiny, d_model 512")
-    assert [plain(line) for line in answered(replace(question, grid=""), made)] == [
+    question = Question("?", lambda given: (), "end-to-end")
+    assert [plain(line) for line in answered(question, made)] == [
         "Not measured: `llmprof run end-to-end` would."
     ]
-    assert "no experiment" in plain(
-        answered(replace(question, grid="", experiment="none"), made)[0]
+    assert "no experiment" in plain(answered(replace(question, experiment="none"), made)[0])
+
+
+def test_a_question_answered_in_part_names_what_is_missing() -> None:
+    peaks = answers("What are the peaks of inference", FIXTURES / "precision-h200.llmprof")
+    assert peaks[-1] == "Not measured: inference."
+    mixed = answers("What are the times with and without", FIXTURES / "switches-h200.llmprof")
+    assert mixed[-1] == "Not measured: fp16."
+    times: Times = {"forward": around(20.0)}
+    made = tables_of(
+        sources_of([(view([case(mode="forward")], run(0, case(mode="forward"), times)), None)])
     )
+    lines = document(made, questions=True).sections[1].answers[0][1]
+    assert plain(lines[0]).endswith("ms; backward and optimizer not measured.")
+
+
+def test_what_was_measured_and_does_not_stand_is_not_called_unmeasured() -> None:
+    of = case(measure_steps=10)
+    seen = observed(0, of, context_length=64)
+    made = document(tables_of(sources_of([(view([of], run(0, of, BASE, seen)), None)])))
+    cost = next(section for section in made.sections if section.name == "cost")
+    assert plain(cost.text[0]).startswith("Measured, but checks do not let it stand: requested")
+    assert any("Training steps were measured, but" in plain(each) for each in prose(made))
+
+
+def test_an_answer_that_is_cut_says_so() -> None:
+    made = tables(FIXTURES / "end-to-end-h100.llmprof")
+    question = Question("?", lambda given: ((f"line {at}",) for at in range(9)), "end-to-end")
+    lines = [plain(line) for line in answered(question, made)]
+    assert lines[:8] == [f"line {at}" for at in range(8)]
+    assert lines[8].startswith("Further lines are left out")
+
+
+def test_data_types_are_those_under_autocast_whichever_run_comes_first() -> None:
+    question = "Which data type"
+    paths = FIXTURES / "end-to-end-h100.llmprof", FIXTURES / "precision-h200.llmprof"
+    found = answers(question, *paths)
+    assert [line.split(":")[0] for line in found] == [
+        "With autocast to bf16", "With autocast to fp16"
+    ]  # fmt: skip
+    assert "bfloat16 for linear output, attention scores" in found[0]
+    assert answers(question, paths[0]) == ["Not measured: `llmprof run precision` would."]
+
+
+def test_kernels_are_compared_at_the_longest_context_a_sentence_each() -> None:
+    found = answers("How does one's own kernel", FIXTURES / "attention-kernels-h200.llmprof")
+    assert len(found) == 2
+    assert found[0].startswith("d=64 in bf16, at 16,384 tokens: SDPA takes 0.588 ms")
+    assert "no kernel of one's own" in found[0]
+
+
+def test_compiling_is_answered_in_a_sentence() -> None:
+    found = answers("What does compiling the whole", FIXTURES / "switches-h100.llmprof")
+    assert len(found) == 1
+    assert found[0].startswith("small, train")
+    assert " ms eager, a speed-up of " in found[0]
+
+
+@pytest.mark.parametrize(
+    ("plain_ms", "profiled_ms", "words"),
+    [(100.0, 105.0, "they agree"), (100.0, 150.0, "makes it longer"), (150.0, 90.0, "took longer")],
+)
+def test_a_profile_is_longer_or_shorter_than_the_plain_step(
+    plain_ms: float, profiled_ms: float, words: str
+) -> None:
+    found = tables(ROOT / "tui" / "demo-kernels.llmprof")
+    _, state = found.profiled[0]
+    sound = Sound("kernels", SoundSubject())
+    assert words in agree(sound, state, plain_ms, profiled_ms)
+
+
+def test_a_profile_that_a_check_says_no_to_is_compared_with_nothing() -> None:
+    found = tables(ROOT / "tui" / "demo-kernels.llmprof")
+    _, state = found.profiled[0]
+    unsound = Source("kernels", UnsoundSubject())
+    assert "not compared, failed check host-pace" in agree(unsound, state, 150.0, 90.0)
+
+
+@pytest.mark.parametrize("make", [lambda: course(questions=True), lambda: whole(
+    FIXTURES / "end-to-end-h100.llmprof", FIXTURES / "precision-h100.llmprof",
+    FIXTURES / "checkpointing-h200.llmprof", ROOT / "tui" / "demo-kernels.llmprof",
+    questions=True)])  # fmt: skip
+def test_no_two_lines_of_an_answer_are_of_the_same_name(make) -> None:  # type: ignore[no-untyped-def]
+    for section in make().sections:
+        for _, lines in section.answers:
+            names = [plain(line).split("): ")[0] for line in lines if "): " in plain(line)]
+            assert len(set(names)) == len(names), names
 
 
 def test_columns_of_one_name_are_told_apart_by_their_units() -> None:

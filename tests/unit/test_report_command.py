@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from llmprof.cli.main import main
 from llmprof.cli.types import tokens_type
+from llmprof.core.store.files import JOURNAL
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SWITCHES, ENDS = FIXTURES / "switches-h200.llmprof", FIXTURES / "end-to-end-h100.llmprof"
@@ -60,6 +62,33 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert "report --sections" in failed(
         capsys, "show", str(SWITCHES), "--section", "cost", "--export=x.md"
     )
+
+
+def test_a_run_that_is_given_twice_counts_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.llmprof"
+    copy.write_bytes(SWITCHES.read_bytes())
+    assert main(["report", str(SWITCHES)]) == 0
+    once = capsys.readouterr().out
+    assert main(["report", str(SWITCHES), str(copy), str(SWITCHES)]) == 0
+    said = capsys.readouterr()
+    assert said.out == once
+    assert said.err.splitlines() == [
+        f"{copy} is the run of {SWITCHES}: it counts once",
+        f"{SWITCHES} is the run of {SWITCHES}: it counts once",
+    ]
+
+
+def test_a_journal_without_cases_makes_no_document(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(SWITCHES) as archive:
+        lines = archive.read("journal.jsonl").splitlines()
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / JOURNAL).write_bytes(lines[0] + b"\n")
+    assert "holds a run without cases" in failed(capsys, "report", str(folder))
 
 
 def test_numbers_of_tokens() -> None:

@@ -63,6 +63,21 @@ def test_what_says_nothing_goes() -> None:
     assert lean(same) == same
 
 
+def test_words_have_no_unit_and_one_has_a_singular() -> None:
+    columns = (
+        Column("Size", numeric=False),
+        Column("Kind", numeric=False),
+        Column("95 % interval", "×", numeric=False),
+        Column("Compile", "s"),
+        Column("n", "processes"),
+        Column("Change", "%", numeric=False),
+    )
+    rows = tuple((size, size, "one process", "eager", 1, "−4 to 2") for size in ("a", "b"))
+    assert lean(Table("t", "T", columns, rows)).notes == (
+        f"{COMMON}95 % interval one process; Compile eager; n 1 process; Change −4 to 2 %.",
+    )
+
+
 def test_wrapped_lines_begin_no_list() -> None:
     text = wrapped("word " * 40 + "- 1. + 2) " * 40, "  ")
     lines = text.splitlines()

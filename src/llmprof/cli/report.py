@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from llmprof.core.document.cost import TOKENS, Budget
 from llmprof.core.document.files import FORMATS, DocumentFormat, document_files
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.sections import SECTIONS, Document, document
-from llmprof.core.document.sources import SourcesDiffer, sources_of
+from llmprof.core.document.sources import SourcesDiffer, identity, sources_of
 from llmprof.core.document.tables import tables_of
 from llmprof.core.engine.writeup import Writeup, WriteupError
 from llmprof.core.report import ExportError, check_writable, extension_of, write
@@ -124,7 +124,7 @@ def make_document(
 ) -> Document:
     """The document of the runs that lie there. Raises UserError."""
     try:
-        sources = sources_of([(_opened(path), path) for path in paths], mixed=mixed)
+        sources = sources_of(_each_once(paths), mixed=mixed)
     except SourcesDiffer as error:
         raise UserError(str(error)) from error
     return document(tables_of(sources, budget), sections, questions=questions)
@@ -153,6 +153,21 @@ def check_document(path: Path, *, to_come: Path | None = None) -> None:
 def without_figures(made: Document) -> Document:
     """A document for a terminal, which has no files beside it."""
     return replace(made, sections=tuple(replace(each, figures=()) for each in made.sections))
+
+
+def _each_once(paths: Iterable[Path]) -> list[tuple[RunView, Path]]:
+    """The runs that lie there, each once; copies are named in a line. Raises UserError."""
+    found: dict[Hashable, tuple[RunView, Path]] = {}
+    for path in paths:
+        view = _opened(path)
+        if not view.cases and not view.loops:
+            raise UserError(f"{path} holds a run without cases: there is nothing to report")
+        key = identity(view)
+        if key in found:
+            tell(f"{path} is the run of {found[key][1]}: it counts once")
+        else:
+            found[key] = view, path
+    return list(found.values())
 
 
 def _opened(path: Path) -> RunView:
