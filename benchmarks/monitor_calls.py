@@ -16,7 +16,7 @@ import pynvml
 from llmprof.core.devices.card_processes import ProcessReader, identify
 from llmprof.core.devices.gpm import ActivityReader
 from llmprof.core.devices.nvml_binding import Api, Unavailable
-from llmprof.core.devices.readers import READERS
+from llmprof.core.devices.nvml_readers import READERS
 
 LOAD = """
 import torch

@@ -1,6 +1,6 @@
 """What llmprof.track costs a step, paired in one process: bare, tracked, bare again (A/B/A').
 
-Usage: python benchmarks/track_cost.py [SIZE] [CONTEXT] [ROUNDS] [DEVICE]
+Usage: python benchmarks/track_cost.py [--size S] [--context N] [--rounds N] [--device D]
 
 A round is three blocks of three steps of one model. B is tracked, with hooks, logged loss, writer
 and sampler; for A and A' the hooks are taken out of torch. Printed are the cost of B against A and
@@ -14,6 +14,7 @@ every round runs under its trace_step.
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.util
 import math
@@ -131,19 +132,22 @@ def interval(values: list[float]) -> tuple[float, float, float]:
     return statistics.median(ordered), ordered[low], ordered[high]
 
 
-def main(
-    size: str = "small", context: str = "128", count: str = "120", device: str = "auto"
-) -> int:
+def main() -> int:
     """Run the rounds and print; the exit code."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    training = Training(size, int(context), device)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--context", type=int, default=128, help="tokens")
+    parser.add_argument("--rounds", type=int, default=120)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    args = parser.parse_args()
+    size, context, device = args.size, args.context, args.device
+    training = Training(size, context, device)
     training.bare()
     with tempfile.TemporaryDirectory(prefix="llmprof-cost-") as home:
         os.environ["LLMPROF_HOME"] = home
         with track("cost", announce=False) as run:
             assert isinstance(run, Tracked)
-            found = rounds(training, run, int(count))
+            found = rounds(training, run, args.rounds)
         (loop,) = replay(RunStore().find(None).journal).loops
     assert loop.beat is not None
     step = statistics.median(block[0] for block in found)
@@ -165,4 +169,4 @@ def main(
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

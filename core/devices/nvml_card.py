@@ -11,7 +11,7 @@ from llmprof.core.devices.energy import EnergyMeter
 from llmprof.core.devices.gpm import Activity
 from llmprof.core.devices.identity import CardIdentity, read_identity
 from llmprof.core.devices.nvml_binding import Api, Unavailable, guarded
-from llmprof.core.devices.readers import READERS, SLOW, Reader
+from llmprof.core.devices.nvml_readers import READERS, SLOW, Reader
 from llmprof.core.devices.schedule import Slot
 from llmprof.core.devices.source import Clock
 from llmprof.core.devices.unified_memory import shares_host_memory, unified_memory

@@ -14,8 +14,9 @@ from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.sections import Document, document
 from llmprof.core.document.sources import Source, sources_of
 from llmprof.core.document.tables import tables_of
+from llmprof.core.report.case_csv import flat
 from llmprof.core.report.csv_cells import csv_cell
-from llmprof.core.report.exports import flat, rates_of, step_document
+from llmprof.core.report.exports import rates_of, step_document
 from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Table

@@ -35,7 +35,7 @@ def failure_of(
         return Failure(kind="timeout", message=message, exit_code=code)
     if stopped:
         message = "the run was stopped"
-        return Failure(kind="killed", message=message, exit_code=code, outside=True)
+        return Failure(kind="stopped", message=message, exit_code=code, outside=True)
     if code == -signal.SIGKILL and out_of_memory is not None:
         return Failure(kind="oom", message=_OUT_OF_MEMORY[out_of_memory], exit_code=code)
     if code < 0:

@@ -25,6 +25,9 @@ from llmprof.core.system.atomic import write_file
 MANIFEST = "writeup.json"
 
 
+ATTENTION_SHARE = 0.2  # of a write-up's time, for each experiment without sizes
+
+
 class WriteupError(ValueError):
     """A folder that holds no write-up, or a damaged one; its text is one line for the user."""
 
@@ -108,9 +111,13 @@ def planned(
     """The experiments at the sizes that a device can take within a budget, with estimates.
 
     Sizes are taken from the smallest on, in all experiments together; the smallest is taken
-    whatever it needs, and so is what has no sizes, attention alone.
+    whatever it needs. What has no sizes, attention alone, is kept to lengths that take a share.
     """
     listed = list(experiments)
+    shortened: list[str] = []
+    if budget_s is not None:
+        share = ATTENTION_SHARE * budget_s
+        listed = [_shortened(each, environment, share, shortened) for each in listed]
     kept = _sizes(listed, environment, budget_s)
     entries: list[Entry] = []
     dropped: dict[str, Model] = {}
@@ -121,7 +128,26 @@ def planned(
             reduced = msgspec.structs.replace(experiment, models=models)
             entries.append(Entry(experiment=reduced, estimate_s=seconds(reduced, environment)))
     names = sorted(dropped, key=lambda name: _size(dropped[name]))
-    return Manifest(entries=tuple(entries), left_out=tuple(names))
+    return Manifest(entries=tuple(entries), left_out=(*names, *shortened))
+
+
+def _shortened(
+    experiment: Experiment, environment: Environment, share_s: float, left_out: list[str]
+) -> Experiment:
+    """An experiment of attention alone without the longest contexts, until it takes its share.
+
+    The shortest stays, whatever it takes. What goes is named.
+    """
+    if experiment.probe != "attention":
+        return experiment
+    kept = sorted(experiment.context_lengths)
+    reduced = experiment
+    while len(kept) > 1 and seconds(reduced, environment) > share_s:
+        kept.pop()
+        reduced = msgspec.structs.replace(experiment, context_lengths=tuple(kept))
+    if len(kept) < len(experiment.context_lengths):
+        left_out.append(f"{experiment.name} above {kept[-1]:,} tokens")
+    return reduced
 
 
 def seconds(experiment: Experiment, environment: Environment) -> float:

@@ -9,7 +9,8 @@ import msgspec
 from llmprof.core.events.base import Bytes, Count, Event, Ms, Ns
 from llmprof.core.events.run import Ceilings
 
-FailureKind = Literal["oom", "error", "killed", "timeout", "unsupported", "skipped"]
+# stopped: cut off as the user stopped the run; killed: by something else.
+FailureKind = Literal["oom", "error", "killed", "stopped", "timeout", "unsupported", "skipped"]
 
 
 class CaseStarted(Event, frozen=True, kw_only=True):

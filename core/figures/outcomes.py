@@ -8,7 +8,15 @@ from typing import Literal
 from llmprof.core.state.view import CaseState, RunView
 
 CaseOutcome = Literal[
-    "done", "OOM", "OOM (predicted)", "unsupported", "left out", "failed", "killed", "missing"
+    "done",
+    "OOM",
+    "OOM (predicted)",
+    "unsupported",
+    "left out",
+    "failed",
+    "killed",
+    "stopped",
+    "missing",
 ]
 
 # A process that dies of one of these died of what it did itself.
@@ -29,7 +37,7 @@ def outcome_of(state: CaseState) -> CaseOutcome:
         case "unsupported":
             return "unsupported"
     if outside_cause(state):
-        return "killed" if _by_a_signal(state) else "missing"
+        return state.status if state.status in ("killed", "stopped") else "missing"
     return "left out" if state.status == "skipped" else "failed"
 
 
@@ -41,7 +49,7 @@ def outside_cause(state: CaseState) -> bool:
     if state.failure is not None and state.failure.outside:
         return True
     match state.status:
-        case "pending" | "running" | "timeout":
+        case "pending" | "running" | "stopped" | "timeout":
             return True
         case "killed":
             code = None if state.failure is None else state.failure.exit_code
@@ -57,17 +65,6 @@ def left_out(view: RunView) -> int:
 def cases_settled(view: RunView) -> int:
     """Cases of which nothing more is wanted: not those that a stop cut off or kept from running."""
     return sum(not outside_cause(state) for state in view.cases)
-
-
-def _by_a_signal(state: CaseState) -> bool:
-    """Whether the process itself was killed, not the run stopped around it."""
-    failure = state.failure
-    return (
-        state.status == "killed"
-        and failure is not None
-        and not failure.outside
-        and (failure.exit_code or 0) < 0
-    )
 
 
 def to_resume(view: RunView, *, failed: bool = False) -> tuple[int, ...]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from llmprof.core.events import AttentionErrors
 from llmprof.core.lint.verdict import Context, Verdict
 from llmprof.core.state.view import CaseState
+from llmprof.core.system.numbers import as_given, significant
 from llmprof.core.system.processors import quota_text
 from llmprof.core.system.text import counted
 
@@ -21,6 +23,8 @@ EXPLAINED = {
 }
 SHARED_CPU_PERCENT = 10.0
 THROTTLED_PERCENT = 1.0
+# Largest relative error of an attention that rounding explains; bf16 kernels are seen at 0.006.
+ROUNDING = {"fp32": 0.001, "tf32": 0.01, "fp16": 0.03, "bf16": 0.05}
 _LOGITS = {"bf16": "bfloat16", "fp16": "float16"}
 
 
@@ -146,4 +150,19 @@ def _seen(state: CaseState) -> list[str]:
         wrong.append("the optimizer changed no parameter")
     if seen.qkv_gradients is False:
         wrong.append("Q, K or V has no gradient")
+    if seen.errors is not None:
+        wrong += _off(seen.errors, case.precision)
     return wrong
+
+
+def _off(errors: AttentionErrors, precision: str) -> list[str]:
+    """Results of an attention that lie farther from the reference than rounding puts them."""
+    known = {"output": errors.output, "gradient of Q": errors.query, "gradient of K": errors.key,
+             "gradient of V": errors.value}  # fmt: skip
+    most = ROUNDING.get(precision, ROUNDING["bf16"])
+    return [
+        f"its {name} is {significant(error, 2)} × the reference's norm away from it, where "
+        f"rounding in {precision} explains {as_given(most)}"
+        for name, error in known.items()
+        if error is not None and error > most
+    ]

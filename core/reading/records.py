@@ -155,7 +155,7 @@ class Case:
     warmup_steps: int
     process: int  # which of several fresh processes, from 0
     seed: int
-    status: str  # pending, running, ok, oom, error, killed, timeout, unsupported, skipped
+    status: str  # pending, running, ok, oom, error, killed, stopped, timeout, unsupported, skipped
     failure: str | None
     phases: Mapping[str, Times] = field(default_factory=lambda: MappingProxyType({}))
     step: Times | None = None

@@ -22,13 +22,13 @@ class ExportError(ValueError):
 def render(view: RunView, fmt: Format, first: str = "") -> str:
     """The run in a format; `first` is what stands before the tables of a Markdown file."""
     # Loaded here: every table comes with them, and most commands show none.
-    from llmprof.core.report import exports, markdown
+    from llmprof.core.report import case_csv, exports, markdown
     from llmprof.core.report.subject import subject_of
 
     view = subject_of(view)
     if fmt == "md":
         return markdown.render(view, first)
-    return exports.to_csv(view) if fmt == "csv" else exports.to_json(view)
+    return case_csv.to_csv(view) if fmt == "csv" else exports.to_json(view)
 
 
 def beside(view: RunView, path: Path, fmt: Format) -> dict[Path, str]:

@@ -8,6 +8,7 @@ from llmprof.core.predict.flops import forward_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike
 from llmprof.core.report.sentences import ref, why_not
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
@@ -72,8 +73,14 @@ def _table(view: RunView, states: list[CaseState], axes: list[tuple[str, Column]
             rows.append((*head, kernel_of(state.case), *_cells(state, naive, environment)))
     first = states[0].case
     title = f"Attention kernels, {first.model.name}, batch {first.batch_size}, {first.precision}"
-    notes = (*_notes(view, states), *_best(states), *why_not(states))
+    notes = (*_notes(view, states), *_best(states, _unsound(view)), *why_not(states))
     return Table("attention-kernels", title, columns, tuple(rows), notes, number="M40")
+
+
+def _unsound(view: RunView) -> frozenset[int]:
+    """Cases of which a check says that they cannot be what they should."""
+    said = subject_of(view).verdicts.items()
+    return frozenset(at for at, found in said if any(each.level == "error" for each in found))
 
 
 def _cells(
@@ -165,9 +172,9 @@ def _notes(view: RunView, states: list[CaseState]) -> list[str]:
     return lines
 
 
-def _best(states: list[CaseState]) -> list[str]:
-    """The fastest kernel at the longest context at which anything ran."""
-    ran = [state for state in states if state.total is not None]
+def _best(states: list[CaseState], unsound: frozenset[int]) -> list[str]:
+    """The fastest kernel at the longest context at which anything sound ran."""
+    ran = [state for state in states if state.total is not None and state.index not in unsound]
     if not ran:
         return []
     length = max(state.case.context_length for state in ran)

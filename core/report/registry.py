@@ -15,6 +15,7 @@ from llmprof.core.report.checks import checks
 from llmprof.core.report.compilation import compilation
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.data_types import data_types
+from llmprof.core.report.failures import failures
 from llmprof.core.report.kernel_shares import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
@@ -29,7 +30,7 @@ from llmprof.core.report.precision import precision
 from llmprof.core.report.prediction_check import out_of_memory_advice, prediction_against
 from llmprof.core.report.scaling import scaling, throughput_table
 from llmprof.core.report.single_tensors import recorded_tensors
-from llmprof.core.report.stability import failures, steadiness
+from llmprof.core.report.stability import steadiness
 from llmprof.core.report.step_log import step_log
 from llmprof.core.report.subject import subject_of
 from llmprof.core.report.switches import switches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from llmprof.core.events import Failure
+from llmprof.core.events import Failure, FailureKind, Outcome
 from llmprof.core.figures.case_device import CaseDevice, join_run
 from llmprof.core.figures.comparison import Comparison, compare
 from llmprof.core.figures.replicates import configurations, processes_of
@@ -35,7 +35,7 @@ DISQUALIFYING = frozenset(
 
 @dataclass(frozen=True)
 class Subject(RunView):
-    """A run of which nothing more comes: what never ran is skipped, what never ended killed.
+    """A run of which nothing more comes: every case has ended, as `final` says.
 
     separate: the same with every process a case of its own, where cases are of several.
     """
@@ -81,15 +81,19 @@ def subject_of(view: RunView) -> Subject:
     if isinstance(view, Subject):
         return view
     known = {each.name: getattr(view, each.name) for each in fields(RunView)}
-    return Subject(**known | {"cases": tuple(map(final, view.cases))})
+    return Subject(**known | {"cases": tuple(final(each, view.outcome) for each in view.cases)})
 
 
-def final(state: CaseState) -> CaseState:
-    """A case as a report shows it: what never ran is skipped, what never ended was killed."""
+def final(state: CaseState, outcome: Outcome | None) -> CaseState:
+    """A case as a report shows it, of a run that ended so.
+
+    What never ran is skipped; what never ended was stopped by the user, or killed with its run.
+    """
     if state.done:
         return state
     if state.status == "running":
-        failure = Failure(kind="killed", message="not finished when the run ended", outside=True)
+        kind: FailureKind = "stopped" if outcome == "stopped" else "killed"
+        failure = Failure(kind=kind, message="not finished when the run ended", outside=True)
     else:
         failure = Failure(kind="skipped", message="not run: the run ended first", outside=True)
     return replace(state, status=failure.kind, failure=failure)

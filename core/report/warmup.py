@@ -12,6 +12,7 @@ from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
 from llmprof.core.system.numbers import format_number, significant
 
+OTHERS_ARE_STEADY = 1.1
 COLD_FIRST_STEP = 1.5  # times a steady step: then the first step explains a higher mean
 
 
@@ -92,7 +93,7 @@ def _against(state: CaseState, longest: CaseState) -> str | None:
     ratio_to = f"{significant(found.value)} ×"
     figures = f"{ms(state.total)} against {ms(longest.total)}"
     reached = f"that after {longest.case.warmup_steps}"
-    if count == 0 and cold > COLD_FIRST_STEP:
+    if count == 0 and cold > COLD_FIRST_STEP and _first_explains(state, first, longest.total.mean):
         return (
             f"{which} the mean is {ratio_to} {reached} ({figures}), since "
             f"the first step took {format_number(first)} ms, {significant(cold, 2)} × a steady "
@@ -103,6 +104,14 @@ def _against(state: CaseState, longest: CaseState) -> str | None:
     if not (found.resolved and found.large):
         return f"{which} the mean is not distinguished from {reached} ({times(found)}) {where}."
     return f"{which} the mean is {times(found)} {reached} ({figures}) {where}."
+
+
+def _first_explains(state: CaseState, first_ms: float, steady_ms: float) -> bool:
+    """Whether the other steps are as long as steady ones: then the first makes the difference."""
+    if state.total is None or state.total.n < 2:
+        return False
+    others = (state.total.n * state.total.mean - first_ms) / (state.total.n - 1)
+    return others < OTHERS_ARE_STEADY * steady_ms
 
 
 def _ratio_figure(found: Ratio) -> Figure:

@@ -154,7 +154,8 @@ class CaseAxes(msgspec.Struct, frozen=True, kw_only=True):
     attention: Annotated[
         Attention,
         Axis("Attention", "attentions", "switch",
-             "naive writes the scores to memory, sdpa uses torch's fused kernels",
+             "naive writes the scores to memory, sdpa uses torch's fused kernels; "
+             "path/to/file.py:function is one of your own (docs/own-model.md)",
              named=_attention, brief=short_name, values=("naive", "sdpa"), functions=True,
              touches=("forward", "backward")),
     ] = "naive"  # fmt: skip

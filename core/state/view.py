@@ -17,7 +17,16 @@ from llmprof.core.state.step_columns import StepsView
 from llmprof.core.stats.summary import Summary, summarize
 
 CaseStatus = Literal[
-    "pending", "running", "ok", "oom", "error", "killed", "timeout", "unsupported", "skipped"
+    "pending",
+    "running",
+    "ok",
+    "oom",
+    "error",
+    "killed",
+    "stopped",
+    "timeout",
+    "unsupported",
+    "skipped",
 ]
 
 

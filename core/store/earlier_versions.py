@@ -21,11 +21,21 @@ TABLES = {
     "memory": "peak-memory",
 }
 
+TRANSLATED = (ev.RunStarted, ev.CaseFailed)  # the kinds of events that say something else today
+
 
 def translated(event: ev.AnyEvent) -> ev.AnyEvent:
     """The event with today's names."""
+    if isinstance(event, ev.CaseFailed):
+        return msgspec.structs.replace(event, failure=_failure(event.failure))
     if not isinstance(event, ev.RunStarted):
         return event
     tables = tuple(TABLES.get(name, name) for name in event.experiment.tables)
     experiment = msgspec.structs.replace(event.experiment, tables=tables)
     return msgspec.structs.replace(event, experiment=experiment)
+
+
+def _failure(failure: ev.Failure) -> ev.Failure:
+    """A case that the user stopped was once said to be killed, through nothing of its own."""
+    stopped = failure.kind == "killed" and failure.outside
+    return msgspec.structs.replace(failure, kind="stopped") if stopped else failure

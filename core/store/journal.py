@@ -12,11 +12,11 @@ import msgspec
 from llmprof.core import events as ev
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
-from llmprof.core.store.earlier_versions import translated
+from llmprof.core.store.earlier_versions import TRANSLATED, translated
 from llmprof.core.store.files import files_of
 from llmprof.core.store.time_shift import shifted
 
-_RUN_STARTED = f'"{ev.RunStarted.__struct_config__.tag}"'.encode()
+_TRANSLATED = [f'"{each.__struct_config__.tag}"'.encode() for each in TRANSLATED]
 NEW_FILES_S = 0.5  # between looks for files that have come
 READ_BYTES = 64 << 10  # decoded at once: what comes of it still lies in the processor's cache
 
@@ -229,7 +229,7 @@ def apply_lines(reducer: Reducer, lines: bytes, by_ns: int = 0) -> None:
     """
     events = ev.decode_lines(lines)
     if events is not None:
-        if _RUN_STARTED in lines:
+        if any(kind in lines for kind in _TRANSLATED):
             events = [translated(event) for event in events]
         reducer.extend([shifted(event, by_ns) for event in events] if by_ns else events)
         return

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-
-import platformdirs
 
 
 class NoHome(RuntimeError):
@@ -18,7 +15,7 @@ def state_home() -> Path:
     home = os.environ.get("LLMPROF_HOME")
     if home:
         return Path(home)
-    found = _absolute(platformdirs.user_state_dir)
+    found = _absolute("user_state_dir")
     if found is None:
         raise NoHome(
             f"user {os.geteuid()} has no home directory here: set LLMPROF_HOME to a folder for runs"
@@ -28,13 +25,15 @@ def state_home() -> Path:
 
 def config_home() -> Path:
     """The user's configuration folder for llmprof; the machine's where no home is known."""
-    return _absolute(platformdirs.user_config_dir) or Path("/etc/xdg/llmprof")
+    return _absolute("user_config_dir") or Path("/etc/xdg/llmprof")
 
 
-def _absolute(find: Callable[[str], str]) -> Path | None:
-    """A folder of the user's; None where it would lie below an unknown home."""
+def _absolute(kind: str) -> Path | None:
+    """A folder of the user's as platformdirs calls it; None where it lies below an unknown home."""
+    import platformdirs  # a tenth of `llmprof --help`, which has no use for it
+
     try:
-        path = Path(find("llmprof"))
+        path = Path(getattr(platformdirs, kind)("llmprof"))
     except RuntimeError:  # older versions of platformdirs leave the ~ as it is
         return None
     return path if path.is_absolute() else None

@@ -140,7 +140,9 @@ def _parts(built: Any) -> Mapping[str, Any]:
 
 
 def _kind(value: object) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
+    name = type(value).__name__
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
+    return "nothing" if value is None else f"{article} {name}"
 
 
 def _move(module: nn.Module, device: torch.device) -> None:

@@ -25,6 +25,7 @@ from llmprof.core.predict.traced import TracedCase, TraceRequest
 from llmprof.core.predict.traced_depth import PhaseTrace, extrapolate, phase_trace
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.worker.as_cuda import CudaHabits
+from llmprof.core.worker.failures import OwnModelError
 from llmprof.core.worker.model import TransformerLM
 from llmprof.core.worker.storage_tracker import StorageTracker
 from llmprof.core.worker.trace_own import trace_own
@@ -159,6 +160,8 @@ def _optimizer_without_data(trainer: Trainer) -> Iterator[None]:
 
 def explain(error: BaseException) -> str:
     """One line on why a model cannot be traced and what to do instead."""
+    if isinstance(error, OwnModelError):
+        return f"cannot be built: {error}"
     place = _place(error)
     if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
         reason = "its step reads a tensor's value (.item(), a mask's shape, an if on a tensor)"

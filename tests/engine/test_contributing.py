@@ -97,14 +97,14 @@ async def look(home):
     app, _ = make_app(home, watch=store.find(None))
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "finished"))
-        await pilot.press("5")
+        await pilot.press("8")
         await settle(pilot, lambda: app.current_mode == "labels")
         await settle(pilot, lambda: contains(app, "tiny · train"))
         print(text_of(app))
 
 asyncio.run(look(Path(sys.argv[1])))
 """, str(tmp_path / "home"))  # fmt: skip
-    assert "5 Labels" in printed
+    assert "8 Labels" in printed
     script = Path(sys.executable).with_name("lint-imports")
     assert "0 broken" in run_in(tree, str(script))
 
@@ -122,5 +122,5 @@ def test_the_rooms_are_listed_in_their_order(root: str) -> None:
         if contract.get("containers") == [f"llmprof.{root}"]
     )
     floor = {room: at for at, layer in enumerate(layers) for room in layer}
-    assert sorted(rooms) == sorted(floor.keys() - {"bindings", "commands", "ticker"})
+    assert sorted(rooms) == sorted(floor.keys() - {"bindings", "commands", "starts", "ticker"})
     assert [floor[room] for room in rooms] == sorted(floor[room] for room in rooms)

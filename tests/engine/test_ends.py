@@ -143,7 +143,10 @@ def test_ctrl_c_stops_after_journalling_and_exports(tmp_path: Path) -> None:
     assert view.outcome == "stopped"
     assert view.cases[0].failure is not None
     assert view.cases[0].failure.message == "the run was stopped"
-    assert "**stopped**" in target.read_text("utf-8")
+    report = target.read_text("utf-8")
+    assert "**stopped**" in report
+    assert "| stopped | the run was stopped |" in report
+    assert "killed" not in report
 
 
 def test_sigterm_exits_with_143(tmp_path: Path) -> None:

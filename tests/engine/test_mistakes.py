@@ -173,7 +173,7 @@ def test_backward_is_measured_and_never_a_difference() -> None:
     events = [*planted.run(0, cases[0], cold), *planted.run(1, cases[1], both)]
     table = phase_times(planted.view(cases, events), "backward")
     assert table is not None
-    ((*_, mean, _),) = table.rows
+    ((*_, mean, _, _),) = table.rows  # with deviation and interval
     assert float(format_cell(mean)) == pytest.approx(40.0, abs=0.5)  # not 60 - 58
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from llmprof.core.lint import lint
 from llmprof.core.predict.traced import trace_cases
 from llmprof.core.report.markdown import render
 from llmprof.core.spec.case import Case
@@ -150,6 +151,14 @@ def test_a_model_that_reads_values_says_where_and_what_to_do() -> None:
     assert "llmprof run" in answer.error
 
 
+def test_a_factory_that_is_not_there_gets_no_advice_to_run_it() -> None:
+    case = Case(model=find_own_model(f"{MODELS}:absent", {}, ()), context_length=12)
+    (answer,) = trace_cases([case]).values()
+    assert answer.error is not None
+    assert answer.error.startswith("cannot be built: models.py has no function absent")
+    assert "llmprof run" not in answer.error
+
+
 def test_a_trace_of_what_prints_is_an_answer() -> None:
     case = Case(model=find_own_model(f"{HOSTILE}:prints", {}, ()), context_length=12)
     (answer,) = trace_cases([case]).values()
@@ -287,6 +296,10 @@ def test_own_attention_among_kernels_with_its_errors(tmp_path: Path) -> None:
     assert errors is not None
     assert errors.output is not None
     assert errors.output > 0.1
+    (said,) = (v for v in lint(view)[state.index] if v.rule == "requested-observed")
+    assert "its output is" in said.text
+    assert "where rounding in fp32 explains 0.001" in said.text
+    assert "sees_the_future takes least" not in render(view)
     assert "attentions.py:sees_the_future" in render(view)
 
 

@@ -71,13 +71,22 @@ def test_sizes_are_taken_from_the_smallest_on_within_the_budget() -> None:
     assert everything.left_out == ()
     assert len(everything.entries) == len(experiments) >= 8
     short = planned(experiments, environment, 300.0)
-    assert short.left_out[-1] == "2.7B"
+    assert "2.7B" in short.left_out
     spent = sum(entry.estimate_s or 0.0 for entry in short.entries)
     total = sum(entry.estimate_s or 0.0 for entry in everything.entries)
     assert 0 < spent < total
     kept = {model.name for entry in short.entries for model in entry.experiment.models}
     assert "tiny" in kept
     assert not kept & set(short.left_out)
+
+
+def test_attention_alone_is_kept_to_lengths_that_take_a_share() -> None:
+    slow = msgspec.structs.replace(GPU, matmul_tflops=0.05, memory_free_bytes=79 << 30)
+    attention = [build_experiment("attention", {}, writeup=True)]
+    short = planned(attention, slow, 600.0)
+    (entry,) = short.entries
+    assert len(entry.experiment.context_lengths) < len(attention[0].context_lengths)
+    assert short.left_out[0].startswith("attention above ")
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:

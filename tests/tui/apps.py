@@ -10,11 +10,13 @@ from textual.pilot import Pilot
 
 from llmprof.core.catalog.models import load_models
 from llmprof.core.spec.experiment import Experiment
+from llmprof.core.state.view import RunView
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.bench.view import BenchView
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.runs.view import RunsView
+from llmprof.tui.session.screen_session import ScreenSession
 from llmprof.tui.session.setting import Setting
 from tests.builders.journals import Writer
 from tests.tui.frames import settle
@@ -59,6 +61,12 @@ def make_app(root: Path, **options: Any) -> tuple[LlmprofApp, FakeStarter]:
         store=RunStore(root), starter=starter, models=load_models(), refresh_hz=10.0, **options
     )
     return LlmprofApp(setting), starter
+
+
+def polled(session: ScreenSession) -> RunView:
+    """What is in the picture once the session has looked for news."""
+    session.poll()
+    return session.snapshot.view
 
 
 def bench(app: LlmprofApp) -> BenchView:

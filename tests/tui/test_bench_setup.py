@@ -7,9 +7,11 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from textual.widget import Widget
 from textual.widgets import Input
 
 from llmprof.core.catalog.models import load_models
@@ -18,9 +20,7 @@ from llmprof.tui.bench.equivalent import wrapped
 from llmprof.tui.bench.setup import OWN_SIZES, SetupPane
 from llmprof.tui.kit.checklist import Checklist
 from llmprof.tui.kit.chips import Chips
-from llmprof.tui.session.choices import (
-    Choices,
-)
+from llmprof.tui.session.choices import CHOSEN, Choices
 from llmprof.tui.session.remembered import recall
 from tests.builders import journals
 from tests.tui.apps import focused_id, make_app, sizes
@@ -68,6 +68,31 @@ async def test_the_form_is_filled_in_with_keys_alone(tmp_path: Path, size: tuple
         await settle(pilot)
         assert starter.started[0][1].context_lengths == (64, 32)
     assert recall(app.models).context_length == "64,32"
+
+
+def _within(outer: Widget, inner: Widget) -> bool:
+    return outer.region.contains_region(inner.region)
+
+
+@sizes
+async def test_what_has_the_keys_is_in_sight_and_its_label_apart(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, lambda: contains(app, "this machine"))
+        form = app.screen.query_one("#form")
+        seen: list[str | None] = []
+        while focused_id(app) != "measure_steps":
+            here = app.focused
+            assert here is not None
+            await settle(pilot, partial(_within, form, here))
+            if isinstance(here, Chips):
+                assert contains(app, f"{here.label} "), here.label
+                assert all(contains(app, f" {option}") for option in here.options)
+            seen.append(here.id)
+            await pilot.press("down")
+        assert {axis.plural for axis in CHOSEN} | {"checkpoint", "accumulate"} <= set(seen)
 
 
 @sizes

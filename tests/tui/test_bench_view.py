@@ -11,6 +11,7 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.catalog.models import load_models
+from llmprof.core.report.subject import subject_of
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Variant
 from llmprof.core.store.journal import replay
@@ -226,11 +227,11 @@ async def test_no_case_runs_on_in_a_run_whose_engine_is_gone(tmp_path: Path) -> 
         await settle(pilot, lambda: contains(app, "its engine is gone"))
         assert not contains(app, f"{app.look.running} ")
         assert not contains(app, "pending")
-        assert contains(app, "stopped")
+        assert contains(app, "killed")
         assert contains(app, "not run")
         app.toggle_pause()  # a picture that is held stays as it is
         await settle(pilot)
-        assert contains(app, "stopped")
+        assert contains(app, "killed")
 
 
 async def test_steps_of_identical_time_do_not_end_the_screen(
@@ -368,7 +369,7 @@ async def test_what_the_user_stopped_reads_stopped(tmp_path: Path, view: str) ->
     writer = journals.Writer(run)
     writer.begin(plan)
     writer.case(0, plan.cases()[0], 40.0, 13, finish=False)
-    failure = ev.Failure(kind="killed", message="the run was stopped", outside=True)
+    failure = ev.Failure(kind="stopped", message="the run was stopped", outside=True)
     writer.put(ev.CaseFailed(t=writer.t, case=0, failure=failure))
     writer.end("stopped")
     app, _ = make_app(tmp_path, watch=run, view=view)
@@ -379,6 +380,24 @@ async def test_what_the_user_stopped_reads_stopped(tmp_path: Path, view: str) ->
         if view == "bench":
             assert contains(app, "stopped")
             assert contains(app, "not run")
+
+
+@pytest.mark.parametrize(("outcome", "word"), [(None, "killed"), ("stopped", "stopped")])
+async def test_a_case_that_never_ended_was_stopped_or_killed_with_its_run(
+    tmp_path: Path, outcome: ev.Outcome | None, word: str
+) -> None:
+    plan = journals.experiment(("tiny",), 20)
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 40.0, 13, finish=False)
+    if outcome is not None:
+        writer.end(outcome)
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, f" {word} "))
+        assert not contains(app, {"killed": "stopped", "stopped": "killed"}[word])
+    assert subject_of(replay(run.journal)).cases[0].status == word
 
 
 async def test_a_memory_recording_waits_for_no_step(tmp_path: Path) -> None:
@@ -395,10 +414,11 @@ async def test_a_memory_recording_waits_for_no_step(tmp_path: Path) -> None:
         assert not contains(app, "waiting for the first step")
 
 
-async def test_after_a_run_the_screen_says_what_to_try_next(tmp_path: Path) -> None:
+def complete_run(tmp_path: Path, experiment: str) -> Run:
+    """A run of two presets in fp32, of the experiment of this name."""
     models = load_models()
     plan = msgspec.structs.replace(
-        journals.experiment(), name="end-to-end", models=(models["tiny"], models["small"])
+        journals.experiment(), name=experiment, models=(models["tiny"], models["small"])
     )
     run = RunStore(tmp_path).create("bench")
     writer = journals.Writer(run)
@@ -406,6 +426,20 @@ async def test_after_a_run_the_screen_says_what_to_try_next(tmp_path: Path) -> N
     for index, case in enumerate(plan.cases()):
         writer.case(index, case, 40.0 * (index + 1))
     writer.end()
+    return run
+
+
+async def test_an_experiment_that_is_not_known_here_is_offered_by_no_command(
+    tmp_path: Path,
+) -> None:
+    app, _ = make_app(tmp_path, watch=complete_run(tmp_path, "of-another-machine"))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "K kernels of small train"))
+        assert not contains(app, "the same in bf16")
+
+
+async def test_after_a_run_the_screen_says_what_to_try_next(tmp_path: Path) -> None:
+    run = complete_run(tmp_path, "end-to-end")
     app, starter = make_app(tmp_path, watch=run)
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "K kernels of small train"))

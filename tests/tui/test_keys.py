@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SAME = {  # what is said of a key in one view and in another, where the words differ
     frozenset({"Run", "Record", "Profile", "Resume"}),  # start measuring
     frozenset({"Steps", "Classes", "Phases"}),  # the other list, where there is room for one
-    frozenset({"Phase", "Next card", "Table"}),
-    frozenset({"Phase before", "Card before", "Table before"}),
+    frozenset({"Phase", "Next card", "Table", "Value"}),
+    frozenset({"Phase before", "Card before", "Table before", "Value before"}),
     frozenset({"Coverage", "Grid"}),  # all at once
     frozenset({"Zoom", "Time"}),  # the time that is shown
     frozenset({"Later", "Cursor"}),

@@ -57,7 +57,7 @@ async def test_a_loop_that_has_ended(tmp_path: Path, size: tuple[int, int]) -> N
         before = text
         await pilot.press("z", "z")
         await settle(pilot, lambda: text_of(app) != before)
-        await pilot.press("v", "space", "space", "z", "z")
+        await pilot.press("]", "[", "space", "space", "z", "z")
         await pilot.press("1")
         await settle(pilot, lambda: isinstance(app.base_view, BenchView))
         await pilot.press("6")

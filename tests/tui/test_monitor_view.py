@@ -23,11 +23,13 @@ from llmprof.tui.monitor.card_panel import Window
 from llmprof.tui.monitor.host_panel import HostLine
 from llmprof.tui.monitor.view import MonitorView
 from llmprof.tui.session.monitoring import Monitoring
+from llmprof.tui.views import VIEWS
 from tests.builders.recorded_run import events as recorded_events
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, look_again, settle, text_of
 from tests.tui.machines import GIB, RECORDING, Machine, card, recorded, sample, shifted
 
+KEY = next(tab.key for tab in VIEWS if tab.view == "monitor")
 SIZES = ((80, 24), (120, 30), (200, 50))
 sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 
@@ -243,7 +245,7 @@ async def test_counters_are_read_only_while_the_view_is_in_sight(tmp_path: Path)
         await pilot.press("2")
         await settle(pilot, lambda: machine.activity == [True, False])
         machine.more(sample(card(0, metrics={"power": ev.Metric(321.0)}), t=2))
-        await pilot.press("6")
+        await pilot.press(KEY)
         await settle(pilot, lambda: machine.activity == [True, False, True])
         await shown(pilot, app, "321 / 700 W")
         assert machine.activity == [True, False, True]
@@ -256,7 +258,7 @@ async def test_the_sampler_starts_with_the_first_sight_of_the_view(tmp_path: Pat
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         assert machine.activity == []
-        await pilot.press("escape", "2", "6")
+        await pilot.press("escape", "2", KEY)
         await shown(pilot, app, "Figures")
     assert machine.closed
 
@@ -298,7 +300,7 @@ async def test_a_recording_says_that_it_is_one(tmp_path: Path) -> None:
     monitoring = Monitoring(recorded=("NVIDIA H100", "2026-11-28"), open=lambda *_: playback)
     app = make_app(tmp_path, monitoring=monitoring, view="monitor")[0]
     async with app.run_test(size=(120, 30)) as pilot:
-        await shown(pilot, app, "recording ended, 40 s, 1000×")
+        await shown(pilot, app, "recording ended, 40 s, 1,000 ×")
         first = text_of(app).splitlines()[0]
         assert first.rstrip().endswith("NVIDIA H100  2026-11-28  recording")
         assert contains(app, "python other.py")
@@ -330,7 +332,7 @@ async def test_a_replayed_run_shows_its_own_samples_and_not_this_host(tmp_path: 
     app = make_app(tmp_path, monitoring=monitoring, watch=made, demo=True)[0]
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "77"))
-        await pilot.press("6")
+        await pilot.press(KEY)
         await shown(pilot, app, "GPU 0 NVIDIA H100 80GB HBM3")
         assert "recording" in text_of(app).splitlines()[0]
         assert contains(app, "of 125.9 GiB")  # the recorded host's memory

@@ -248,7 +248,7 @@ def test_sizes_from_the_start(tmp_path: Path, size: tuple[int, int]) -> None:
 def test_the_copied_command_travels_as_osc_52(tmp_path: Path) -> None:
     with Terminal(tmp_path) as terminal:
         terminal.wait(READY)
-        terminal.send("c")
+        terminal.send("y")
         terminal.wait(lambda: b"\x1b]52;c;" in terminal.raw)
         terminal.send("q")
         assert terminal.end() == 0

@@ -12,7 +12,7 @@ from llmprof.tui.session.run_index import RunIndex, headline
 from llmprof.tui.session.screen_session import ScreenSession
 from llmprof.tui.session.starter import CannotStart
 from tests.builders import journals
-from tests.tui.apps import FakeStarter
+from tests.tui.apps import FakeStarter, polled
 from tests.waiting import wait_for
 
 # Feed
@@ -74,7 +74,7 @@ def test_a_started_run_is_watched(tmp_path: Path) -> None:
     run = session.start(plan, ("llmprof", "run"))
     assert session.run is run
     assert starter.started == [(run, plan, ("llmprof", "run"))]
-    wait_for(lambda: session.poll() and session.snapshot.view.environment is not None)
+    wait_for(lambda: polled(session).environment is not None)
     session.close()
     assert starter.dismissed
 
@@ -83,7 +83,7 @@ def test_pausing_holds_the_picture_and_not_the_run(tmp_path: Path) -> None:
     session, starter = make(tmp_path)
     plan = journals.experiment(("small",))
     session.start(plan, ())
-    wait_for(lambda: session.poll() and session.snapshot.view.environment is not None)
+    wait_for(lambda: polled(session).environment is not None)
     session.toggle_pause()
     held = session.snapshot
     starter.writers[0].case(0, plan.cases()[0])
@@ -93,8 +93,7 @@ def test_pausing_holds_the_picture_and_not_the_run(tmp_path: Path) -> None:
     session.poll()
     assert session.snapshot is held
     session.toggle_pause()
-    wait_for(lambda: session.poll() or session.snapshot.view.cases_done == 1)
-    assert session.snapshot.view.cases_done == 1
+    wait_for(lambda: polled(session).cases_done == 1)
     session.close()
 
 

@@ -15,7 +15,7 @@ from llmprof.tui.bench.progress import progress
 from llmprof.tui.bench.view import BenchView
 from llmprof.tui.session.screen_session import ScreenSession
 from tests.builders import journals
-from tests.tui.apps import FakeStarter, make_app
+from tests.tui.apps import FakeStarter, make_app, polled
 from tests.tui.frames import contains, settle, text_of
 from tests.waiting import wait_for
 
@@ -63,8 +63,9 @@ def test_whose_clock_tells_the_elapsed_time(
         lock.__enter__()
     try:
         session.watch(run)
-        wait_for(lambda: session.poll() or not session.snapshot.loading)
-        assert progress(session.snapshot.view, session.now_ns()).elapsed_s == expected
+        wait_for(lambda: polled(session).outcome == outcome and not session.loading)
+        view = polled(session)
+        assert progress(view, session.now_ns()).elapsed_s == expected
     finally:
         session.close()
         if locked:

@@ -7,13 +7,8 @@ from pathlib import Path
 from llmprof.core.store.run import RunStore
 from llmprof.tui.session.screen_session import ALIVE_S, ScreenSession
 from tests.builders import journals
-from tests.tui.apps import FakeStarter
+from tests.tui.apps import FakeStarter, polled
 from tests.waiting import wait_for
-
-
-def began(session: ScreenSession) -> bool:
-    session.poll()
-    return session.snapshot.view.environment is not None
 
 
 def later(session: ScreenSession, now: list[float]) -> bool:
@@ -29,7 +24,7 @@ def test_a_run_that_ends_while_paused_is_not_called_interrupted(tmp_path: Path) 
     plan = journals.experiment(("small",))
     run = session.start(plan, ())
     with run.lock():
-        wait_for(lambda: began(session))
+        wait_for(lambda: polled(session).environment is not None)
         session.toggle_pause()
         starter.writers[0].end()
     now[0] += 2 * ALIVE_S
@@ -48,7 +43,7 @@ def test_an_engine_counts_as_gone_once_its_last_words_are_read(tmp_path: Path) -
     session = ScreenSession(RunStore(tmp_path), starter, clock=lambda: now[0], period_s=0.3)
     run = session.start(journals.experiment(("small",)), ())
     with run.lock():
-        wait_for(lambda: began(session))
+        wait_for(lambda: polled(session).environment is not None)
         starter.writers[0].end()
     seen = set()
 

@@ -87,5 +87,5 @@ def test_a_sigkill_is_out_of_memory_as_far_as_the_kernel_says_so() -> None:
 def test_silence_and_a_stop_come_first() -> None:
     assert ended(-signal.SIGKILL, silence_s=0.5, out_of_memory="cgroup")[0] == "timeout"
     kind, message = ended(-signal.SIGKILL, stopped=True, out_of_memory="cgroup")
-    assert (kind, message) == ("killed", "the run was stopped")
+    assert (kind, message) == ("stopped", "the run was stopped")
     assert "log.txt" in ended(3)[1]

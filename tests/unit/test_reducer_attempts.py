@@ -10,7 +10,7 @@ from llmprof.core.store.run import RunStore
 from tests.builders import journals
 from tests.builders.journals import SECOND, Writer
 
-STOPPED = ev.Failure(kind="killed", message="the run was stopped", outside=True)
+STOPPED = ev.Failure(kind="stopped", message="the run was stopped", outside=True)
 
 
 def attempts(tmp_path: Path, *steps: int, stopped: bool = True) -> list[int]:

@@ -290,9 +290,13 @@ def test_every_figure_in_a_sentence_names_cases_that_exist(name: str) -> None:
 # --------------------------------------------------------------------- made by hand
 
 
-def warmup_run() -> RunView:
+def warmup_run(slow: float = 1.0) -> RunView:
+    """slow: how many times as long the steps after the first one of the cold run take."""
     cases = [case(warmup_steps=count) for count in (0, 1, 2, 5)]
-    cold: Times = {"forward": [200.0, *around(20.0, 9)], "backward": [90.0, *around(40.0, 9)]}
+    cold: Times = {
+        "forward": [200.0, *around(20.0 * slow, 9)],
+        "backward": [90.0, *around(40.0 * slow, 9)],
+    }
     warm: Times = {"forward": around(20.0), "backward": around(40.0)}
     events = run(0, cases[0], cold)
     for index in (1, 2, 3):
@@ -321,6 +325,14 @@ def test_warmup_names_the_cold_step() -> None:
     assert "the first step took 290.0 ms" in said
     assert "after one warm-up step the mean is 1.00 × that after 5" in said
     assert "one process: not judged" in said
+
+
+def test_a_cold_step_is_no_cause_where_the_others_are_as_slow() -> None:
+    table = warmup(warmup_run(slow=2.0))
+    assert table is not None
+    said = " ".join(table.notes)
+    assert re.search(r"without warm-up the mean is 2\.\d+ × that after 5", said)
+    assert "since the first step" not in said
 
 
 def test_recorded_sizes_go_from_waiting_for_the_host_to_keeping_the_card_busy() -> None:
@@ -607,22 +619,23 @@ def test_growth_of_steps_that_scatter_is_not_claimed() -> None:
 
 def test_coverage_tells_every_kind_of_cell() -> None:
     cases = [case(mode=mode) for mode in ("forward", "forward-grad", "forward-backward", "train")]
-    cases += [case(mode=mode, context_length=64) for mode in ("forward", "train")]
+    cases += [case(mode=mode, context_length=64) for mode in ("forward", "forward-grad", "train")]
     events = run(0, cases[0], {"forward": around(10.0)})
     events += failed(1, kind="oom", message="no", phase="forward")
     events += failed(2, kind="error", message="ValueError")
     events += failed(3, kind="killed", message="by SIGKILL", exit_code=-9)
     events += failed(4, kind="killed", message="by SIGSEGV", exit_code=-11)
+    events += failed(5, kind="stopped", message="the run was stopped", outside=True)
     state = view(cases, events)
     table = coverage(state)
     assert table is not None
     words = [[format_cell(cell) for cell in row] for row in table.rows]
     assert words == [
         ["medium", "128", "done (1)", "OOM (2)", "failed (3)", "killed (4)"],
-        ["medium", "64", "failed (5)", "", "", "missing (6)"],
+        ["medium", "64", "failed (5)", "stopped (6)", "", "missing (7)"],
     ]
-    assert to_resume(state) == (3, 5)
-    assert to_resume(state, failed=True) == (1, 2, 3, 4, 5)
+    assert to_resume(state) == (3, 5, 6)
+    assert to_resume(state, failed=True) == (1, 2, 3, 4, 5, 6)
 
 
 # --------------------------------------------------------------- every format, any name

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from llmprof.core.figures.outcomes import outcome_of
+from llmprof.core.report.subject import final
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 COLUMN_GAP = 2
 _OUTCOME_ROLES = {
     "done": "good", "running": "accent", "to come": "muted", "missing": "warn", "OOM": "bad",
-    "OOM (predicted)": "bad", "failed": "bad", "killed": "bad", "unsupported": "warn",
-    "left out": "muted",
+    "OOM (predicted)": "bad", "failed": "bad", "killed": "bad", "stopped": "warn",
+    "unsupported": "warn", "left out": "muted",
 }  # fmt: skip
 _OUTCOME_SIGNS = {
-    "OOM": "O", "OOM (predicted)": "P", "failed": "x", "killed": "k", "unsupported": "u",
-    "left out": "s", "missing": "?",
+    "OOM": "O", "OOM (predicted)": "P", "failed": "x", "killed": "k", "stopped": "-",
+    "unsupported": "u", "left out": "s", "missing": "?",
 }  # fmt: skip
 _SHORT_OUTCOMES = {"OOM (predicted)": "won't fit"}
 
@@ -46,6 +47,8 @@ class CoverageGrid(Canvas):
     def show(self, view: RunView | None, case: CaseState | None, *, alive: bool) -> None:
         """Take a run, the case in sight, and whether the run goes on."""
         cases = () if view is None else view.cases
+        if view is not None and not alive:
+            cases = tuple(final(state, view.outcome) for state in cases)
         known = (tuple(state.status for state in cases), case and case.index, alive,
                  None if view is None else view.run_id)  # fmt: skip
         if known == self._known or not self.display:

@@ -11,7 +11,7 @@ from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.system.text import clean
-from llmprof.tui.session.choices import command
+from llmprof.tui.session.choices import command, experiments
 from llmprof.tui.session.curves import total_of
 from llmprof.tui.session.probe_plan import choices_of, probe_plan
 
@@ -53,8 +53,9 @@ def next_steps(view: RunView, models: Mapping[str, ModelShape]) -> tuple[NextSte
 
 
 def _only(view: RunView, models: Mapping[str, ModelShape]) -> bool:
-    """Whether every model can be asked for by its name, so that the command says the same."""
-    return all(models.get(case.case.model.name) == case.case.model for case in view.cases)
+    """Whether models and experiment can be asked for by name, so that a command says the same."""
+    named = all(models.get(case.case.model.name) == case.case.model for case in view.cases)
+    return named and view.experiment is not None and view.experiment.name in experiments()
 
 
 def _probe(

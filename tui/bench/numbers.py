@@ -6,10 +6,11 @@ from textual.app import ComposeResult
 from textual.containers import Grid
 from textual.widgets import Label
 
+from llmprof.tui.kit.chips import LABEL_WIDTH
 from llmprof.tui.kit.field import FormInput, form_input
 from llmprof.tui.session.choices import NUMBER_FIELDS, Choices
 
-_LABELS = max(12, *(len(field.label) + 1 for field in NUMBER_FIELDS))
+_LABELS = max(LABEL_WIDTH, *(len(field.label) + 1 for field in NUMBER_FIELDS))
 _LINES = -(-len(NUMBER_FIELDS) // 2)  # of two numbers each
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from llmprof.core.events import Outcome
 from llmprof.core.report.subject import final
 from llmprof.core.spec.axes import GRID, Axis
 from llmprof.core.spec.case import Case
@@ -48,7 +49,7 @@ CASE_COLUMNS: tuple[CaseColumn, ...] = (  # a kernel profile stands beside its p
 )
 _STATUS_ROLES = {
     "ok": "good", "running": "accent", "pending": "muted", "oom": "bad", "error": "bad",
-    "killed": "bad", "timeout": "bad", "unsupported": "warn", "skipped": "warn",
+    "killed": "bad", "stopped": "warn", "timeout": "bad", "unsupported": "warn", "skipped": "warn",
 }  # fmt: skip
 
 
@@ -57,7 +58,7 @@ class ResultRows:
     """Builds the table; rows of cases that did not change are taken over from before."""
 
     look: Look
-    known: dict[int, tuple[CaseState, bool, TableRow]]
+    known: dict[int, tuple[CaseState, bool, Outcome | None, TableRow]]
 
     def columns(self, view: RunView) -> list[TableColumn]:
         """Model, the axes on which cases differ, and the figures."""
@@ -80,12 +81,12 @@ class ResultRows:
         out = []
         for case in view.cases:
             held = self.known.get(case.index)
-            if held is None or held[0] is not case or held[1] is not alive:
+            if held is None or held[0] is not case or held[1:3] != (alive, view.outcome):
                 own = curves if curves and curves.key == (case.index, case.attempt) else None
-                told = case if alive else final(case)
-                held = case, alive, self._row(told, columns, own)
+                told = case if alive else final(case, view.outcome)
+                held = case, alive, view.outcome, self._row(told, columns, own)
                 self.known[case.index] = held
-            out.append(held[2])
+            out.append(held[-1])
         return out
 
     def _row(
@@ -101,14 +102,15 @@ class ResultRows:
             case.status, look.bad
         )
         name: str = case.status
-        if case.failure is not None and case.failure.outside:  # it did nothing wrong itself
-            name = "not run" if case.status == "skipped" else "stopped"
+        cut_off = case.failure is not None and case.failure.outside  # it did nothing wrong itself
+        if cut_off and case.status == "skipped":
+            name = "not run"
         if case.status == "oom" and case.failure and case.failure.predicted:
             name = "won't fit"
         done = f"{len(case.measured)}/{case.case.measure_steps}"  # as the status line counts
         if case.status == "running" and len(case.measured) and len(done) <= 7:
             name = done
-        role = "warn" if name == "stopped" else _STATUS_ROLES[case.status]
+        role = "warn" if cut_off and name != "not run" else _STATUS_ROLES[case.status]
         return TableCell(f"{sign} {name}", role, float(case.index))
 
     def _figures(self, case: CaseState, curves: CaseCurves | None) -> list[TableCell]:

@@ -87,6 +87,11 @@ class Chips(Canvas, can_focus=True):
         ):
             self.refresh(layout=True)
 
+    def on_resize(self) -> None:
+        """Have all lines in sight, now that there are more or less of them."""
+        if self.has_focus:
+            self.scroll_visible(animate=False)
+
     def set_idle(self, idle: bool) -> None:
         """Be pale while something else than what is chosen is meant."""
         if idle is not self.idle:

@@ -9,7 +9,10 @@ LOOP_BINDINGS: list[BindingType] = [
             tooltip="time shown: 5 minutes, 30 minutes, all, 1 minute"),
     Binding("space", "pause", "Pause", id="loop.pause",
             tooltip="hold the picture; the training goes on"),
-    Binding("v", "value", "Value", id="loop.value", tooltip="another of the logged values"),
+    Binding("left_square_bracket", "value(-1)", "Value before", key_display="[", show=False,
+            id="loop.value_before", tooltip="the logged value before"),
+    Binding("right_square_bracket", "value(1)", "Value", key_display="]", id="loop.value",
+            tooltip="the next of the logged values"),
     Binding("e", "export", "Export", id="loop.export",
             tooltip="write the tables as Markdown, CSV or JSON"),
 ]  # fmt: skip

@@ -83,7 +83,7 @@ class LoopValues(Canvas):
         title = look.text(clean(name, 30))
         if not ys:
             return [heading(look, width, title), [("none in this time", "muted")]]
-        more = f"v: next of {len(names)}" if len(names) > 1 else ""
+        more = f"]: next of {len(names)}" if len(names) > 1 else ""
         row = heading(look, width, title, more, [(f"{ys[-1]:.5g}", "text")])
         line = Line("accent", "", xs, as_columns(ys))
         plot = Plot((line,), (-span.seconds, 0.0), limits(ys), Scale("", 1.0),

@@ -97,9 +97,9 @@ class LoopView(HostedView):
         """Hold the picture, or go on with the newest."""
         self.host.toggle_pause()
 
-    def action_value(self) -> None:
-        """Another logged value."""
-        self.query_one(LoopValues).chosen += 1
+    def action_value(self, by: int) -> None:
+        """Another logged value, the next or the one before."""
+        self.query_one(LoopValues).chosen += by
         self.show_loop()
 
     def action_export(self) -> None:

@@ -13,16 +13,17 @@ if TYPE_CHECKING:
 
 
 def header_status(session: ScreenSession, look: Look, *, replayed: bool = False) -> Row:
-    """Name, device and state of the run that is watched; where there is no room, the state alone.
+    """Device, name and state of the run that is watched; with less room, the last of them.
 
     What is replayed is never called live: its device may be another than this machine's.
     """
     if session.run is None:
         return []
     view = session.snapshot.view
-    row: Row = [(look.text(clean(session.run.label, 40)), "text"), ("  ", "")]
+    row: Row = []
     if view.environment is not None:
-        row += [(look.text(clean(view.environment.device_name, 40)), "muted"), ("  ", "")]
+        row = [(look.text(clean(view.environment.device_name, 40)), "muted"), ("  ", "")]
+    row += [(look.text(clean(session.run.label, 40)), "text"), ("  ", "")]
     if session.snapshot.loading:
         row.append(("reading", "muted"))
     elif session.paused:

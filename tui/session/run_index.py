@@ -169,7 +169,7 @@ def case_line(state: CaseState) -> CaseLine:
     label, total = clean(state.case.label, 120), total_of(state)
     if state.failure is not None:
         cut_off = state.failure.outside
-        word = ("not run" if state.status == "skipped" else "stopped") if cut_off else state.status
+        word = "not run" if cut_off and state.status == "skipped" else state.status
         return CaseLine(
             label, word, clean(state.failure.message, 200), "warn" if cut_off else "bad"
         )

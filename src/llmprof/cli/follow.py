@@ -19,7 +19,7 @@ from llmprof.core.store.run import Run
 
 FOLLOW_POLL_S = 0.1
 KILL_GRACE_S = 2.0
-CRASHES = frozenset({"error", "killed", "timeout"})
+CRASHES = frozenset({"error", "killed", "stopped", "timeout"})
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

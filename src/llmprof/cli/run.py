@@ -219,7 +219,7 @@ def _say_packed(view: RunView, target: Path) -> bool:
 
 
 def crashes(view: RunView) -> str:
-    """One line about the cases that crashed, were killed or fell silent: the first, how many."""
+    """One line about the cases that crashed or were cut off or silent: the first, how many."""
     crashed = [state for state in view.cases if state.status in CRASHES]
     first = crashed[0]
     message = "" if first.failure is None else f": {first.failure.message}"
