@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.devices.sampler_client import SamplerProcess
 
 # (name, seconds): what this process does, in turn
 SCRIPT = (

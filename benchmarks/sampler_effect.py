@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import torch
 
-from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.devices.sampler_client import SamplerProcess
 from llmprof.core.stats.student import student_t
 
 # name: (layers, batch, context); the first is launch-bound on a fast card, the second is not

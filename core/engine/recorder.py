@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.devices.sampler_client import SamplerProcess
 from llmprof.core.engine.signals import KILL, Signals
 from llmprof.core.engine.workers import Worker
 from llmprof.core.store.journal import JournalWriter

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from llmprof.core.devices.cuda_driver import absent
 from llmprof.core.devices.nvml_binding import NEEDS_ROOT
-from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.devices.sampler_client import SamplerProcess
 from llmprof.core.events import CardSample
 from llmprof.core.monitor.watch import Watch
 from llmprof.core.store import lock

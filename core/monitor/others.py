@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.devices.sampler_client import SamplerProcess
 from llmprof.core.events import CardSample
 from llmprof.core.events.matching import Selection
 from llmprof.core.figures.case_device import describe_process

@@ -6,7 +6,7 @@ import select
 import time
 from collections.abc import Callable
 
-from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.devices.sampler_client import SamplerProcess
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import apply_line

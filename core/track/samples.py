@@ -9,7 +9,7 @@ import time
 import msgspec
 
 from llmprof.core import events as ev
-from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.devices.sampler_client import SamplerProcess
 from llmprof.core.events.merge import merge
 from llmprof.core.store.files import samples_file
 from llmprof.core.store.journal import JournalWriter

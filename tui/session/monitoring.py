@@ -32,7 +32,7 @@ class Watched(Protocol):
 
 def watch_machine(interval_s: float, gpus: str | None) -> Watched:
     """A sampler process of this machine, followed."""
-    from llmprof.core.devices.sampler_process import (  # not needed for the first frame
+    from llmprof.core.devices.sampler_client import (  # not needed for the first frame
         SamplerProcess,
     )
     from llmprof.core.monitor.watch import Watch

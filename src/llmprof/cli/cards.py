@@ -6,7 +6,7 @@ import time
 
 from llmprof.cli.exits import UserError
 from llmprof.core.catalog.cards import find_card, match_device
-from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.devices.sampler_client import SamplerProcess
 from llmprof.core.events import CardSample
 from llmprof.core.monitor.watch import Watch
 from llmprof.core.predict.closed_form import HOPPER

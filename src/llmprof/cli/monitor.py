@@ -16,7 +16,7 @@ from llmprof.cli.streams import put
 from llmprof.cli.types import factor
 from llmprof.core.devices.gpm import METRIC_IDS
 from llmprof.core.devices.sampler import INTERVAL_S, MAX_INTERVAL_S, MIN_INTERVAL_S
-from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.devices.sampler_client import SamplerProcess
 from llmprof.core.events.matching import Selection
 from llmprof.core.monitor import words
 from llmprof.core.monitor.playback import Playback, whole_recording

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.devices.sampler_client import SamplerProcess
 from tests.engine.nvml_library import build, environment
 from tests.waiting import PATIENCE_S, wait_for
 
@@ -181,7 +181,7 @@ def test_a_call_that_hangs_in_the_driver(tmp_path: Path, monkeypatch: pytest.Mon
 
 OWNER = """
 import signal
-from llmprof.core.devices.sampler_process import SamplerProcess
+from llmprof.core.devices.sampler_client import SamplerProcess
 sampler = SamplerProcess(0.05)
 print(sampler.pid, flush=True)
 signal.pause()
