@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TypeVar, cast
 from unittest import mock
 
@@ -170,11 +171,18 @@ def explain(error: BaseException) -> str:
     return f"cannot be traced{place}: {reason}; measure it with `llmprof run` on a card instead"
 
 
+# This program, by the folder and by the link through which it may have been imported.
+_OWN = (
+    f"{Path(__file__).parents[1]}/",
+    f"{Path(__file__).resolve().parents[1]}/",
+)
+
+
 def _place(error: BaseException) -> str:
     place, frame = "", error.__traceback__
     while frame is not None:
         name = frame.tb_frame.f_code.co_filename
-        if "/torch/" not in name and "llmprof" not in name and "/core/worker/" not in name:
+        if "/torch/" not in name and not name.startswith(_OWN):
             place = f" at {name}:{frame.tb_lineno}"
         frame = frame.tb_next
     return place

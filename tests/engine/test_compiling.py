@@ -82,8 +82,8 @@ def test_a_frame_of_several_that_fails_in_silence_is_told(monkeypatch: pytest.Mo
             counters["stats"]["unique_graphs"] += 1
 
     assert compile_step(Recorder(tiny(compile="default")), Half()) is not None
-    monkeypatch.setattr(settings, "suppress_errors", True)
-    with pytest.raises(Unsupported, match="hid that: not for the same reason again"):
+    hiding = settings.patch(suppress_errors=True)
+    with hiding, pytest.raises(Unsupported, match="hid that: not for the same reason again"):
         compile_step(Recorder(tiny(compile="default")), Half())
 
 

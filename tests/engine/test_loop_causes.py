@@ -46,6 +46,10 @@ RECOMPILES = """
 """
 
 
+# So that a fast machine takes long enough for several beats, too.
+WORK = "torch.randn(600, 600) @ torch.randn(600, 600)"
+
+
 def found(home: Path, body: str = "pass", *, steps: int = 120, wait_s: float = 0.0) -> list[str]:
     before = "" if "scaled" not in body else "\n".join(
         line.removeprefix("    ") for line in RECOMPILES.splitlines()
@@ -59,7 +63,7 @@ def found(home: Path, body: str = "pass", *, steps: int = 120, wait_s: float = 0
     [
         ({"wait_s": 0.0}, []),
         ({"wait_s": 0.03}, ["input-bound"]),
-        ({"body": "kept.append(torch.ones(10 * 2**18))"}, ["memory creep"]),
+        ({"body": f"kept.append(torch.ones(10 * 2**18)); {WORK}", "steps": 200}, ["memory creep"]),
         (
             {"body": "scaled(torch.randn(3 + at))", "steps": 80},
             ["recompiling"],

@@ -14,7 +14,6 @@ from tests.engine.runs import llmprof, measuring, started, wait_view
 CELL = ["--model-size=small", "--context-length=256", "--mode=train", "--device=cuda:0"]
 
 
-@pytest.mark.flaky(reruns=1)  # one pair in twenty claims a change, as promised
 @pytest.mark.timeout(400)
 def test_two_runs_of_the_same_code_are_not_told_apart(tmp_path: Path) -> None:
     names = [tmp_path / f"{name}.llmprof" for name in "ab"]
