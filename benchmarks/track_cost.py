@@ -99,6 +99,7 @@ def find_rival() -> Callable[[nn.Module], AbstractContextManager[None]] | None:
     """TraceML's trace_step with its hooks installed; None where it is not there."""
     if importlib.util.find_spec("traceml_ai") is None:
         return None
+    os.chdir(tempfile.mkdtemp(prefix="traceml-"))  # it writes its logs where it stands
     traceml = importlib.import_module("traceml_ai")
     traceml.init(mode="auto")
     found: Callable[[nn.Module], AbstractContextManager[None]] = traceml.trace_step
