@@ -44,9 +44,13 @@ class Tmux:
         self.env = environment(home)
         presets = home / "presets"
         (presets / "micro.toml").write_text(MICRO)
+        # Without this the server ends with its last window, and a window opened
+        # in that moment finds a server that is just going.
+        self.configuration = home / "tmux.conf"
+        self.configuration.write_text("set -g exit-empty off\n")
 
     def __call__(self, *words: str) -> str:
-        command = ["tmux", "-S", self.socket, "-f", "/dev/null", *words]
+        command = ["tmux", "-S", self.socket, "-f", str(self.configuration), *words]
         done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=True)
         return done.stdout
 
