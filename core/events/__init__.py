@@ -42,6 +42,7 @@ from llmprof.core.events.loop import (
 )
 from llmprof.core.events.memory import (
     LiveAllocation,
+    MemoryAtFailure,
     MemoryEdge,
     MemoryPhase,
     MemoryStep,
@@ -89,6 +90,7 @@ __all__ = [
     "LoopDone",
     "LoopStarted",
     "LoopSteps",
+    "MemoryAtFailure",
     "MemoryEdge",
     "MemoryPhase",
     "MemoryStep",
@@ -128,6 +130,7 @@ AnyEvent = (
     | MemoryStep
     | Predicted
     | MemoryTimeline
+    | MemoryAtFailure
     | DeviceSample
     | KernelTable
     | TimelineFacts

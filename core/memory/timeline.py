@@ -154,7 +154,7 @@ def _classify(timeline: Timeline, known: Known) -> None:
     last = max((mark.step for mark in timeline.trace.marks), default=0)
     ordinal: dict[PhaseMark | None, int] = {}
     for block in timeline.blocks:
-        if block.end == OPEN and 0 <= block.step < last:
+        if block.end == OPEN and (0 <= block.step < last or block.address in known.state):
             _stays(timeline, block, known)
             continue
         count = ordinal.get(block.mark, 0)
@@ -175,7 +175,7 @@ def _classify(timeline: Timeline, known: Known) -> None:
 
 
 def _stays(timeline: Timeline, block: MemoryBlock, known: Known) -> None:
-    """What an earlier step made and no step frees: optimizer state, else the workspace's."""
+    """What a step made and no step frees: optimizer state, else the workspace's."""
     name = known.state.get(block.address)
     block.category = WORKSPACE if name is None else OPTIMIZER
     if name is not None:

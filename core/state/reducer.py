@@ -186,6 +186,8 @@ class Reducer:
                 self._change(event.case, predicted=event)
             case ev.MemoryTimeline():
                 self._change(event.case, memory_timeline=event)
+            case ev.MemoryAtFailure():
+                self._change(event.case, at_failure=event)
             case ev.MemoryStep():
                 self._change(event.case, memory=event)
             case ev.KernelTable():

@@ -53,7 +53,8 @@ def optimizer_state(trainer: Trainer) -> Iterator[tuple[str, Tensor]]:
                 yield f"{key} of {names[owner]}", value
 
 
-def _requested(device: torch.device) -> int:
+def requested_now(device: torch.device) -> int:
+    """Bytes that the allocator has given out."""
     return int(torch.cuda.memory_stats(device)["requested_bytes.all.current"])
 
 
@@ -78,7 +79,7 @@ class CudaRecorder:
         found: list[dict[int, str]] = []
         torch.cuda.synchronize(self.device)
         torch.cuda.reset_peak_memory_stats(self.device)
-        first = _requested(self.device)
+        first = requested_now(self.device)
         torch.cuda.memory._record_memory_history(stacks="python", max_entries=MAX_ENTRIES)
         try:
             for step in range(steps):
@@ -87,7 +88,7 @@ class CudaRecorder:
             stats = torch.cuda.memory_stats(self.device)
             self.requested_peak = stats["requested_bytes.all.peak"]
             self.allocated_peak = stats["allocated_bytes.all.peak"]
-            last = _requested(self.device)
+            last = requested_now(self.device)
             self.snapshot = torch.cuda.memory._snapshot()
         finally:
             torch.cuda.memory._record_memory_history(enabled=None)
@@ -122,17 +123,23 @@ class CudaRecorder:
             pickle.dump(self.snapshot, file)
 
 
-def autocast_copies(trainer: Trainer, device: torch.device) -> frozenset[int]:
+def autocast_copies(
+    trainer: Trainer, device: torch.device, *, may_fail: bool = False
+) -> frozenset[int]:
     """Which allocations of a forward are autocast's copies of weights, by their ordinal.
 
     Learned from a step under a dispatch mode, which is not recorded: forward allocates the same
-    with and without the mode.
+    with and without the mode. may_fail: up to where the step has no memory left.
     """
     if trainer.case.precision not in ("bf16", "fp16") or trainer.case.compile is not None:
         return frozenset()
     counter = _CopyCounter(trainer, device)
-    with counter:
-        trainer.step(counter.edge)
+    try:
+        with counter:
+            trainer.step(counter.edge)
+    except torch.OutOfMemoryError:
+        if not may_fail:
+            raise
     return frozenset(counter.copies)
 
 
@@ -177,20 +184,40 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
         self._ordinal = 0
         self._stack = -1
         self._copying = False
+        self._opened: tuple[int, Phase, int] | None = None  # step, phase, start
+        self.refused_at: int | None = None  # entries before an op failed, the last that did
 
     def record(self, steps: int) -> tuple[Trace, Known]:
         """Run steps under the tracker."""
         found: list[dict[int, str]] = []
         self.changed = self._note
-        with self:
-            for step in range(steps):
-                found.append(self._step(step))
-        self.changed = None
+        try:
+            with self:
+                for step in range(steps):
+                    found.append(self._step(step))
+        finally:
+            self.changed = None
         trace = Trace(self._entries, self._marks, self._stacks.known)
+        return trace, self._known(found)
+
+    def cut_short(self) -> tuple[Trace, Known]:
+        """What was recorded of the step that raised, up to the op that failed."""
+        entries = self._entries[: self.refused_at]
+        last_us = entries[-1].t_us if entries else 0
+        marks = list(self._marks)
+        if self._opened is not None:
+            step, phase, start = self._opened
+            marks.append(PhaseMark(step, phase, start, max(start, last_us)))
+        steps = 0 if not marks else marks[-1].step
+        return Trace(entries, marks, self._stacks.known), self._known(
+            [*({} for _ in range(steps)), self._gradients()]
+        )
+
+    def _known(self, found: list[dict[int, str]]) -> Known:
         state = {
             value.untyped_storage()._cdata: name for name, value in optimizer_state(self.trainer)
         }
-        return trace, Known(tuple(found), frozenset(self._copies), state)
+        return Known(tuple(found), frozenset(self._copies), state)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -200,22 +227,23 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
         self._copying = (
             func is _TO_COPY and isinstance(args[0], Tensor) and args[0].data_ptr() in self._weights
         )
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        try:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        except Exception:
+            self.refused_at = len(self._entries)
+            raise
 
     def _step(self, step: int) -> dict[int, str]:
         phases = self.trainer.case.sequence
         found: dict[int, str] = {}
-        opened: list[tuple[Phase, int]] = []
 
         def edge(index: int) -> None:
             now = self._now()
-            if opened:
-                phase, start = opened.pop()
-                self._marks.append(PhaseMark(step, phase, start, now))
+            if self._opened is not None:
+                self._marks.append(PhaseMark(*self._opened, now))
             if index and phases[index - 1] == "backward":
                 found.update(self._gradients())
-            if index < len(phases):
-                opened.append((phases[index], now + 1))
+            self._opened = (step, phases[index], now + 1) if index < len(phases) else None
             self._ordinal = 0
 
         self.trainer.step(edge)

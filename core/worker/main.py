@@ -82,6 +82,16 @@ def _look(request: WorkerRequest, fd: int) -> None:
 def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
     job = Job(request, case, torch.device(request.device), fd, turns)
     try:
+        _probe(job, request)
+    except SystemExit as stop:
+        _leave(int(stop.code or 0))
+    _leave(0)
+
+
+def _probe(job: Job, request: WorkerRequest) -> None:
+    """Run the case's probe and tell how it ended; of what had no memory left, what was alive."""
+    case, failure = job.case, None
+    try:
         if request.created_ns:
             job.own_ms = (time.monotonic_ns() - request.created_ns) / 1e6
         if job.device.type == "cuda":
@@ -96,9 +106,11 @@ def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
             failure = with_card_memory(failure, job.device)
         job.emit(ev.CaseFailed(case=job.index, failure=failure))
         log_traceback()
-    except SystemExit as stop:
-        _leave(int(stop.code or 0))
-    _leave(0)
+    if failure is not None and failure.kind == "oom":
+        from llmprof.core.worker.failed_step import repeat, worth_repeating  # seldom needed
+
+        if worth_repeating(job, failure):
+            repeat(job)
 
 
 def _own_folder(case: Case) -> str | None:

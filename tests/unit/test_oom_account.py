@@ -9,7 +9,8 @@ from llmprof.core.catalog.models import load_models
 from llmprof.core.events import Environment, Failure
 from llmprof.core.predict.attention_tensors import attention_tensors
 from llmprof.core.predict.closed_form import predict
-from llmprof.core.report.oom_account import MOST, account_of, oom_accounts
+from llmprof.core.report.alive import account_of
+from llmprof.core.report.oom_account import MOST, oom_accounts
 from llmprof.core.report.table import Figure, Table
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import attention_shape
@@ -60,7 +61,7 @@ def test_one_attention_by_its_formulas() -> None:
     tensors = {each.name: each.size for each in attention_tensors(case)}
     assert tensors["scores"] == 4 * 4 * 8 * 16384**2
     assert tensors["Q, K and V"] == 3 * 4 * 8 * 16384 * 64
-    account = account_of(case, None)
+    account = account_of(CaseState(0, case), None)
     assert account is not None
     assert account.total == sum(tensors.values())
     fused = Case(model=case.model, probe="attention", attention="sdpa", context_length=16384)
