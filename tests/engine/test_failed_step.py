@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from bisect import bisect_right
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from llmprof.core import events as ev
+from llmprof.core.catalog.models import load_models
+from llmprof.core.memory.allocator_entries import read_snapshot
+from llmprof.core.memory.timeline import Known, base_of, build_timeline
 from llmprof.core.report.oom_account import oom_account
 from llmprof.core.report.table import Figure
+from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.journal import replay
+from llmprof.core.worker.failed_step import FailingCudaRecorder, at_failure
+from llmprof.core.worker.trainer import Trainer
 from tests.engine.runs import llmprof, newest
 
+RECORDING = Path(__file__).parents[1] / "fixtures" / "memory-snapshot-h100.json.gz"
 HUNGRY = Path(__file__).parents[1] / "data" / "own_models" / "hungry.py"
 PIBIBYTE = 1 << 50
 PARAMETERS = 4 * (50 * 16 + 16 * 64 + 64 + 64 * 50 + 50)
@@ -73,3 +87,87 @@ def test_the_account_says_that_it_is_recorded(hungry: RunView) -> None:
     assert state.at_failure is not None
     assert total.value == sum(state.at_failure.live.values()) / 2**20
     assert any("run once more" in note for note in table.notes)
+
+
+class Card:
+    """CUDA's allocator as a recording has it: out of memory in the middle of the backward."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with gzip.open(RECORDING) as file:
+            recorded = json.load(file)
+        self.whole: dict[str, Any] = recorded["snapshot"]
+        self.base: int = recorded["base"]
+        self.allocated = self.base
+        self.history: list[str | None] = []
+        self._observer: Callable[[int, int, int, int], None] | None = None
+        backward = next(
+            m for m in read_snapshot(self.whole, 0, 10**6).marks if m.phase == "backward"
+        )
+        self.refused_us = (backward.start_us + backward.end_us) // 2
+        monkeypatch.setattr(torch.cuda, "memory_stats", self._stats)
+        monkeypatch.setattr(torch.cuda.memory, "_snapshot", self._snapshot)
+        monkeypatch.setattr(torch.cuda.memory, "_record_memory_history", self._record)
+        name = "_cuda_attach_out_of_memory_observer"
+        monkeypatch.setattr(torch._C, name, self._observe, raising=False)
+
+    def refuse(self) -> None:
+        """Have no room: the observer is called, then torch raises."""
+        assert self._observer is not None
+        trace = read_snapshot(self._snapshot(), 0, 10**6)
+        self.allocated = self.base + sum(entry.size for entry in trace.entries)
+        self._observer(0, 3 << 30, 80 << 30, 1 << 20)
+        self.allocated = self.base  # by when Python sees the error
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.00 GiB.")
+
+    def _observe(self, observer: Callable[[int, int, int, int], None]) -> None:
+        self._observer = observer
+
+    def _record(self, enabled: str | None = "all", **_: object) -> None:
+        self.history.append(enabled)
+
+    def _stats(self, _: torch.device) -> dict[str, int]:
+        return {"requested_bytes.all.current": self.allocated}
+
+    def _snapshot(self) -> dict[str, Any]:
+        def before(each: dict[str, Any]) -> bool:
+            return bool(each["time_us"] <= self.refused_us)
+
+        refused = {
+            "action": "oom", "device_free": 1 << 20, "size": 3 << 30, "stream": 0,
+            "time_us": self.refused_us, "frames": [],
+        }  # fmt: skip
+        traces = [*filter(before, self.whole["device_traces"][0]), refused]
+        marks = list(filter(before, self.whole["external_annotations"]))
+        return {"device_traces": [traces], "external_annotations": marks, "segments": []}
+
+
+def test_a_card_is_asked_in_the_moment_of_its_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(monkeypatch)
+    case = Case(model=load_models()["tiny"], context_length=8)
+    trainer = Trainer(case, torch.device("cpu"))
+    monkeypatch.setattr(trainer, "step", lambda _: card.refuse())
+    recorder = FailingCudaRecorder(trainer, torch.device("cuda", 0))
+    failed_step = recorder.record_failure(3, frozenset())
+    assert failed_step is not None
+    found = at_failure(0, failed_step, "cuda allocator")
+    assert (found.phase, found.bytes_asked, found.overflow) == ("backward", 3 << 30, False)
+    assert card.history == ["all", None]  # and off again
+    timeline = build_timeline(
+        read_snapshot(card.whole, 0, 10**6), base_of((), card.base), (), Known()
+    )
+    at = bisect_right(timeline.trace.entries, card.refused_us, key=lambda entry: entry.t_us)
+    assert sum(found.live.values()) == sum(timeline.levels()[at - 1])
+    assert found.live["activations"] > 0
+    assert any(each.what.startswith("model.py:") for each in found.largest)
+    line = ev.encode(found)
+    assert ev.decode(line) == found
+    assert len(line) < 100_000
+
+
+def test_what_fits_the_second_time_has_no_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(monkeypatch)
+    trainer = Trainer(Case(model=load_models()["tiny"], context_length=8), torch.device("cpu"))
+    monkeypatch.setattr(trainer, "step", lambda _: None)
+    recorder = FailingCudaRecorder(trainer, torch.device("cuda", 0))
+    assert recorder.record_failure(3, frozenset()) is None
+    assert card.history == ["all", None]
