@@ -37,6 +37,7 @@ from llmprof.core.events.loop import (
     LoopBeat,
     LoopDevice,
     LoopDone,
+    LoopOutOfMemory,
     LoopStarted,
     LoopSteps,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "LoopBeat",
     "LoopDevice",
     "LoopDone",
+    "LoopOutOfMemory",
     "LoopStarted",
     "LoopSteps",
     "MemoryAtFailure",
@@ -143,6 +145,7 @@ AnyEvent = (
     | LoopDevice
     | LoopSteps
     | LoopBeat
+    | LoopOutOfMemory
     | LoopDone
     | Log
     | RunDone

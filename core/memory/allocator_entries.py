@@ -56,7 +56,7 @@ def read_snapshot(snapshot: Mapping[str, Any], device: int, max_entries: int) ->
     entries = []
     for each in raw:
         if each["action"] == "alloc":
-            stack = stacks.add(_places(each.get("frames", ())))
+            stack = stacks.add(places(each.get("frames", ())))
             entries.append(AllocatorEntry(each["time_us"], each["addr"], each["size"], stack))
         elif each["action"] == "free_completed":
             entries.append(AllocatorEntry(each["time_us"], each["addr"], -each["size"]))
@@ -138,7 +138,8 @@ class Stacks:
         return text
 
 
-def _places(frames: Iterable[Mapping[str, Any]]) -> list[Place]:
+def places(frames: Iterable[Mapping[str, Any]]) -> list[Place]:
+    """The frames of an entry or a block, innermost first."""
     return [
         (str(frame["filename"]), int(frame.get("line", 0)), str(frame.get("name", "")))
         for frame in frames

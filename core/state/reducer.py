@@ -75,7 +75,12 @@ class Reducer:
             case ev.Log():
                 self._log.append(event)
             case (
-                ev.LoopSteps() | ev.LoopBeat() | ev.LoopStarted() | ev.LoopDevice() | ev.LoopDone()
+                ev.LoopSteps()
+                | ev.LoopBeat()
+                | ev.LoopStarted()
+                | ev.LoopDevice()
+                | ev.LoopOutOfMemory()
+                | ev.LoopDone()
             ):
                 self._loop_event(event)
             case ev.Segment():

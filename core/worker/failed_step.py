@@ -16,6 +16,7 @@ import torch
 from llmprof.core import events as ev
 from llmprof.core.memory.allocator_entries import Trace, bytes_refused, read_snapshot, settle
 from llmprof.core.memory.live_blocks import largest_live
+from llmprof.core.memory.refusals import bytes_asked
 from llmprof.core.memory.timeline import Held, Known, base_of, build_timeline
 from llmprof.core.spec.axes import HALVES
 from llmprof.core.worker.allocation_recorders import (
@@ -27,7 +28,7 @@ from llmprof.core.worker.allocation_recorders import (
     optimizer_state,
     requested_now,
 )
-from llmprof.core.worker.failures import bytes_asked, describe_failure
+from llmprof.core.worker.failures import describe_failure, is_out_of_memory
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory import (
     LARGEST,
@@ -130,7 +131,7 @@ class FailingCudaRecorder(CudaRecorder):
             for step in range(steps):
                 self._step(step)
         except Exception as error:
-            if describe_failure(error, None).kind != "oom" or not self.snapshot:
+            if not is_out_of_memory(error) or not self.snapshot:
                 raise
             return self._failed(held, first, copies)
         finally:
@@ -162,7 +163,7 @@ def _on_cpu(trainer: Trainer) -> FailedStep | None:
     try:
         recorder.record(MOST_STEPS)
     except Exception as error:
-        if describe_failure(error, None).kind != "oom" or recorder.refused_at is None:
+        if not is_out_of_memory(error) or recorder.refused_at is None:
             raise
         trace, known = recorder.cut_short()
         return FailedStep(trace, held, base, known, bytes_asked(str(error)))

@@ -16,7 +16,6 @@ from llmprof.tui.kit.dialog import Dialog
 
 WORKING = "working it out"
 UNKNOWN = "nothing is known of it"
-AROUND = 8  # columns of border, padding and scrollbar
 _Cells = tuple[str, ...]
 
 
