@@ -9,7 +9,9 @@ import torch
 
 from llmprof.core.events import Failure
 from llmprof.core.memory.refusals import bytes_asked, says_out_of_memory
+from llmprof.core.system.numbers import as_given
 from llmprof.core.system.text import clean
+from llmprof.core.worker.request import SILENT
 
 
 class Unsupported(Exception):
@@ -18,6 +20,14 @@ class Unsupported(Exception):
     def __init__(self, reason: str, instead: str | None = None) -> None:
         super().__init__(reason)
         self.instead = instead
+
+
+class Stopped(SystemExit):
+    """The engine asked this process to end: no exit of the user's code."""
+
+
+class Overdue(BaseException):
+    """The engine has heard nothing for too long: raised wherever this process is."""
 
 
 class OwnModelError(Exception):
@@ -44,6 +54,13 @@ def describe_failure(error: BaseException, phase: str | None, folder: str | None
     )
 
 
+def overdue(error: Overdue, silence_s: float, phase: str | None, folder: str | None) -> Failure:
+    """The failure of a case that was silent too long: the line of the user's code it is in."""
+    place = None if folder is None else _place(error, folder)
+    said = SILENT.format(as_given(silence_s))
+    return Failure(kind="timeout", message=f"{place}: {said}" if place else said, phase=phase)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocator had no room, of the card or of the host."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
@@ -63,7 +80,10 @@ def with_card_memory(failure: Failure, device: torch.device) -> Failure:
 
 
 def _place(error: BaseException, folder: str) -> str | None:
-    """`gpt.py:41 in forward`: the innermost line of a traceback below a folder."""
+    """`gpt.py:41 in forward`: the innermost line of a traceback below a folder.
+
+    Of an error made of another, as of an exit, where it has none itself, the other's line.
+    """
     found, trace = None, error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -71,6 +91,8 @@ def _place(error: BaseException, folder: str) -> str | None:
         if path.is_relative_to(folder) and "site-packages" not in path.parts:
             found = f"{path.relative_to(folder)}:{trace.tb_lineno} in {code.co_name}"
         trace = trace.tb_next
+    if found is None and error.__cause__ is not None:
+        return _place(error.__cause__, folder)
     return found
 
 
