@@ -16,6 +16,7 @@ import torch
 from llmprof.core import events as ev
 from llmprof.core.memory.allocator_entries import Trace, bytes_refused, read_snapshot, settle
 from llmprof.core.memory.live_blocks import largest_live
+from llmprof.core.memory.recompute import LearnedCopies
 from llmprof.core.memory.refusals import bytes_asked
 from llmprof.core.memory.timeline import Held, Known, base_of, build_timeline
 from llmprof.core.spec.axes import HALVES
@@ -25,6 +26,7 @@ from llmprof.core.worker.allocation_recorders import (
     TensorRecorder,
     autocast_copies,
     gradients,
+    known_of,
     optimizer_state,
     requested_now,
 )
@@ -90,10 +92,10 @@ def _record(job: Job) -> ev.MemoryAtFailure | None:
     return None if failed is None else at_failure(job.index, failed, "cuda allocator")
 
 
-def _copies(job: Job) -> frozenset[int]:
+def _copies(job: Job) -> LearnedCopies:
     """Autocast's copies, learned on a trainer of its own, left half done."""
     if job.case.precision not in HALVES:
-        return frozenset()
+        return LearnedCopies()
     copies = autocast_copies(Trainer(job.case, job.device), job.device, may_fail=True)
     gc.collect()
     return copies
@@ -121,7 +123,7 @@ def at_failure(
 class FailingCudaRecorder(CudaRecorder):
     """Takes the snapshot inside the allocator's refusal, while everything is still alive."""
 
-    def record_failure(self, steps: int, copies: frozenset[int]) -> FailedStep | None:
+    def record_failure(self, steps: int, copies: LearnedCopies) -> FailedStep | None:
         """Run steps with the history on until one has no memory left; None where none does."""
         held = list(named_tensors(self.trainer))
         torch._C._cuda_attach_out_of_memory_observer(self.refused)  # type: ignore[attr-defined]
@@ -143,14 +145,15 @@ class FailingCudaRecorder(CudaRecorder):
         self.base = requested_now(self.device)
         self.snapshot = torch.cuda.memory._snapshot()
 
-    def _failed(self, held: list[Held], first: int, copies: frozenset[int]) -> FailedStep:
+    def _failed(self, held: list[Held], first: int, copies: LearnedCopies) -> FailedStep:
         index = self.device.index or 0
         trace = read_snapshot(self.snapshot, index, MAX_ENTRIES)
         base = settle(trace, first, self.base)
         step = trace.marks[-1].step if trace.marks else 0
-        known = Known(
+        known = known_of(
+            trace,
             (*({} for _ in range(step)), gradients(self.trainer)),
-            frozenset() if trace.overflow else copies,
+            LearnedCopies() if trace.overflow else copies,
             {value.data_ptr(): name for name, value in optimizer_state(self.trainer)},
         )
         return FailedStep(trace, held, base, known, bytes_refused(self.snapshot, index))

@@ -95,5 +95,6 @@ def put_back(name: str) -> Iterator[None]:
 
 def _random_states() -> list[tuple[torch.Generator, torch.Tensor]]:
     """The states of the CPU's generator and, where CUDA is in use, of the cards'."""
-    cards = torch.cuda.default_generators if torch.cuda.is_initialized() else ()
-    return [(each, each.get_state()) for each in (torch.random.default_generator, *cards)]
+    in_use: Any = torch.cuda.is_initialized
+    cards = torch.cuda.default_generators if in_use() else ()
+    return [(each, each.get_state()) for each in (torch.default_generator, *cards)]

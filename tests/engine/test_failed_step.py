@@ -15,6 +15,7 @@ import torch
 from llmprof.core import events as ev
 from llmprof.core.catalog.models import load_models
 from llmprof.core.memory.allocator_entries import read_snapshot
+from llmprof.core.memory.recompute import LearnedCopies
 from llmprof.core.memory.timeline import Known, base_of, build_timeline
 from llmprof.core.report.oom_account import oom_account
 from llmprof.core.report.table import Figure
@@ -147,7 +148,7 @@ def test_a_card_is_asked_in_the_moment_of_its_refusal(monkeypatch: pytest.Monkey
     trainer = Trainer(case, torch.device("cpu"))
     monkeypatch.setattr(trainer, "step", lambda _: card.refuse())
     recorder = FailingCudaRecorder(trainer, torch.device("cuda", 0))
-    failed_step = recorder.record_failure(3, frozenset())
+    failed_step = recorder.record_failure(3, LearnedCopies())
     assert failed_step is not None
     found = at_failure(0, failed_step, "cuda allocator")
     assert (found.phase, found.bytes_asked, found.overflow) == ("backward", 3 << 30, False)
@@ -169,5 +170,5 @@ def test_what_fits_the_second_time_has_no_account(monkeypatch: pytest.MonkeyPatc
     trainer = Trainer(Case(model=load_models()["tiny"], context_length=8), torch.device("cpu"))
     monkeypatch.setattr(trainer, "step", lambda _: None)
     recorder = FailingCudaRecorder(trainer, torch.device("cuda", 0))
-    assert recorder.record_failure(3, frozenset()) is None
+    assert recorder.record_failure(3, LearnedCopies()) is None
     assert card.history == ["all", None]
