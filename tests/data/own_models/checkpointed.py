@@ -14,7 +14,8 @@ class _Block(nn.Module):
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.down(torch.relu(self.up(self.norm(x))))
+        out: Tensor = x + self.down(torch.relu(self.up(self.norm(x))))
+        return out
 
 
 class _Model(nn.Module):

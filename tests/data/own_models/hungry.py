@@ -40,7 +40,7 @@ class _Model(nn.Module):
         if self.phase == "forward":
             _ask()
         if self.phase == "backward":
-            x = _Greedy.apply(x)
+            x = _Greedy.apply(x)  # type: ignore[no-untyped-call]
         logits: Tensor = self.head(x)
         return logits
 
