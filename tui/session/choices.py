@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +62,7 @@ class Choices(_AxisChoices, frozen=True, kw_only=True):  # type: ignore[misc,cal
     measure_steps: str = "10"
 
 
-@dataclass(frozen=True)
-class NumberField:
+class NumberField(msgspec.Struct, frozen=True):
     """A number of the form: its name in the choices, its label, its least, if it may be a list."""
 
     name: str
@@ -85,8 +83,7 @@ NUMBER_FIELDS = (
 )
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(msgspec.Struct, frozen=True):
     """An experiment, or what is wrong with which field."""
 
     experiment: Experiment | None
