@@ -291,7 +291,7 @@ async def test_two_screens_watch_one_run(tmp_path: Path) -> None:
 
 FIRST = """
 import sys
-import llmprof.cli.screen, llmprof.tui.app, llmprof.tui.bench.view
+import llmprof.cli.open_screen, llmprof.tui.app, llmprof.tui.bench.view
 from llmprof.tui.session.remembered import recall
 print(*sys.modules)
 """

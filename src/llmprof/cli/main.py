@@ -89,8 +89,10 @@ def dispatch(arguments: list[str]) -> int:
         put(f"llmprof {__version__}")
         return OK
     if not arguments:
-        arguments = ["screen"]
-    elif arguments[0].startswith("-"):
+        from llmprof.cli.open_screen import open_screen  # nothing to parse
+
+        return open_screen()
+    if arguments[0].startswith("-"):
         arguments = ["run", *arguments]
     name, *rest = arguments
     if name not in COMMANDS:
