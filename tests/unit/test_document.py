@@ -32,7 +32,7 @@ from llmprof.core.document.steps import pace as step_pace
 from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.replicates import Replicated
-from llmprof.core.report import render
+from llmprof.core.report.formats import render
 from llmprof.core.report.lean import COMMON
 from llmprof.core.report.subject import Subject
 from llmprof.core.report.switches import switch_groups, switches
