@@ -103,7 +103,7 @@ def dispatch(arguments: list[str]) -> int:
     if [name, *rest[:1]] == WRITEUP[0].split():
         name, (module, summary) = WRITEUP
         del rest[0]
-    from llmprof.cli.parser import Parser  # argparse is a seventh of `llmprof --help`
+    from llmprof.cli.parser import Parser  # what only prints or opens the screen parses nothing
 
     command = cast(Command, importlib.import_module(f"llmprof.cli.{module}"))
     parser = Parser(prog=f"llmprof {name}", description=_sentence(summary))
