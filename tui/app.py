@@ -50,6 +50,7 @@ class LlmprofApp(InnerApp):
     MODES = {tab.view: tab for tab in VIEWS}
     DEFAULT_MODE = VIEWS[0].view
     BINDINGS: ClassVar[list[BindingType]] = APP_BINDINGS
+    _variables: tuple[Theme | None, dict[str, str]] = (None, {})  # of the theme in use
 
     def __init__(self, setting: Setting) -> None:
         driver = type("Driver", (TerminalDriver,), {"encoding": setting.encoding})
@@ -73,6 +74,13 @@ class LlmprofApp(InnerApp):
         self.ticker = Ticker(self, self.session, setting.store, self.show_newest)
         self._styled = self.get_css_variables()
         self.stylesheet.set_variables(self._styled)
+
+    def get_css_variables(self) -> dict[str, str]:
+        """The variables of the theme in use, made once a theme; Textual asks with every view."""
+        theme = self.current_theme
+        if self._variables[0] is not theme:
+            self._variables = theme, super().get_css_variables()
+        return self._variables[1]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our variables in themes that do not have them."""

@@ -77,7 +77,7 @@ def test_a_closed_terminal_ends_the_screen(tmp_path: Path) -> None:
 
 def test_a_connection_that_is_lost_at_the_end_does_not_take_the_exit_code(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys; from llmprof.cli.screen import open_screen;"
+        "import os, signal, sys; from llmprof.cli.open_screen import open_screen;"
         "code = open_screen(); os.kill(os.getpid(), signal.SIGHUP); sys.exit(code)"
     )
     with Terminal(tmp_path, program=("-c", code)) as terminal:
@@ -293,7 +293,7 @@ def test_a_dumb_terminal_gets_the_same_line(tmp_path: Path) -> None:
 
 def test_a_crash_exits_non_zero_and_restores_the_terminal(tmp_path: Path) -> None:
     code = (
-        "import sys; from llmprof.cli.screen import open_screen;"
+        "import sys; from llmprof.cli.open_screen import open_screen;"
         "from llmprof.tui.bench.view import BenchView;"
         "BenchView.action_zoom = lambda self: 1 // 0;"
         "sys.exit(open_screen())"

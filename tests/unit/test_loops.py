@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from llmprof.core import events as ev
 from llmprof.core.figures.loops import parts, steps_per_s, straggler
-from llmprof.core.report import render
+from llmprof.core.report.formats import render
 from llmprof.core.report.loop_words import loop_line
 from llmprof.core.state.loop_columns import LoopColumns
 from llmprof.core.state.reducer import Reducer

@@ -77,6 +77,7 @@ class SetupPane(Vertical):
         super().__init__(id="setup")
         self.models = models
         self.choices = choices
+        self.checked = check_choices(choices, models)
         self.ready = False  # whether the upper part of the form is there
         self._wanted = False  # the lower part
         self._numbers: Numbers | None = None
@@ -90,11 +91,6 @@ class SetupPane(Vertical):
     def whole(self) -> bool:
         """Whether all of the form is there."""
         return self._line is not None
-
-    @property
-    def checked(self) -> Checked:
-        """The form, checked."""
-        return check_choices(self.choices, self.models)
 
     def compose(self) -> ComposeResult:
         """The form from top to bottom, but for its lower part."""
@@ -112,7 +108,7 @@ class SetupPane(Vertical):
     def on_mount(self) -> None:
         """Take the keys."""
         self.ready = True
-        self._say(self.checked)
+        self._say()
         self.focus_first()
         if self._wanted:
             self.call_later(self._mount_rest)
@@ -146,7 +142,7 @@ class SetupPane(Vertical):
         numbers.put(self.choices)  # the experiment may have been changed meanwhile
         if self._environment is not None:
             line.show_environment(self._environment)
-        self._say(self.checked)
+        self._say()
         self.call_after_refresh(line.begin)
 
     def show_environment(self, environment: Environment | None) -> None:
@@ -160,7 +156,7 @@ class SetupPane(Vertical):
         """Take what is known of this machine, whose pace tells how long the cases would take."""
         if machine is not self._machine:
             self._machine = machine
-            self._say(self.checked)
+            self._say()
 
     def on_forecast_line_judged(self, message: ForecastLine.Judged) -> None:
         """Say beside each model whether it fits."""
@@ -234,8 +230,9 @@ class SetupPane(Vertical):
             self._own.value = choices.own_models
         self._changed()
 
-    def _say(self, checked: Checked) -> None:
+    def _say(self) -> None:
         """Command, note of the experiment, forecast; what is not measured is pale."""
+        checked = self.checked
         self.query_one(Equivalent).show(checked, *self._expected(checked))
         for part in (*self.query(Checklist), *self.query(Chips)):
             part.set_idle(self.choices.smoke)
@@ -264,13 +261,13 @@ class SetupPane(Vertical):
         self._changed()
 
     def _changed(self) -> None:
-        checked = self.checked
+        self.checked = check_choices(self.choices, self.models)
         if self._numbers is not None:
-            self._numbers.mark(checked.errors)
+            self._numbers.mark(self.checked.errors)
         if self._own is not None:
-            self._own.set_class("own_models" in checked.errors, "-invalid")
-        self._say(checked)
-        self.post_message(self.Changed(self.choices, checked))
+            self._own.set_class("own_models" in self.checked.errors, "-invalid")
+        self._say()
+        self.post_message(self.Changed(self.choices, self.checked))
 
 
 def _option(model: ModelShape) -> ChecklistOption:

@@ -13,7 +13,7 @@ from textual.containers import Horizontal
 from llmprof.tui.bench.bindings import BENCH_BINDINGS
 from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.host import HostedView
-from llmprof.tui.session.choices import Choices, check_choices, command, command_line
+from llmprof.tui.session.choices import Choices, check_choices
 from llmprof.tui.session.remembered import remember
 
 if TYPE_CHECKING:
@@ -215,8 +215,8 @@ class BenchView(HostedView):
             if self._pane is not None:
                 self._pane.focus_error(next(iter(checked.errors)))
             return
-        words = command(checked.experiment, smoke=checked.smoke)
-        self.host.start_run(checked.experiment, words, partial(self._started, choices))
+        started = partial(self._started, choices)
+        self.host.start_run(checked.experiment, checked.command, started)
 
     def _started(self, choices: Choices) -> None:
         remember(choices)
@@ -286,9 +286,8 @@ class BenchView(HostedView):
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
             return
-        line = command_line(checked.experiment, smoke=checked.smoke)
-        self.app.copy_to_clipboard(line)
-        self.notify(self.host.look.text(line), title="Copied", markup=False)
+        self.app.copy_to_clipboard(checked.line)
+        self.notify(self.host.look.text(checked.line), title="Copied", markup=False)
 
     def action_export(self) -> None:
         """Open the export dialog for the run in sight."""

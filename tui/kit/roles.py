@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 from rich.style import Style
 from textual.color import Color
 
 
-@dataclass(frozen=True)
-class Role:
+class Role(msgspec.Struct, frozen=True):
     """Theme variables of a role, and how much of the colour is left of the background."""
 
     color: str = ""
