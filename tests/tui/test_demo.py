@@ -24,7 +24,7 @@ from llmprof.tui.kit.table import RowTable
 from llmprof.tui.session.starter import ReplayStarter
 from llmprof.tui.views import VIEWS
 from tests.builders import journals
-from tests.tui.apps import make_app
+from tests.tui.apps import make_app, table
 from tests.tui.frames import contains, settle, text_of
 from tests.tui.terminal import Terminal, environment
 from tests.tui.test_kernels_view import profiled_run
@@ -181,6 +181,37 @@ async def test_the_demos_memory_view_is_filled(tmp_path: Path, size: tuple[int, 
         for text in ("peak 2.620 GiB in backward", "activations", "optimizer state", "backward"):
             assert contains(app, text), text
         assert app.session.run is live
+
+
+async def test_deleted_runs_of_a_demo_vanish_from_every_view(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    live = journals.finished(store, ("tiny",))
+    samples = demo.samples_in(store)
+    app, _ = make_app(tmp_path, watch=live, samples=samples, demo=True)
+    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+        await pilot.press("3")
+        await settle(pilot, lambda: contains(app, "recorded earlier"))
+        await pilot.press("4")
+        await settle(pilot, lambda: contains(app, "recorded earlier"))
+        await pilot.press("2")
+        await settle(pilot, lambda: len(table(app).rows) == 3)
+        app.ticker.index.follow(False)  # nothing but the keys changes the list
+        await pilot.press("space", "down", "space", "5")
+        await settle(pilot, lambda: contains(app, "A 20") or contains(app, "not compared"))
+        await pilot.press("2")
+        for left in (2, 1, 0):
+            await pilot.press(*"dddd", "y")
+            await settle(pilot, lambda left=left: len(table(app).rows) == left)
+        await pilot.press(*"dddd")
+        await settle(pilot)
+        assert not contains(app, "No such file")
+        assert len(app.screen_stack) == 1  # there is nothing to ask about
+        assert store.list() == []
+        for key, said in (("3", "nothing measured yet"), ("4", "nothing measured yet"),
+                          ("5", "mark two runs"), ("1", "press r to measure")):  # fmt: skip
+            await pilot.press(key)
+            await settle(pilot, lambda said=said: contains(app, said))
+            assert not any(run.id in text_of(app) for run in (live, *samples.values()))
 
 
 @pytest.mark.parametrize("width", [38, 46, 60])

@@ -111,7 +111,9 @@ class CompareView(HostedView):
         try:
             runs = TwoRuns(replay(base.journal), replay(other.journal))
         except OSError as error:
-            self.app.call_from_thread(self._have_read, marked, None, cause(error))
+            gone = [run.label for run in marked if not run.path.is_dir()]
+            problem = f"{' and '.join(gone)} was deleted" if gone else cause(error)
+            self.app.call_from_thread(self._have_read, marked, None, problem)
             return
         found = RunComparison(runs, base.label, other.label)
         _ = found.tables, runs.obstacles  # worked out here and kept

@@ -12,7 +12,7 @@ from textual.containers import Horizontal, Vertical
 
 from llmprof.core.events import MemoryTimeline
 from llmprof.core.state.view import CaseState, RunView
-from llmprof.tui.case_view import EARLIER, CaseView
+from llmprof.tui.case_view import EARLIER, CaseView, why_unread
 from llmprof.tui.chart.scale import scale_for
 from llmprof.tui.kit.how_to import HowTo
 from llmprof.tui.kit.snapshot import Snapshot
@@ -124,7 +124,7 @@ class MemoryView(CaseView):
         try:
             track = read_track(*wanted[:2])
         except (OSError, ValueError, EOFError) as error:
-            problem = f"no timeline: {error}"
+            problem = f"no timeline: {why_unread(error)}"
         self.app.call_from_thread(self._loaded, wanted, track, problem)
 
     def _loaded(self, wanted: WantedTrack, track: Track | None, problem: str) -> None:

@@ -121,13 +121,13 @@ class RunsView(HostedView):
 
     def action_open(self) -> None:
         """Watch the run under the cursor in the Bench view, a tracked loop in its own."""
-        if (run := self.current) is not None:
+        if (run := self._chosen()) is not None:
             self.host.watch_run(run)
             self.app.switch_mode("loop" if self._is_loop(run) else "bench")
 
     def action_resume(self) -> None:
         """Measure what the run under the cursor still lacks."""
-        if (run := self.current) is not None:
+        if (run := self._chosen()) is not None:
             self.host.resume_run(run, self._resumed)
 
     def _resumed(self) -> None:
@@ -135,16 +135,17 @@ class RunsView(HostedView):
 
     def action_stop(self) -> None:
         """Stop the run under the cursor."""
-        if (run := self.current) is not None:
+        if (run := self._chosen()) is not None:
             self.host.stop_run(run)
 
     def action_export(self) -> None:
         """Export the run under the cursor."""
-        self.host.export(self.current)
+        if (run := self._chosen()) is not None or self.current is None:
+            self.host.export(run)
 
     def action_mark(self) -> None:
         """Mark the run under the cursor for comparison, or take its mark away."""
-        if (run := self.current) is not None:
+        if (run := self._chosen()) is not None:
             self.host.session.mark(run)
             self._show_rows()
 
@@ -157,13 +158,13 @@ class RunsView(HostedView):
 
     def action_rename(self) -> None:
         """Ask for a name."""
-        if (run := self.current) is not None:
+        if (run := self._chosen()) is not None:
             label = "" if run.label == run.id else run.label
             self.host.ask(NameDialog(run.id, label), self._then(partial(self._rename, run)))
 
     def action_delete(self) -> None:
         """Delete after asking; a running run must be stopped first."""
-        run = self.current
+        run = self._chosen()
         if run is None:
             return
         if run.alive():
@@ -193,14 +194,38 @@ class RunsView(HostedView):
         if answer != "delete":
             return
         try:
-            if self.host.session.run is not None and self.host.session.run.id == run.id:
+            if self.host.session.run == run:
                 self.host.watch_run(None)
             with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
                 run.delete()
-            if run in self.host.session.marked:
-                self.host.session.mark(run)
         except (OSError, RuntimeError) as error:
             self._refused(error)
+        else:
+            self._forget(run)
+
+    def _chosen(self) -> Run | None:
+        """The run under the cursor, if it is still there; else it leaves the list."""
+        run = self.current
+        if run is None or run.path.is_dir():
+            return run
+        self._gone(run)
+        return None
+
+    def _gone(self, run: Run) -> None:
+        """Say that a run was deleted, in another terminal."""
+        listed = next((each for each in self._runs_listed if each.run == run), None)
+        name = run.id if listed is None else listed.summary.label
+        self.notify(self.host.look.text(f"{clean(name, 80)} was deleted"), severity="warning",
+                    markup=False)  # fmt: skip
+        self._forget(run)
+
+    def _forget(self, run: Run) -> None:
+        """A deleted run is shown nowhere from now on."""
+        if self.host.session.run == run:
+            self.host.watch_run(None)
+        self.host.session.unmark(run)
+        self.host.index.drop(run)
+        self.take(self.host.snapshot)
 
     def _is_loop(self, run: Run) -> bool:
         found = (each.summary.steps for each in self._runs_listed if each.run.id == run.id)
@@ -210,6 +235,8 @@ class RunsView(HostedView):
         try:
             if answer is not None:
                 run.rename(answer)
+        except FileNotFoundError:
+            self._gone(run)
         except OSError as error:
             self._refused(error)
 
