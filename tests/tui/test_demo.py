@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from llmprof.core.store.pack import open_view, pack
 from llmprof.core.store.replay import LONGEST_S, moved, recorded
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.archive import PackError
+from llmprof.tui.app import LlmprofApp
 from llmprof.tui.kernels.rows import ALL, kernel_table_rows
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.session.starter import ReplayStarter
@@ -183,6 +185,10 @@ async def test_the_demos_memory_view_is_filled(tmp_path: Path, size: tuple[int, 
         assert app.session.run is live
 
 
+def lists(app: LlmprofApp, count: int) -> bool:
+    return len(table(app).rows) == count
+
+
 async def test_deleted_runs_of_a_demo_vanish_from_every_view(tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     live = journals.finished(store, ("tiny",))
@@ -201,7 +207,7 @@ async def test_deleted_runs_of_a_demo_vanish_from_every_view(tmp_path: Path) -> 
         await pilot.press("2")
         for left in (2, 1, 0):
             await pilot.press(*"dddd", "y")
-            await settle(pilot, lambda left=left: len(table(app).rows) == left)
+            await settle(pilot, partial(lists, app, left))
         await pilot.press(*"dddd")
         await settle(pilot)
         assert not contains(app, "No such file")
@@ -210,7 +216,7 @@ async def test_deleted_runs_of_a_demo_vanish_from_every_view(tmp_path: Path) -> 
         for key, said in (("3", "nothing measured yet"), ("4", "nothing measured yet"),
                           ("5", "mark two runs"), ("1", "press r to measure")):  # fmt: skip
             await pilot.press(key)
-            await settle(pilot, lambda said=said: contains(app, said))
+            await settle(pilot, partial(contains, app, said))
             assert not any(run.id in text_of(app) for run in (live, *samples.values()))
 
 

@@ -173,11 +173,8 @@ def case_line(state: CaseState) -> CaseLine:
     """A case, with its mean and standard deviation or what became of it."""
     label, total = clean(state.case.label, 120), total_of(state)
     if state.failure is not None:
-        cut_off = state.failure.outside
-        word = "not run" if cut_off and state.status == "skipped" else state.status
-        return CaseLine(
-            label, word, clean(state.failure.message, 200), "warn" if cut_off else "bad"
-        )
+        role = "warn" if state.failure.outside else "bad"
+        return CaseLine(label, state.status, clean(state.failure.message, 200), role)
     peak = state.memory.peak_bytes if state.memory is not None else None
     if total is None and peak is not None:
         return CaseLine(label, memory_text(peak), "peak memory", "text")
