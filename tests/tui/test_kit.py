@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import Color, ColorSystem
+from rich.style import Style
+from textual.color import Color as TextualColor
 
 from llmprof.tui.kit import format as fmt
 from llmprof.tui.kit.canvas import changed_span, heading, row_length, whole_words
-from llmprof.tui.kit.colors import few_colors, theme_variables
+from llmprof.tui.kit.colors import DARK_THEME, LIGHT_THEME, few_colors, theme_variables
 from llmprof.tui.kit.look import ASCII, UNICODE, choose_look
+from llmprof.tui.kit.roles import Palette
 from llmprof.tui.kit.table_cells import TableCell
 
 # Numbers
@@ -158,4 +161,30 @@ def test_sixteen_colours_are_enough_for_phases_and_areas(dark: bool) -> None:
         shown["cursor"]
         != Color.parse("#000000" if dark else "#ffffff").downgrade(ColorSystem.STANDARD).number
     )
-    assert few.keys() <= theme_variables(dark).keys() | {"accent"}
+    text = {"foreground", "pale", "text-muted", "text-success", "text-warning", "text-error"}
+    assert few.keys() <= theme_variables(dark).keys() | text | {"accent"}
+    on_ground = {0, 8} if dark else {7, 15}  # black and what is hardly lighter, white and grey
+    areas = {"rule", "shade", "cursor", *(name for name in few if name.startswith("memory-"))}
+    written = {number for name, number in shown.items() if name not in areas}
+    assert not written & on_ground
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_in_sixteen_colours_what_stands_back_is_read_and_a_cursor_s_row_too(dark: bool) -> None:
+    theme = DARK_THEME if dark else LIGHT_THEME
+    variables = {**theme.to_color_system().generate(), **theme_variables(dark), **few_colors(dark)}
+    palette = Palette(variables, no_color=False)
+    ground = TextualColor.parse("#000000" if dark else "#ffffff")
+
+    def shown(role: str) -> tuple[int | None, int | None]:
+        style = palette.style(role, Style(), ground)
+        return tuple(
+            None if color is None else color.downgrade(ColorSystem.STANDARD).number
+            for color in (style.color, style.bgcolor)
+        )  # type: ignore[return-value]
+
+    assert shown("muted")[0] == (7 if dark else 8)
+    assert shown("text")[0] == (15 if dark else 0)
+    assert {shown(f"{role}+cursor")[0] for role in ("muted", "optimizer", "warn", "title")} == {
+        15 if dark else 0
+    }

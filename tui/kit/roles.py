@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from rich.style import Style
 from textual.color import Color
 
+_PALE = 0.8  # of the colour, below which something stands back
+
 
 @dataclass(frozen=True)
 class Role:
@@ -92,6 +94,8 @@ class Palette:
         if known is None:
             known = base
             name, *modifiers = role.split("+")
+            if "pale" in self._variables and "cursor" in modifiers:  # few colours stand out on it
+                name = "title" if name and role_of(name).bold else "text"
             if name:
                 known += self._of(role_of(name), background)
             for modifier in modifiers:
@@ -102,10 +106,12 @@ class Palette:
     def _of(self, role: Role, background: Color) -> Style:
         style = self._background(role) if role.background else Style()
         if role.color:
-            color = Color.parse(self._variables[role.color])
+            few = "pale" in self._variables
+            pale = few and role.opacity < _PALE
+            color = Color.parse(self._variables["pale" if pale else role.color])
             if color.ansi is not None:
                 return style + Style(color=color.rich_color, bold=role.bold, dim=role.opacity < 0.7)
-            if role.opacity < 1 and background.ansi is None:
+            if role.opacity < 1 and background.ansi is None and not few:
                 color = background.blend(color, role.opacity, 1.0)
             style += Style(color=color.rich_color)
         return style + Style(bold=role.bold)
