@@ -315,15 +315,15 @@ async def test_the_plotted_case_is_named_and_f_shows_the_running_one(tmp_path: P
 
     with run.lock():
         async with app.run_test(size=(140, 34)) as pilot:
-            await settle(pilot, lambda: contains(app, "Step time small · train"))
+            await settle(pilot, lambda: contains(app, "Step time ms by phase, small · train"))
             assert "f shows" not in title()
             assert not contains(app, "f Follow")
             await pilot.press("home", "up", "down", "up")
-            await settle(pilot, lambda: "Step time tiny · train" in title())
+            await settle(pilot, lambda: "Step time ms by phase, tiny · train" in title())
             assert "f shows the running case" in title()
             assert contains(app, "f Follow")
             await pilot.press("f")
-            await settle(pilot, lambda: "Step time small · train" in title())
+            await settle(pilot, lambda: "Step time ms by phase, small · train" in title())
 
 
 @sizes

@@ -37,6 +37,7 @@ RUN_COLUMNS = (
     TableColumn("Device", 22, priority=2),
     TableColumn("Fastest … slowest", 24, flexible=True),
 )
+PREVIEW = 7  # lines of the run under the cursor, where there are many runs
 _RUN_ROLES = {"running": "accent", "complete": "good", "stopped": "warn", "interrupted": "warn",
           "failed": "bad", "empty": "muted"}  # fmt: skip
 
@@ -76,9 +77,9 @@ class RunsView(HostedView):
             self._show_preview()
 
     def _make_room(self) -> None:
-        """Where there are few runs, more of the one under the cursor is shown."""
-        half = max(6, self.query_one("#runs-body").size.height // 2)
-        self.query_one(RowTable).styles.height = min(half, len(self._runs_listed) + 3)
+        """Runs come first; what they leave shows the one under the cursor."""
+        most = max(6, self.query_one("#runs-body").size.height - PREVIEW)
+        self.query_one(RowTable).styles.height = min(most, len(self._runs_listed) + 3)
 
     def on_resize(self) -> None:
         """Another size, another half."""
