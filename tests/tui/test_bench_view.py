@@ -507,6 +507,11 @@ async def test_enter_shows_what_was_cut(tmp_path: Path) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: contains(app, "finished"))
         await pilot.press("enter")
-        await settle(pilot, lambda: contains(app, "beside 77 GiB") and contains(app, "Tokens/s"))
+        await settle(pilot, lambda: contains(app, "77 GiB") and contains(app, "Tokens/s"))
+        lines = text_of(app).splitlines()
+        model, last = (
+            next(line for line in lines if word in line) for word in ("│  Model ", "77 G")
+        )
+        assert last.index("77 GiB") == model.index("small")  # below its column
         await pilot.press("escape")
         await settle(pilot, lambda: len(app.screen_stack) == 1)

@@ -23,6 +23,7 @@ from llmprof.core.system.archive import PackError
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.kernels.rows import ALL, kernel_table_rows
 from llmprof.tui.kit.table import RowTable
+from llmprof.tui.memory.chart import MemoryChart
 from llmprof.tui.session.starter import ReplayStarter
 from llmprof.tui.views import VIEWS
 from tests.builders import journals
@@ -160,6 +161,7 @@ async def test_the_demos_kernels_view_is_filled(tmp_path: Path, size: tuple[int,
         await settle(pilot, lambda: len(table.rows) > 20 and contains(app, "launches"))
         for text in ("recorded earlier: large", "launch-bound", "GEMM", "launched by aten::"):
             assert contains(app, text), text
+        await settle(pilot, lambda: app.focused is table)
         lane = next(line for line in text_of(app).splitlines() if "launches" in line)
         assert any(block in lane for block in "▁▂▃▄▅▆▇█")
         assert app.session.run is live  # the live run is still the watched one
@@ -167,6 +169,19 @@ async def test_the_demos_kernels_view_is_filled(tmp_path: Path, size: tuple[int,
         await settle(pilot, lambda: contains(app, "recorded earlier: small"))
         await pilot.press("e")
         await settle(pilot, lambda: contains(app, f"Export {samples['kernels'].label}"))
+
+
+async def test_in_a_large_window_allocations_come_before_a_larger_timeline(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    live = journals.finished(store, ("tiny",))
+    app, _ = make_app(tmp_path, watch=live, samples=demo.samples_in(store), demo=True)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("4")
+        await settle(pilot, lambda: "◆" in text_of(app))
+        await settle(pilot, lambda: table(app).size.height >= 22)
+        assert app.screen.query_one(MemoryChart).size.height >= 18
+        assert text_of(app).count("zero_grad") >= 2  # of both steps
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 30)], ids=lambda s: f"{s[0]}x{s[1]}")

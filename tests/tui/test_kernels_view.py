@@ -169,7 +169,7 @@ async def test_classes_have_a_key_where_there_is_room_for_one(tmp_path: Path) ->
         await settle(pilot, lambda: contains(app, "l Classes"))
         assert not contains(app, "of GPU time")
         await pilot.press("l")
-        await settle(pilot, lambda: contains(app, "Classes all, of GPU time"))
+        await settle(pilot, lambda: contains(app, "Classes % of GPU time, ms"))
         assert contains(app, "GEMM")
         assert not contains(app, "Total ms")
         await pilot.press("l")

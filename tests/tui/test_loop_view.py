@@ -41,6 +41,13 @@ def add_samples(run: Run, start_ns: int) -> None:
     journal.close()
 
 
+async def test_the_bench_view_counts_no_cases_of_a_loop(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path, watch=write_loop(tmp_path, 20))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "a training loop: the Loop view shows it"))
+        assert not contains(app, " cases")
+
+
 @pytest.mark.parametrize("no_color", [True, False])
 async def test_without_colours_the_parts_have_letters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_color: bool

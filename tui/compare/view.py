@@ -27,6 +27,7 @@ HOW = (
     "mark two runs in the Runs view (2) with the space bar: "
     "the first is what the other is compared with"
 )
+NOTHING_SHARED = "no case is in both runs; ] shows which each of them has alone"
 READING = "reading both runs"
 CHANGES = "changes"
 
@@ -152,7 +153,7 @@ class CompareView(HostedView):
             return HOW
         if self.found is None:
             return READING
-        return "not compared" if self.refused else "no case of one run answers one of the other"
+        return "not compared" if self.refused else NOTHING_SHARED
 
     def _said(self) -> list[tuple[str, str]]:
         found = self.found

@@ -125,6 +125,7 @@ class TimelineStrip(Canvas):
         """Times at the left end, the middle and the right end."""
         middle = (self.begin + self.end) / 2
         left, mid, right = (milliseconds_text(t * _MS) for t in (self.begin, middle, self.end))
+        right = f"{right} ms"
         half = columns // 2
         text = left.ljust(half - len(mid) // 2) + mid
         return [(" " * LABEL, ""), (text + right.rjust(columns - len(text)), "axis")]

@@ -87,6 +87,7 @@ class KernelsView(CaseView):
         if self.has_class("-empty") == bool(self._cases):
             self.set_class(not self._cases, "-empty")
             self.refresh_bindings()
+            self.give_keys(self.query_one(RowTable))
         if not self._cases:
             self.show_how_to(snapshot, NO_PROFILE)
         if (self.state, self.phase) != self._shown:

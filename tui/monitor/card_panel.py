@@ -145,7 +145,8 @@ class CardChart(Canvas):
         right = [*_state_row(card), *legend(look, LOAD, width)]
         number = f"GPU {card.index}"
         room = max(0, width - len(number) - row_length(right) - 5)
-        note = look.text(clean(card.name, 60))[:room].rstrip()
+        name = look.text(clean(card.name, 60))
+        note = f"%, {name}" if len(name) + 3 <= room else "%"
         title = heading(look, width, number, note, right)
         lines = card_lines(state, LOAD)
         return [title, *percent_rows(self, lines, state.window.seconds, (width, height - 1))]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -37,6 +39,7 @@ RUN_COLUMNS = (
     TableColumn("Device", 22, priority=2),
     TableColumn("Fastest … slowest", 24, flexible=True),
 )
+LONGEST_NAME = 44  # for which other columns make room
 PREVIEW = 7  # lines of the run under the cursor, where there are many runs
 _RUN_ROLES = {"running": "accent", "complete": "good", "stopped": "warn", "interrupted": "warn",
           "failed": "bad", "empty": "muted"}  # fmt: skip
@@ -98,7 +101,9 @@ class RunsView(HostedView):
     def _show_rows(self) -> None:
         self._marked_shown = self.host.session.marked
         rows = [self._row(listed) for listed in self._runs_listed]
-        self.query_one(RowTable).show(RUN_COLUMNS, rows)
+        longest = max((cell_len(row.cells[0].text) for row in rows), default=0)
+        name = replace(RUN_COLUMNS[0], width=max(RUN_COLUMNS[0].width, min(LONGEST_NAME, longest)))
+        self.query_one(RowTable).show((name, *RUN_COLUMNS[1:]), rows)
 
     @property
     def current(self) -> Run | None:
