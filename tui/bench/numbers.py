@@ -22,7 +22,7 @@ class Numbers(Grid):
         height: {_LINES};
         grid-size: 4 {_LINES};
         grid-columns: {NUMBER_LABELS} 1fr;
-        & > Label {{ color: $foreground 58%; }}
+        & > Label {{ color: $foreground 68%; }}
         &.-idle FormInput {{ color: $foreground 40%; }}
     }}
     """

@@ -60,7 +60,7 @@ class Field(Horizontal):
     Field {
         height: 1;
         width: 1fr;
-        &> Label { color: $text-muted; }
+        &> Label { color: $foreground 68%; }
     }
     """
 
