@@ -59,8 +59,9 @@ async def test_a_recorded_card_fills_the_view(tmp_path: Path, size: tuple[int, i
     machine = Machine(recorded(39))
     app = opened(tmp_path, machine)
     async with app.run_test(size=size) as pilot:
-        await shown(pilot, app, "%, NVIDIA H100 80GB HBM3" if size[0] > 80 else "Figures H100 80GB")
-        assert contains(app, "GPU 0 %")
+        await shown(
+            pilot, app, "GPU 0 NVIDIA H100 80GB HBM3" if size[0] > 80 else "Figures H100 80GB"
+        )
         await settle(pilot, lambda: isinstance(app.focused, RowTable))
         for text in ("util", "power", "memory"):  # each curve has its name, whatever the width
             assert any(f" {text}" in line for line in text_of(app).splitlines()[2:13]), text
@@ -74,6 +75,29 @@ async def test_a_recorded_card_fills_the_view(tmp_path: Path, size: tuple[int, i
         assert any("\u2800" < char <= "\u28ff" for char in text_of(app))
         assert machine.activity == [True]
     assert machine.closed
+
+
+async def test_axis_and_names_say_percent_and_the_newest_figure(tmp_path: Path) -> None:
+    app = opened(tmp_path, Machine(recorded(39)))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "534 / 700 W")
+        for text in ("100 % ┤", "0 % ┤", "util 99 %", "power 76 %", "memory 2 %", "tensor 0 %"):
+            assert contains(app, text), text
+
+
+async def test_processes_say_what_they_take_of_the_host(tmp_path: Path) -> None:
+    people = (
+        ev.CardProcess(pid=9, memory_bytes=GIB, cpu_percent=312.5, rss_bytes=5 * GIB,
+                       running_s=12_240.0),
+        ev.CardProcess(pid=7, memory_bytes=GIB),
+    )  # fmt: skip
+    app = opened(tmp_path, Machine([sample(card(0, processes=people), t=1)]))
+    async with app.run_test(size=(140, 30)) as pilot:
+        await shown(pilot, app, "Host memory")
+        (row,) = [line for line in text_of(app).splitlines() if re.search(r"\b9\b.*3\.4 h", line)]
+        assert re.search(r" 31[23] .* 5\.0 GiB .* 3\.4 h ", row)
+        (other,) = [line for line in text_of(app).splitlines() if re.match(r"\s+0\s+7 ", line)]
+        assert other.count("–") >= 4
 
 
 async def test_without_a_card_it_says_what_is_missing_and_shows_the_host(tmp_path: Path) -> None:
@@ -339,7 +363,7 @@ async def test_a_replayed_run_shows_its_own_samples_and_not_this_host(tmp_path: 
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "77"))
         await pilot.press(KEY)
-        await shown(pilot, app, "GPU 0 %, NVIDIA H100 80GB HBM3")
+        await shown(pilot, app, "GPU 0 NVIDIA H100 80GB HBM3")
         assert "recording" in text_of(app).splitlines()[0]
         assert contains(app, "of 125.9 GiB")  # the recorded host's memory
         assert view_of(app)._feed is None
