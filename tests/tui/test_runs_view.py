@@ -94,6 +94,23 @@ async def test_a_running_run_is_not_deleted(tmp_path: Path, size: tuple[int, int
     assert run.path.exists()
 
 
+async def test_figures_of_a_run_s_cases_end_below_each_other(tmp_path: Path) -> None:
+    run = RunStore(tmp_path).create("bench")
+    plan = journals.experiment(("tiny", "small", "medium"))
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    for index, mean in enumerate((4.0, 40.0, 4000.0)):
+        writer.case(index, plan.cases()[index], mean)
+    writer.end()
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await open_runs(pilot)
+        await settle(pilot, lambda: text_of(app).count(" ms ") >= 3)
+        lines = [line for line in text_of(app).splitlines() if " ± " in line]
+        assert len({line.index(" ms") for line in lines}) == 1
+        assert len(lines) == 3
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 30), (200, 50)], ids=lambda s: f"{s[0]}x{s[1]}")
 async def test_the_run_under_the_cursor_is_shown(tmp_path: Path, size: tuple[int, int]) -> None:
     store = RunStore(tmp_path)
