@@ -389,6 +389,21 @@ async def test_plain_ascii(tmp_path: Path) -> None:
         assert text_of(app).isascii()
 
 
+@pytest.mark.parametrize("no_color", [True, False])
+async def test_without_colours_the_timeline_has_the_letters_of_the_phases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_color: bool
+) -> None:
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        await settle(pilot, lambda: strip_of(app)._strip is not None)
+        lane = next(line for line in text_of(app).splitlines() if line.startswith(" device"))
+        for letter in "fbo":
+            assert (letter * 2 in lane[8:]) == no_color, lane
+
+
 async def test_nothing_is_sent_when_nothing_changes(tmp_path: Path) -> None:
     app = opened(tmp_path, profiled_run(tmp_path))
     async with app.run_test(size=(120, 30)) as pilot:
