@@ -86,6 +86,12 @@ class LlmprofApp(InnerApp):
         """Our variables in themes that do not have them."""
         return theme_variables(self.current_theme.dark)
 
+    def get_css_variables(self) -> dict[str, str]:
+        """The theme's; where there are 16 colours, among those."""
+        variables = super().get_css_variables()
+        few = self.console.color_system == "standard"
+        return variables | few_colors(self.current_theme.dark) if few else variables
+
     def refresh_css(self, animate: bool = True) -> None:
         """Parse the styles anew where colours changed; Textual asks with every new view."""
         variables = self.get_css_variables()
@@ -252,10 +258,7 @@ class LlmprofApp(InnerApp):
         return commands(self, screen)
 
     def _palette(self) -> Palette:
-        variables = self.get_css_variables()
-        if self.console.color_system == "standard":
-            variables = variables | few_colors(self.current_theme.dark)
-        return Palette(variables, no_color=self.no_color)
+        return Palette(self.get_css_variables(), no_color=self.no_color)
 
     def _theme_changed(self, _: Theme) -> None:
         self.palette = self._palette()

@@ -149,6 +149,33 @@ def test_keys_typed_fast_are_keys_and_no_paste(tmp_path: Path) -> None:
         assert terminal.process.poll() is None
 
 
+SLOW = """
+import asyncio
+import sys
+from llmprof.cli.main import main
+from llmprof.tui.kit.field import FormInput
+
+async def late(self, event):
+    await asyncio.sleep(0.2)
+
+FormInput.on_key = late
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("program", [("-m", "llmprof"), ("-c", SLOW)], ids=["", "busy"])
+def test_a_number_a_tab_and_a_number_in_one_read(tmp_path: Path, program: tuple[str, ...]) -> None:
+    with Terminal(tmp_path, size=(120, 34), program=program) as terminal:
+        terminal.wait("Steps")
+        terminal.wait("picks another")  # the whole form is there
+        terminal.send(b"\x1b[Z" * 9)  # to the first number
+        terminal.wait("esc Leave field")
+        terminal.send(b"2\t40")
+        terminal.wait(lambda: "batch-size 440" in terminal.text.replace("--", ""))
+        assert "--context-length 1282 " in terminal.text
+        terminal.send(b"\x1b")
+
+
 def open_and_close_help(terminal: Terminal) -> None:
     terminal.send("?")
     terminal.wait("esc closes")

@@ -9,6 +9,7 @@ import msgspec
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input
 
 from llmprof.core.spec.shape import ModelShape
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from llmprof.tui.kit.field import FormInput
 
 _OF_SMOKE = frozenset({"smoke", "card"})  # what changes while smoke sizes are measured
+SPACIOUS = 36  # lines of a window in which all of the form is in sight anyway
 OWN_HINT = "mine.py:build"
 OWN_SIZES = "its own small sizes"
 
@@ -123,13 +125,14 @@ class SetupPane(Vertical):
 
     async def _mount_rest(self) -> None:
         from llmprof.tui.bench.forecast_line import ForecastLine  # not for the first frame
-        from llmprof.tui.bench.numbers import Numbers
+        from llmprof.tui.bench.numbers import NUMBER_LABELS, Numbers
         from llmprof.tui.kit.field import Field
 
         if not self.is_attached:  # the screen ends
             return
         numbers, line = Numbers(self.choices), ForecastLine(self.models, self.choices.card)
-        own = Field("Own model", self.choices.own_models, OWN_HINT, id="own_models")
+        own = Field("Own model", self.choices.own_models, OWN_HINT, id="own_models",
+                    label_width=NUMBER_LABELS)  # fmt: skip
         own.input.max_length = LONGEST_OWN
         await self.query_one("#form").mount(own, numbers)
         if not numbers.is_attached:
@@ -208,8 +211,17 @@ class SetupPane(Vertical):
     def _experiment_picker(self) -> Picker:
         picker = Picker("Experiment", list(self._known), self.choices.experiment,
                         id="pick-experiment", switch="smoke")  # fmt: skip
+        self._give_lines(picker)
         self._describe(picker)
         return picker
+
+    def on_resize(self) -> None:
+        """Another size, other room for what the experiment is."""
+        for picker in self.query("#pick-experiment"):
+            self._give_lines(picker)
+
+    def _give_lines(self, picker: Widget) -> None:
+        picker.styles.height = 2 if self.app.size.height >= SPACIOUS else 1
 
     def _describe(self, picker: Picker) -> None:
         """What the experiment is, and whether it can be run small."""

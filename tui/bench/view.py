@@ -37,6 +37,7 @@ class BenchView(HostedView):
         self.pinned: int | None = None  # case in sight; None follows the run
         self.zoom = 0
         self._next: tuple[NextStep, ...] = ()
+        self._next_after: RunView | None = None  # what they were worked out from
         self._run: str | None = None
         self._known: tuple[object, ...] = ()  # what decides which keys work
         self._pane: SetupPane | None = None
@@ -112,11 +113,11 @@ class BenchView(HostedView):
         """What to try after the run in sight, once it is complete; a demo measures nothing."""
         over = view is not None and not alive and view.outcome == "complete"
         if view is None or not over or self.host.setting.demo:
-            self._next = ()
-        elif not self._next:
+            self._next, self._next_after = (), None
+        elif view is not self._next_after:
             from llmprof.tui.bench.next_steps import next_steps  # not needed for the first frame
 
-            self._next = next_steps(view, self.host.models)
+            self._next, self._next_after = next_steps(view, self.host.models), view
 
     def _keep_time(self) -> None:
         """While nothing comes, as before a first step, the elapsed time goes on."""
