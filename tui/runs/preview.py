@@ -14,6 +14,8 @@ from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
 from llmprof.tui.session.run_index import CaseLine, ListedRun
 
+MOST_CASES = 200  # whose widths are looked at
+
 
 class RunPreview(Canvas, can_focus=True):
     """Device and progress, the cases with their figures, the command.
@@ -95,22 +97,21 @@ class RunPreview(Canvas, can_focus=True):
             self._top = max(self._cursor - shown + 1, min(self._top, self._cursor))
         else:
             self._top = 0
-        end = self._top + shown
-        longest = max(
-            (len(self.look.text(case.label)) for case in cases[self._top : end]), default=0
-        )
+        labels = [len(self.look.text(case.label)) for case in cases[:MOST_CASES]]
+        figures = [len(self.look.text(case.figure)) for case in cases[:MOST_CASES]]
+        widths = max(labels, default=0), max(figures, default=0)
         lines = [
-            self._case(case, width, longest, here=self.has_focus and at == self._cursor)
-            for at, case in enumerate(cases[self._top : end], self._top)
+            self._case(case, width, *widths, here=self.has_focus and at == self._cursor)
+            for at, case in enumerate(cases[self._top : self._top + shown], self._top)
         ]
         if cut:
             more = len(cases) - len(lines)
             lines.append([(f"and {more} more: enter opens the run", "muted")])
         return lines
 
-    def _case(self, case: CaseLine, width: int, longest: int, *, here: bool) -> Row:
-        """Label and figure; what is said of it, and the end of the label, where there is room."""
-        figure = self.look.text(case.figure)
+    def _case(self, case: CaseLine, width: int, longest: int, widest: int, *, here: bool) -> Row:
+        """Label and figure, each below the others; what is said of it where there is room."""
+        figure = self.look.text(case.figure).rjust(widest)
         label, room = self.look.text(case.label), max(8, width - len(figure) - 2)
         if len(label) > room:
             label = label[: room - len(self.look.ellipsis)] + self.look.ellipsis
