@@ -17,7 +17,7 @@ from llmprof.tui.kit.format import (
     percent_text,
 )
 from llmprof.tui.kit.roles import PHASE_ROLES
-from llmprof.tui.session.curves import CaseCurves, RunningMean
+from llmprof.tui.session.curves import CaseCurves
 
 
 class NowPanel(Canvas):
