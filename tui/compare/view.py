@@ -104,8 +104,8 @@ class CompareView(HostedView):
 
     def _read(self, marked: tuple[Run, ...]) -> None:
         """In a thread: reading two runs and judging them takes longer than a key may wait."""
-        from llmprof.core.figures.two_runs import TwoRuns
         from llmprof.core.report.run_comparison import RunComparison
+        from llmprof.core.report.two_runs import TwoRuns
 
         base, other = marked
         try:
