@@ -8,9 +8,9 @@ from llmprof.core.figures.memory_peaks import kind_of
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import (
+    beside_baselines,
     decision_cell,
     excluded,
-    grouped_alike,
     judging_note,
     named_parts,
     phase_sentence,
@@ -48,9 +48,8 @@ def switches(view: RunView) -> list[Table]:
 
 
 def switch_groups(view: RunView) -> list[list[CaseState]]:
-    """Timing cases that differ in precision, attention, optimizer or compilation alone."""
-    timing = [state for state in view.cases if state.case.probe == "timing"]
-    return [group for group in grouped_alike(timing, *SWITCHES) if len(group) > 1]
+    """Timing cases that differ in switches alone, the baseline of each group first."""
+    return beside_baselines(state for state in view.cases if state.case.probe == "timing")
 
 
 def comparisons(subject: Subject, group: list[CaseState]) -> list[Comparison]:

@@ -232,6 +232,18 @@ def test_a_difference_has_one_verdict_in_the_report_and_the_run_s_own_tables(pat
                     ]
 
 
+def test_the_baseline_is_the_case_without_switches_wherever_it_stands() -> None:
+    cases = [case(precision="bf16"), case(), case(optimizer="fused")]
+    events = [event for index, each in enumerate(cases) for event in run(index, each, BASE)]
+    made = tables_of(sources_of([(view(cases, events), None)]))
+    (group,) = switch_groups(made.sources[0].subject)
+    assert group[0].case == cases[1]
+    assert {change.found.base.case for change in made.all_changes} == {cases[1]}
+    overview = switches(made.sources[0].subject)[0]
+    assert [row[-1] for row in overview.rows if row[-1] == "baseline"] == ["baseline"]
+    assert overview.rows[0][-1] == "baseline"
+
+
 def test_no_table_nor_sentence_of_a_run_rests_on_cells_that_fail_a_check() -> None:
     made = tables(FIXTURES / "switches-h200.llmprof")
     failed = {
