@@ -16,7 +16,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace as replace_struct
 
+from llmprof.core import events as ev
 from llmprof.core.document import findings as finding_rules
+from llmprof.core.document.answers.attention import kernels
+from llmprof.core.document.answers.profiles import agree
 from llmprof.core.document.changes import Change, change_table, changes_of
 from llmprof.core.document.cost import Budget
 from llmprof.core.document.files import document_files
@@ -24,7 +27,7 @@ from llmprof.core.document.findings import findings, why_no_change
 from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.next_steps import outlook
-from llmprof.core.document.questions import Question, agree, answered
+from llmprof.core.document.questions import Question, answered
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, Quote, Sentence, cell_text, plain
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
@@ -563,15 +566,18 @@ def test_a_question_without_an_answer_names_the_command() -> None:
 
 def test_a_question_answered_in_part_names_what_is_missing() -> None:
     peaks = answers("What are the peaks of inference", FIXTURES / "precision-h200.llmprof")
-    assert peaks[-1] == "Not measured: inference."
+    assert peaks[-1].startswith("Not measured: inference; `llmprof run memory --model-size small ")
+    assert " --mode forward " in peaks[-1]
     mixed = answers("What are the times with and without", FIXTURES / "switches-h200.llmprof")
-    assert mixed[-1] == "Not measured: fp16."
+    assert mixed[-1].startswith("Not measured: fp16; `llmprof run --model-size large ")
+    assert "--precision fp32,fp16 --processes 3` measures it." in mixed[-1]
     times: Times = {"forward": around(20.0)}
     made = tables_of(
         sources_of([(view([case(mode="forward")], run(0, case(mode="forward"), times)), None)])
     )
     lines = document(made, questions=True).sections[1].answers[0][1]
-    assert plain(lines[0]).endswith("ms; backward and optimizer not measured.")
+    assert "ms; backward and optimizer not measured (`llmprof run " in plain(lines[0])
+    assert "--mode train" in plain(lines[0])
 
 
 def test_what_was_measured_and_does_not_stand_is_not_called_unmeasured() -> None:
@@ -605,8 +611,31 @@ def test_data_types_are_those_under_autocast_whichever_run_comes_first() -> None
 def test_kernels_are_compared_at_the_longest_context_a_sentence_each() -> None:
     found = answers("How does one's own kernel", FIXTURES / "attention-kernels-h200.llmprof")
     assert len(found) == 2
-    assert found[0].startswith("d=64 in bf16, at 16,384 tokens: SDPA takes 0.588 ms")
+    assert found[0].startswith("d=64 in bf16, at 16,384 tokens: flash takes 0.9269 ms")
+    assert "left out, since a check says no to them: SDPA, 0.588 ms (warming); cudnn" in found[0]
     assert "no kernel of one's own" in found[0]
+
+
+@pytest.mark.parametrize("wrong", ["output", "query", "key", "value"])
+def test_a_kernel_with_wrong_results_is_not_named_the_fastest(wrong: str) -> None:
+    kernel = {"probe": "attention", "mode": "forward-backward", "cold_cache": True}
+    cases = [case(**kernel), case(**kernel, attention="sdpa", sdpa_backend="flash")]
+    right = ev.AttentionErrors(reference="fp64", output=1e-7, query=1e-7, key=1e-7, value=1e-7)
+    seen = [
+        observed(0, cases[0], errors=right),
+        observed(1, cases[1], errors=replace_struct(right, **{wrong: 0.5})),
+    ]
+    events = [
+        event
+        for at, (of, ms) in enumerate(zip(cases, (20.0, 2.0), strict=True))
+        for event in run(at, of, {"forward": around(ms), "backward": around(ms)}, seen[at])
+    ]
+    made = tables_of(sources_of([(view(cases, events), None)]))
+    (line,) = map(plain, kernels(made))
+    assert "tokens: naive takes" in line
+    assert "since a check says no to them: flash" in line
+    table = next(each.table for each in made.grids_named("attention-kernels"))
+    assert any("tokens naive takes least" in note for note in table.notes)
 
 
 def test_compiling_is_answered_in_a_sentence() -> None:

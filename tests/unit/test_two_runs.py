@@ -73,7 +73,10 @@ def claims_a_change(states: Sequence[CaseState], luck: random.Random) -> bool:
 
 def test_halves_of_the_processes_of_one_cell_are_not_distinguished() -> None:
     """The unit of the promise: of 1,000 pairs of equal runs at most 5 % claim a change."""
-    even, odd = (only(PROCESSES, lambda each, at=at: each.process % 2 == at) for at in (0, 1))
+    even, odd = (
+        of_these(PROCESSES, (s for s in PROCESSES.cases if s.case.process % 2 == at))
+        for at in (0, 1)
+    )
     found = TwoRuns(even, odd)
     assert decisions(found) == {"not distinguished"}
     assert "| step " in text(found)
