@@ -12,9 +12,11 @@ from llmprof.core.document import levels as level_rows
 from llmprof.core.document import profiles as profile_rows
 from llmprof.core.document import steps as step_rows
 from llmprof.core.document import warmups as warmup_rows
+from llmprof.core.document.commands import SWITCHES, TRAIN
 from llmprof.core.document.configurations import parameters
 from llmprof.core.document.figures.svg import Figure
-from llmprof.core.document.findings import Finding, evidence_rows, findings, why_no_change
+from llmprof.core.document.finding import Finding
+from llmprof.core.document.findings import evidence_rows, findings, why_no_change
 from llmprof.core.document.machine import machine_lines
 from llmprof.core.document.next_steps import Outlook, outlook
 from llmprof.core.document.pictures import class_bars, growth_picture, peak_picture, step_bars
@@ -99,12 +101,12 @@ SECTIONS: dict[str, str] = {
 }
 MISSING: dict[str, str] = {
     "steps": "`llmprof run` measures it",
-    "switches": "`llmprof run switches` measures it",
+    "switches": f"`{SWITCHES}` measures it",
     "kernels": "`llmprof run kernels` measures it",
     "memory": "`llmprof run memory` measures it",
     "growth": "`llmprof run attention` and `llmprof run scaling` measure it",
     "predicted": "`llmprof run memory` on a card measures it",
-    "cost": "`llmprof run --mode train` measures it",
+    "cost": f"`{TRAIN}` measures it",
 }
 
 
@@ -332,7 +334,7 @@ def _limits(tables: Tables) -> tuple[Sentence, ...]:
     if mixed:
         lines.append((f"Runs are mixed: {'; '.join(mixed)}.",))
     if not tables.all_changes:
-        lines.append(("No switch was measured beside its baseline.",))
+        lines.append((f"No switch was measured beside its baseline; `{SWITCHES}` does.",))
     lines.append(("Predicted rates of other cards are bounds from published peaks, and no "
                   "measurement.",))  # fmt: skip
     return tuple(lines[:5])

@@ -17,18 +17,18 @@ import pytest
 from msgspec.structs import replace as replace_struct
 
 from llmprof.core import events as ev
-from llmprof.core.document import findings as finding_rules
 from llmprof.core.document.answers.attention import kernels
 from llmprof.core.document.answers.profiles import agree
 from llmprof.core.document.changes import Change, change_table, changes_of
 from llmprof.core.document.cost import Budget
 from llmprof.core.document.files import document_files
-from llmprof.core.document.findings import findings, why_no_change
+from llmprof.core.document.findings import MOST, findings, why_no_change
 from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.next_steps import outlook
 from llmprof.core.document.questions import Question, answered
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, Quote, Sentence, cell_text, plain
+from llmprof.core.document.rules.changes import of_changes
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
 from llmprof.core.document.steps import pace as step_pace
@@ -140,7 +140,7 @@ def test_a_document_keeps_its_caps(make) -> None:  # type: ignore[no-untyped-def
     shown = [table for section in made.sections for table in section.tables]
     assert len(shown) <= 8
     assert all(len(table.rows) <= MOST_ROWS for table in shown)
-    assert len(findings(made.tables)) <= finding_rules.MOST
+    assert len(findings(made.tables)) <= MOST
     assert all(len(figure.document()) < 100_000 for figure in made.figures)
 
 
@@ -307,7 +307,7 @@ def test_of_identical_pairs_few_claim_a_change() -> None:
         found = compare(as_one(drawn[:3], "foreach"), as_one(drawn[3:], "fused"))
         assert found is not None
         changes = [Change(source, found)]
-        claims += any(finding_rules.change_findings(change_table(changes, [source]), changes))
+        claims += any(of_changes(change_table(changes, [source]), changes))
     assert claims <= 50
 
 
@@ -578,6 +578,22 @@ def test_a_question_answered_in_part_names_what_is_missing() -> None:
     lines = document(made, questions=True).sections[1].answers[0][1]
     assert "ms; backward and optimizer not measured (`llmprof run " in plain(lines[0])
     assert "--mode train" in plain(lines[0])
+
+
+def test_a_run_that_was_cut_off_says_what_measures_the_rest() -> None:
+    cases = [case(), case(precision="bf16")]
+    made = document(tables_of(sources_of([(view(cases, run(0, cases[0], BASE)), None)])))
+    machine = [plain(line) for line in made.sections[0].items]
+    told = "interrupted: 1 of 2 cases not measured, `llmprof resume planted` measures them"
+    assert any(told in line for line in machine)
+
+
+@pytest.mark.parametrize("make", DOCUMENTS)
+def test_what_was_not_measured_is_named_with_a_command(make) -> None:  # type: ignore[no-untyped-def]
+    for sentence in prose(make()):
+        text = plain(sentence)
+        if "ot measured" in text and "no experiment of this version" not in text:
+            assert "`llmprof run " in text, text
 
 
 def test_what_was_measured_and_does_not_stand_is_not_called_unmeasured() -> None:
