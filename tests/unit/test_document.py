@@ -593,7 +593,7 @@ def test_what_was_not_measured_is_named_with_a_command(make) -> None:  # type: i
     for sentence in prose(make()):
         text = plain(sentence)
         if "ot measured" in text and "no experiment of this version" not in text:
-            assert "`llmprof run " in text, text
+            assert "`llmprof run" in text, text
 
 
 def test_what_was_measured_and_does_not_stand_is_not_called_unmeasured() -> None:
