@@ -127,14 +127,12 @@ class TwoRuns:
         return subject_of(self.base), subject_of(self.other)
 
     def _failed_checks(self, pair: Pair) -> tuple[str, ...]:
-        """The checks that say no to either case: disturbed in B."""
-        return tuple(
-            f"{rule} in {name}"
-            for name, subject, state in zip(
-                "AB", self._subjects, (pair.base, pair.other), strict=True
-            )
-            for rule in subject.failed_checks(state)
-        )
+        """The checks that say no to either case: warming in A and B, disturbed in B."""
+        failed: dict[str, list[str]] = {}
+        for name, subject, state in zip("AB", self._subjects, (pair.base, pair.other), strict=True):
+            for rule in subject.failed_checks(state):
+                failed.setdefault(rule, []).append(name)
+        return tuple(f"{rule} in {' and '.join(names)}" for rule, names in failed.items())
 
     @cached_property
     def one_sided(self) -> tuple[Pair, ...]:
