@@ -59,6 +59,17 @@ class Outlook:
     verdict: Sentence
     steps: tuple[NextStep, ...]
 
+    @property
+    def lines(self) -> tuple[Sentence, ...]:
+        """The verdict, then a line a step: why, the command, what it may bring."""
+        return (
+            ("Verdict. ", *self.verdict),
+            *(
+                ("To try: ", *step.evidence, f": `{step.command}`. Expected: ", step.promise, ".")
+                for step in self.steps
+            ),
+        )
+
 
 def outlook(tables: Tables) -> Outlook:
     """The verdict on the largest sound training case, and what to try on it."""

@@ -185,17 +185,12 @@ def _findings(tables: Tables, found: Sequence[Finding], look: Outlook) -> Sectio
         text.append(("Nothing holds that could be called a finding.",))
     if nothing:
         text.append((nothing,))
-    after: list[Sentence] = [("Verdict. ", *look.verdict)]
-    after += [
-        ("To try: ", *step.evidence, f": `{step.command}`. Expected: ", step.promise, ".")
-        for step in look.steps
-    ]
     return Section(
         "findings",
         SECTIONS["findings"],
         text=tuple(text),
         items=tuple(finding.text for finding in found),
-        after=tuple(after),
+        after=look.lines,
     )
 
 

@@ -14,7 +14,7 @@ MOST_CASES = 200  # lines beyond which nobody scrolls: the run itself is one key
 
 
 class RunPreview(Canvas):
-    """Device and progress, the cases with their figures, the command."""
+    """Device and progress, the verdict and what to try, the cases with figures, the command."""
 
     DEFAULT_CSS = """
     RunPreview { height: 1fr; }
@@ -23,11 +23,12 @@ class RunPreview(Canvas):
     def __init__(self) -> None:
         super().__init__(id="run-preview")
         self._listed: ListedRun | None = None
+        self._outlook: tuple[str, ...] = ()
 
-    def show(self, listed: ListedRun | None) -> None:
-        """Take a run."""
-        if listed != self._listed:
-            self._listed = listed
+    def show(self, listed: ListedRun | None, outlook: tuple[str, ...] = ()) -> None:
+        """Take a run, with the verdict on it and what to try next where these are known."""
+        if (listed, outlook) != (self._listed, self._outlook):
+            self._listed, self._outlook = listed, outlook
             self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
@@ -40,9 +41,8 @@ class RunPreview(Canvas):
         facts = [summary.device or "", summary.experiment or "", figures.running]
         said = "  ".join(clean(fact, 60) for fact in facts if fact)
         top.append([(look.text(said), "muted")])
-        wrapped = textwrap.wrap(look.text(clean(figures.command, 600)), max(20, width - 2),
-                                break_on_hyphens=False, subsequent_indent="  ")[:3]  # fmt: skip
-        below: list[Row] = [[(line, "muted")] for line in wrapped]
+        below = [_muted(line) for line in self._wrapped(figures.command, width)[:3]]
+        top += self._outlook_rows(width, (height - len(top) - len(below)) * 2 // 3)
         room = max(1, height - len(top) - len(below))
         shown = figures.cases[:MOST_CASES]
         longest = max((len(look.text(case.label)) for case in shown), default=0)
@@ -51,6 +51,25 @@ class RunPreview(Canvas):
             more = len(figures.cases) - room + 1
             lines = [*lines[: room - 1], [(f"and {more} more: enter opens the run", "muted")]]
         return [*top, *lines, *below]
+
+    def _outlook_rows(self, width: int, room: int) -> list[Row]:
+        """The verdict and each thing to try, as many lines as there is room for."""
+        rows: list[Row] = []
+        for at, line in enumerate(self._outlook):
+            role = "muted" if at else "title"
+            rows += [[(each, role)] for each in self._wrapped(line, width)]
+        if len(rows) > room:
+            more = len(rows) - max(0, room - 1)
+            rows = [*rows[: max(0, room - 1)], _muted(f"{more} more lines: e exports them")]
+        return rows
+
+    def _wrapped(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(
+            self.look.text(clean(text, 600)),
+            max(20, width - 2),
+            break_on_hyphens=False,
+            subsequent_indent="  ",
+        )
 
     def _case(self, case: CaseLine, width: int, longest: int) -> Row:
         """Label and figure; what is said of it, and the end of the label, where there is room."""
@@ -64,3 +83,7 @@ class RunPreview(Canvas):
         if said and row_length(row) + 2 + len(said) <= width:
             row += [("  ", ""), (said, "muted")]
         return row
+
+
+def _muted(text: str) -> Row:
+    return [(text, "muted")]
