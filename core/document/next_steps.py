@@ -16,7 +16,7 @@ from llmprof.core.document.commands import TRAIN, judged, profiling
 from llmprof.core.document.configurations import parameters, work_of
 from llmprof.core.document.cost import NOT_STANDING, unsound_training
 from llmprof.core.document.levels import requested_peak_of
-from llmprof.core.document.profiles import IDLE, idle_share, profile_key
+from llmprof.core.document.profiles import IDLE, idle_share, part_of, profile_key
 from llmprof.core.document.quotes import Quote, Sentence
 from llmprof.core.document.steps import Found, step_key
 from llmprof.core.document.tables import Tables
@@ -174,18 +174,30 @@ def _lower_precision(tables: Tables, found: Found) -> Iterator[NextStep]:
     if _measured(tables, msgspec.structs.replace(case, precision="bf16")):
         return
     assert state.total is not None
-    work = sum(state.summaries[phase].mean for phase in MULTIPLIED if phase in state.summaries)
-    saved = work / state.total.mean * (1 - there[0] / there[1])
+    products, why = _products_ms(tables, found)
+    saved = products / state.total.mean * (1 - there[0] / there[1])
     if saved >= WORTH:
         yield NextStep(
             ("Forward and backward of ", *_name(tables, found), " take ",
              tables.steps.quote(step_key(*found), "Forward"), " and ",
              tables.steps.quote(step_key(*found), "Backward"), " ms in fp32"),
             judged(case, "precision", "fp32", "bf16"),
-            _at_most(saved, "by the card's dense peaks"),
+            _at_most(saved, why),
             saved,
             saved,
         )  # fmt: skip
+
+
+def _products_ms(tables: Tables, found: Found) -> tuple[float, str]:
+    """What of a step a lower precision acts on at most, and by what that is told."""
+    profile = _profile(tables, found)
+    parts = [part_of(profile[1], phase) for phase in MULTIPLIED] if profile else []
+    known = [part.gemm_ms for part in parts if part is not None]
+    if len(known) == len(MULTIPLIED):
+        return sum(known), "by the card's dense peaks and the time of matrix products"
+    summaries = found[1].summaries
+    whole = sum(summaries[phase].mean for phase in MULTIPLIED if phase in summaries)
+    return whole, "by the card's dense peaks, were both products alone"
 
 
 def _fused_optimizer(tables: Tables, found: Found) -> Iterator[NextStep]:

@@ -23,6 +23,7 @@ from llmprof.core.document.pictures import class_bars, growth_picture, peak_pict
 from llmprof.core.document.questions import GROUPS, answered
 from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, condensed, page_table
 from llmprof.core.document.sources import differences
+from llmprof.core.document.spread import spread
 from llmprof.core.document.tables import Tables
 from llmprof.core.report.table import Column, Prose, Table
 
@@ -322,6 +323,9 @@ def _limits(tables: Tables) -> tuple[Sentence, ...]:
     if rules:
         lines.append((f"Checks say no to some cells ({', '.join(rules)}): they stand in tables, "
                       "and no finding rests on them.",))  # fmt: skip
+    apart = spread(tables)
+    if apart:
+        lines.append(apart)
     if tables.profiled:
         lines.append(("The profiler lengthens what it sees: shares are of profiled steps, and idle "
                       "time is told by the plain step.",))  # fmt: skip

@@ -699,3 +699,36 @@ def test_columns_of_one_name_are_told_apart_by_their_units() -> None:
     assert table.quote("row", "Forward").text == "1"
     with pytest.raises(KeyError):
         table.quote("row", "Backward")
+
+
+def test_switches_that_come_to_the_same_peak_are_named_together() -> None:
+    made = tables(FIXTURES / "checkpointing-h200.llmprof")
+    lines = [plain(each.text) for each in findings(made) if each.kind == "memory"]
+    assert len(lines) == 1
+    assert lines[0].startswith(
+        "1 block a checkpoint, 2 blocks a checkpoint and 3 blocks a checkpoint lower the peak"
+    )
+
+
+def test_what_a_lower_precision_may_bring_is_bounded_by_the_products_of_a_profile() -> None:
+    profiled = outlook(tables(FIXTURES / "checkpointing-h200.llmprof")).steps[0]
+    assert "the time of matrix products" in profiled.expected
+    bare = outlook(tables(FIXTURES / "scaling-h200.llmprof")).steps[0]
+    assert "were both products alone" in bare.expected
+    assert profiled.bound is not None
+    assert bare.bound is not None
+    assert profiled.bound < bare.bound
+
+
+def test_a_document_says_how_far_the_same_step_came_out_from_run_to_run() -> None:
+    said = [plain(line) for line in prose(course())]
+    assert any("took 48.7 ms in run end-to-end and 69.2 ms in run warmup" in each for each in said)
+
+
+def test_cells_beyond_those_that_are_named_are_told_of() -> None:
+    pace = [
+        plain(each.text)
+        for each in findings(tables(FIXTURES / "scaling-h200.llmprof"))
+        if each.kind == "pace"
+    ]
+    assert any(", and in others, the card" in line for line in pace)

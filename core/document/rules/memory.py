@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 
 from llmprof.core.document.configurations import switches_text, work_of
 from llmprof.core.document.finding import Finding
@@ -11,6 +12,7 @@ from llmprof.core.document.levels import PEAK, level_key, peak_cells
 from llmprof.core.document.quotes import KeyedTable
 from llmprof.core.document.steps import Found
 from llmprof.core.document.tables import Tables
+from llmprof.core.report.sentences import listing
 from llmprof.core.report.table import Figure
 from llmprof.core.spec.axes import SWITCHES, Axis, apart
 from llmprof.core.state.view import CaseState
@@ -19,35 +21,56 @@ LEAST_CHANGE = 0.02  # of a peak
 
 
 def peaks(tables: Tables) -> Iterator[Finding]:
-    """What one switch does to a requested peak, where it does most."""
-    if tables.levels is None:
-        return
-    strongest: dict[str, Finding] = {}
+    """What one switch does to a requested peak, where it does most.
+
+    Switches that come to the same peak from the same are named together.
+    """
+    strongest: dict[str, Lowered] = {}
+    for found in _lowered(tables):
+        best = strongest.get(found.name, found)
+        strongest[found.name] = max(best, found, key=lambda each: abs(each.change))
+    alike: dict[Hashable, list[Lowered]] = {}
+    for found in strongest.values():
+        alike.setdefault((level_key(*found.plain, PEAK), found.change), []).append(found)
+    for group in alike.values():
+        yield _finding(tables, group)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A case with a switch beside the plain one; change: the logarithm of its peak over theirs."""
+
+    name: str
+    plain: Found
+    switched: Found
+    change: float
+
+
+def _lowered(tables: Tables) -> Iterator[Lowered]:
     for plain, switched, axis in _pairs(tables.memory):
         before, after = _requested(plain[1]), _requested(switched[1])
-        if not before or not after or not (_sound(plain) and _sound(switched)):
-            continue
-        change = math.log(after / before)
-        if abs(change) >= LEAST_CHANGE:
-            name = axis.named(axis.of(switched[1].case))
-            verb = "raises" if change > 0 else "lowers"
-            found = _changed(tables.levels, f"{name} {verb}", plain, switched, 0.6 * abs(change))
-            strongest[name] = max(strongest.get(name, found), found, key=lambda each: each.weight)
-    yield from strongest.values()
+        if before and after and _sound(plain) and _sound(switched):
+            change = math.log(after / before)
+            if abs(change) >= LEAST_CHANGE:
+                yield Lowered(axis.named(axis.of(switched[1].case)), plain, switched, change)
 
 
-def _changed(table: KeyedTable, what: str, plain: Found, switched: Found, weight: float) -> Finding:
-    rows = level_key(*plain, PEAK), level_key(*switched, PEAK)
+def _finding(tables: Tables, alike: Sequence[Lowered]) -> Finding:
+    table, found = tables.levels, alike[0]
+    assert table is not None
+    before, after = (level_key(*each, PEAK) for each in (found.plain, found.switched))
+    verb = "raise" if found.change > 0 else "lower"
     text = table.told(
-        rows[1],
-        "{what} the peak of requested bytes of {of} {work}, from {before} to {Requested} MiB (in "
-        "{Reached in}); counted, not sampled.",
-        what=what,
-        of=_of(plain[1]),
-        work=work_of(table, rows[1], "Mode", "As"),
-        before=table.told(rows[0], "{Requested} MiB (in {Reached in})"),
+        after,
+        "{names} {verb} the peak of requested bytes of {of} {work}, from {before} to {Requested} "
+        "MiB (in {Reached in}); counted, not sampled.",
+        names=listing(each.name for each in alike),
+        verb=verb if len(alike) > 1 else f"{verb}s",
+        of=_of(found.plain[1]),
+        work=work_of(table, after, "Mode", "As"),
+        before=table.told(before, "{Requested} MiB (in {Reached in})"),
     )
-    return Finding("memory", text, weight)
+    return Finding("memory", text, 0.6 * abs(found.change))
 
 
 def _sound(found: Found) -> bool:

@@ -58,11 +58,12 @@ def _by_one(tables: Tables) -> Iterator[Finding]:
         table.told(step_key(*each), "{Size} {work}", work=work_of(table, step_key(*each)))
         for each in bound[:MOST_NAMED]
     )
+    more = ", and in others," if len(bound) > MOST_NAMED else ""
     text = (
         "Consistent with a launch-bound step, by one measurement: in ",
         *cells,
-        " the card has caught up with the host at the end of phases that make most of the step; "
-        f"`{profiling(bound[-1][1].case)}` measures how long it idles.",
+        f"{more} the card has caught up with the host at the end of phases that make most of the "
+        f"step; `{profiling(bound[-1][1].case)}` measures how long it idles.",
     )
     yield Finding("pace", text, 0.15)
 
