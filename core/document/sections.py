@@ -275,6 +275,8 @@ def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:
             peaks = [key for key in whole.keys if _reads(whole, key, "Kind", level_rows.PEAK)]
             trained = [key for key in peaks if _reads(whole, key, "Mode", "train")]
             return [key for key in trained if _reads(whole, key, "As", "fp32", "bf16")][:8]
+        case "predicted":
+            return [key for key in whole.keys if _reads(whole, key, "Mode", "train")]
         case "growth":
             return [each.key for each in tables.growths if each.fit is not None]
     return []

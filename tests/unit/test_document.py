@@ -732,3 +732,20 @@ def test_cells_beyond_those_that_are_named_are_told_of() -> None:
         if each.kind == "pace"
     ]
     assert any(", and in others, the card" in line for line in pace)
+
+
+def test_what_is_predicted_elsewhere_stands_beside_what_was_measured_here() -> None:
+    cost = next(table for section in course().sections for table in section.tables
+                if table.key == "cost")  # fmt: skip
+    names = [column.header for column in cost.columns]
+    size, basis = names.index("Size"), names.index("Basis")
+    sizes = {word: {row[size] for row in cost.rows if row[basis] == word}
+             for word in ("measured", "predicted")}  # fmt: skip
+    assert sizes["predicted"]
+    assert sizes["predicted"] <= sizes["measured"]
+
+
+def test_predicted_training_steps_are_shown_before_other_modes() -> None:
+    page = next(table for section in course().sections for table in section.tables
+                if table.key == "predicted")  # fmt: skip
+    assert any("Mode train" in note for note in page.notes)
