@@ -77,15 +77,14 @@ def training_cells(sources: Sequence[Source]) -> list[Found]:
 
 def unsound_training(sources: Sequence[Source]) -> str:
     """The checks that say no to measured training steps; "" where there are none of either."""
-    found = (
-        source.why_unsound(
-            state
-            for state in source.cases
-            if state.case.probe == "timing" and state.case.mode == "train"
-        )
+    rules = (
+        rule
         for source in sources
+        for state in source.cases
+        if state.case.probe == "timing" and state.case.mode == "train" and state.total is not None
+        for rule in source.failed_checks(state)
     )
-    return ", ".join(dict.fromkeys(filter(None, found)))
+    return ", ".join(dict.fromkeys(rules))
 
 
 def rates(cells: Sequence[Found]) -> list[Rate]:

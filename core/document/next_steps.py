@@ -77,7 +77,7 @@ def outlook(tables: Tables) -> Outlook:
     if found is None or tables.steps is None:
         unsound = unsound_training(tables.sources)
         if unsound:
-            return Outlook((f"Training steps were measured, but {NOT_STANDING}: {unsound}.",), ())
+            return Outlook((f"A training step was measured, but {NOT_STANDING}: {unsound}.",), ())
         return Outlook((f"No training step was measured that a verdict could rest on; `{TRAIN}` "
                         "measures one.",), ())  # fmt: skip
     proposed = sorted(_proposed(tables, found), key=lambda step: -step.rank)

@@ -40,8 +40,12 @@ def answered(question: Question, tables: Tables) -> list[Sentence]:
     lines = [*question.answer(tables)]
     if lines:
         return lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], LEFT_OUT]
+    command = f"`llmprof run {question.experiment}`"
+    ran = [each.environment for each in tables.sources if each.experiment == question.experiment]
+    if any(each is not None and each.device == "cpu" for each in ran):
+        return [(f"Not measured on a CPU: {command} does on a card.",)]
     if question.experiment in load_experiments():
-        return [(f"Not measured: `llmprof run {question.experiment}` would.",)]
+        return [(f"Not measured: {command} would.",)]
     return [("Not measured, and no experiment of this version measures it.",)]
 
 

@@ -17,10 +17,11 @@ import pytest
 from msgspec.structs import replace as replace_struct
 
 from llmprof.core import events as ev
+from llmprof.core.document.answers import timing
 from llmprof.core.document.answers.attention import kernels
 from llmprof.core.document.answers.profiles import agree
 from llmprof.core.document.changes import Change, change_table, changes_of
-from llmprof.core.document.cost import Budget
+from llmprof.core.document.cost import Budget, unsound_training
 from llmprof.core.document.files import document_files
 from llmprof.core.document.findings import MOST, findings, why_no_change
 from llmprof.core.document.html import write_html
@@ -42,7 +43,7 @@ from llmprof.core.report.switches import switch_groups, switches
 from llmprof.core.report.table import Column, Table
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.pack import open_view
-from tests.builders.planted import GPU, Times, around, case, observed, run, view
+from tests.builders.planted import CPU, GPU, Times, around, case, observed, run, view
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -602,7 +603,40 @@ def test_what_was_measured_and_does_not_stand_is_not_called_unmeasured() -> None
     made = document(tables_of(sources_of([(view([of], run(0, of, BASE, seen)), None)])))
     cost = next(section for section in made.sections if section.name == "cost")
     assert plain(cost.text[0]).startswith("Measured, but checks do not let it stand: requested")
-    assert any("Training steps were measured, but" in plain(each) for each in prose(made))
+    assert any("A training step was measured, but" in plain(each) for each in prose(made))
+
+
+class WarmingToo(Subject):
+    """A run in which two checks say no to everything."""
+
+    def failed_checks(self, *states: CaseState) -> tuple[str, ...]:
+        return ("host-pace", "warming")
+
+
+def test_a_check_that_says_no_to_several_runs_is_named_once() -> None:
+    (source,) = tables_of(sources_of([(view([case()], run(0, case(), BASE)), None)])).sources
+    known = {each.name: getattr(source.subject, each.name) for each in fields(Subject)}
+    unsound = [Source("one", UnsoundSubject(**known)), Source("other", WarmingToo(**known))]
+    assert unsound_training(unsound) == "host-pace, warming"
+
+
+def test_an_answer_says_which_of_its_cells_a_check_has_failed() -> None:
+    of = case(measure_steps=10)
+    wrong = view([of], run(0, of, BASE, observed(0, of, context_length=64)))
+    made = tables_of(sources_of([(wrong, None)]))
+    for answer in (timing.phases, timing.spread):
+        (line,) = map(plain, answer(made))
+        assert line.endswith(" (failed check requested-observed).")
+
+
+def test_what_a_cpu_cannot_tell_is_said_of_the_cpu() -> None:
+    of = case(probe="attention", mode="forward-backward")
+    ran = view([of], run(0, of, BASE), CPU, name="attention")
+    made = tables_of(sources_of([(ran, None)]))
+    question = Question("?", lambda given: (), "attention")
+    assert [plain(line) for line in answered(question, made)] == [
+        "Not measured on a CPU: `llmprof run attention` does on a card."
+    ]
 
 
 def test_an_answer_that_is_cut_says_so() -> None:
@@ -659,6 +693,8 @@ def test_compiling_is_answered_in_a_sentence() -> None:
     assert len(found) == 1
     assert found[0].startswith("small, train")
     assert " ms eager, a speed-up of " in found[0]
+    assert found[0].endswith("; one process: not judged.")
+    assert "repaid" not in found[0]  # the verdict has the reason
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,16 @@ def _compiled(grid: KeyedTable, key: Hashable, eager: Hashable) -> Sentence:
         cost=known(
             "Compile + first step", "compiling with the first step takes {Compile + first step} s; "
         ),
-        repaid=known("Steps until repaid", "steps until that is repaid: {Steps until repaid}; "),
+        repaid=()
+        if _unjudged(grid, key)
+        else known("Steps until repaid", "steps until that is repaid: {Steps until repaid}; "),
     )
+
+
+def _unjudged(grid: KeyedTable, key: Hashable) -> bool:
+    """Whether nothing is said of when compiling is repaid, for which the verdict has the reason."""
+    header = "Steps until repaid"
+    return grid.known(key, header) and grid.quote(key, header).text.startswith("not ")
 
 
 def _is_model(change: Change) -> bool:
