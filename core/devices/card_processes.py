@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 
+from llmprof.core.devices.host_use import HostUse, HostUseReader
 from llmprof.core.devices.nvml_binding import NOT_FOUND, SUCCESS, Api, Call, Unavailable
 from llmprof.core.events import CardProcess, Metric
 from llmprof.core.system.text import clean
@@ -46,6 +47,7 @@ class ProcessReader:
         self._foreign: set[int] = set()
         self._listed: set[int] | None = None  # pids of the last reading
         self._since = 0
+        self._host = HostUseReader()
 
     def read(self, api: Api, handle: Any, total: float | None) -> tuple[CardProcess, ...]:
         """The processes, largest first; total is the card's memory in bytes.
@@ -61,6 +63,7 @@ class ProcessReader:
         }
         self._drop_ended(rows, known)
         self._known = known = self._claim(known)
+        use = self._host.read(pid for pid, who in known.items() if who.local)
         listed = [
             CardProcess(
                 pid=pid if pid > 0 else None,
@@ -70,9 +73,13 @@ class ProcessReader:
                 ours=who.ours,
                 local=who.local,
                 sm_percent=_share(shares, pid),
+                cpu_percent=of_host.cpu_percent,
+                rss_bytes=of_host.rss_bytes,
+                running_s=of_host.running_s,
             )
             for pid, size in rows.items()
             for who in (known.get(pid, Identity()),)
+            for of_host in (use.get(pid, HostUse()),)
         ]
         return tuple(sorted(listed, key=lambda p: -(p.memory_bytes or 0)))
 

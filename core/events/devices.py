@@ -26,6 +26,9 @@ class CardProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ours: bool = False  # belongs to this run
     local: bool = True  # False: a pid of another namespace, such as the container's host
     sm_percent: float | None = None  # share of the driver's window in which it used the SMs
+    cpu_percent: float | None = None  # of one core, since the reading before
+    rss_bytes: int | None = None  # its memory of the host
+    running_s: float | None = None
 
 
 class MigInstance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

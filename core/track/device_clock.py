@@ -6,6 +6,7 @@ Nothing in here waits for the card, and nothing is recorded while a graph is bei
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
@@ -21,14 +22,64 @@ from llmprof.core.track.tracker import Row, Tracker
 
 MOST_WAITING = 64  # steps whose times the card has not come to
 MOST_EVENTS = 48  # of one step
-EACH_STEP_NS = 8_000_000  # steps that take so long are all timed, of shorter ones some
-MOST_SKIPPED = 16
+ALLOWED_NS = 20_000  # of host time a step for the card's times, and
+ALLOWED_SHARE = 400  # at most one in so many of the step's; where they cost more, some are timed
+MOST_SKIPPED = 32
+COSTS = 9  # of timed steps, whose median counts: a launch queue that is full holds up some
+SLOTS = 64
 PCI = ("domain", "bus", "device")
 _in_use: Callable[[], bool] = torch.cuda.is_initialized
 MEMORY_NS = 1_000_000_000  # between two looks at the allocator
 
 
 _new_event: Any = torch.cuda.Event
+_now = time.monotonic_ns
+
+
+class Pace:
+    """Of how many steps one is timed, so that it costs what is allowed on average."""
+
+    def __init__(self) -> None:
+        self.every = 1
+        self.spent_ns = 0  # since the last step that was timed
+        self._costs: deque[int] = deque(maxlen=COSTS)
+
+    def step_ended(self, wall_ns: int, *, timed: bool) -> None:
+        """A step is over."""
+        if not timed:
+            return
+        self._costs.append(self.spent_ns)
+        self.spent_ns = 0
+        if len(self._costs) > COSTS // 3:
+            cost = sorted(self._costs)[len(self._costs) // 2]
+            allowed = max(1, min(ALLOWED_NS, wall_ns // ALLOWED_SHARE))
+            self.every = min(MOST_SKIPPED, max(1, -(-cost // allowed)))
+
+
+class Landing:
+    """Places in the host's memory where numbers from the card arrive, used again and again."""
+
+    def __init__(self, *, pinned: bool = True) -> None:
+        self._pinned = pinned
+        self._free: dict[torch.dtype, list[Any]] = {}
+
+    def copy(self, tensor: Any) -> Any:
+        """A tensor of one element as it is now, on its way to the host."""
+        free = self._free.setdefault(tensor.dtype, [])
+        if not free:
+            with torch.inference_mode(False):  # or it could not be written outside of that mode
+                free += torch.empty(
+                    SLOTS, dtype=tensor.dtype, device="cpu", pin_memory=self._pinned
+                ).unbind()
+        place = free.pop()
+        place.copy_(tensor.detach().reshape(()), non_blocking=True)
+        return place
+
+    def take(self, place: Any) -> float:
+        """The number that has arrived there; the place is free again."""
+        number = float(place.item())
+        self._free[place.dtype].append(place)
+        return number
 
 
 class CardClock:
@@ -44,7 +95,8 @@ class CardClock:
         self._looked_ns = 0
         self._timed = True
         self._steps = 0
-        self._every = 1  # of the steps one in so many is timed
+        self._pace = Pace()
+        self._landing = Landing()
         self.memory: AllocatorFigures | None = None
 
     def event(self) -> torch.cuda.Event | None:
@@ -55,23 +107,25 @@ class CardClock:
         """The same where one step ends and the next begins."""
         before = self._timed
         self._steps += 1
-        self._timed = self._steps % self._every == 0
+        self._timed = self._steps % self._pace.every == 0
         return self._record() if before or self._timed else None
 
     def _record(self) -> torch.cuda.Event | None:
         """None while a graph is captured: an event would spoil it."""
+        start = _now()
         if torch.cuda.is_current_stream_capturing():
             return None
         found = self._pool.pop() if self._pool else _new_event(enable_timing=True)
         found.record(self._current())
+        self._pace.spent_ns += _now() - start
         return found
 
     def copy(self, tensor: Any) -> object | None:
         """The value of a tensor as it is now, on its way to the host; None while capturing."""
         if torch.cuda.is_current_stream_capturing():
             return None
-        host: object = tensor.detach().to("cpu", torch.float64, non_blocking=True)
-        return host
+        place: object = self._landing.copy(tensor)
+        return place
 
     def described(self, rank: int, restart: int) -> ev.LoopDevice:
         """What the card is."""
@@ -95,8 +149,7 @@ class CardClock:
         if end is None and any(isinstance(value, torch.Tensor) for value in values.values()):
             end = self._record()
         self._waiting.append((row, end, values))
-        wall_ns = max(1, row.end_ns - row.marks[0][0])
-        self._every = min(MOST_SKIPPED, -(-EACH_STEP_NS // wall_ns))
+        self._pace.step_ended(row.end_ns - row.marks[0][0], timed=row.marks[-1][2] is not None)
         if row.end_ns - self._looked_ns > MEMORY_NS:
             self._looked_ns = row.end_ns
             self._look_at_memory()
@@ -123,6 +176,7 @@ class CardClock:
         return self._stream
 
     def _hand_on(self, row: Row, end: Any, values: dict[str, object]) -> None:
+        start = _now()
         events: list[Any] = [event for _, _, event in row.marks] + [end]
         times: list[float] | None = None
         if all(event is not None for event in events) and len(events) <= MOST_EVENTS:
@@ -130,6 +184,7 @@ class CardClock:
                 times = [one.elapsed_time(other) for one, other in pairwise(events)]
         self._take(row, times, values if end is not None else _plain(values))
         self._reuse(row.marks)
+        self._pace.spent_ns += _now() - start
 
     def _give_up(self, row: Row, end: Any, values: dict[str, object]) -> None:
         """A row without the card's times, and without values that have not come."""
@@ -139,8 +194,10 @@ class CardClock:
     def _take(self, row: Row, times: list[float] | None, values: dict[str, object]) -> None:
         row.device_ms = times
         for name, value in values.items():
-            if isinstance(value, (float, torch.Tensor)):
-                row.values[name] = value if isinstance(value, float) else float(value.item())
+            if isinstance(value, float):
+                row.values[name] = value
+            elif isinstance(value, torch.Tensor):
+                row.values[name] = self._landing.take(value)
         self._tracker.take(row)
 
     def _reuse(self, marks: list[Mark]) -> None:

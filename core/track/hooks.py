@@ -90,22 +90,29 @@ def _hook_optimizers(tracker: Tracker, undo: list[Undo]) -> list[Undo]:
     """Every optimizer's step, also of one that is made later; closures are told apart.
 
     What torch does between a step's beginning and these hooks takes up to 0.1 ms: once seen, a
-    step is timed from outside as well.
+    step is timed from outside, and these look at its closure alone.
     """
     timed: set[int] = set()  # classes and optimizers
+    within: set[int] = set()  # optimizers whose step is on and timed from outside
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
         try:
-            tracker.update_begins(optimizer)
-            _time_whole(optimizer, tracker, timed, undo)
+            if id(optimizer) in within:
+                tracker.calls += 1
+            else:
+                tracker.update_begins(optimizer)
+                _time_whole(optimizer, tracker, timed, within, undo)
             return _with_closure(args, kwargs, tracker)
         except Exception as error:
             tracker.fail(error)
         return None
 
-    def after(_: Any, args: Any, kwargs: Any) -> None:
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         try:
-            tracker.update_ended()
+            if id(optimizer) in within:
+                tracker.calls += 1
+            else:
+                tracker.update_ended()
         except Exception as error:
             tracker.fail(error)
 
@@ -116,7 +123,9 @@ def _hook_optimizers(tracker: Tracker, undo: list[Undo]) -> list[Undo]:
     return [handle.remove for handle in handles]
 
 
-def _time_whole(optimizer: Any, tracker: Tracker, timed: set[int], undo: list[Undo]) -> None:
+def _time_whole(
+    optimizer: Any, tracker: Tracker, timed: set[int], within: set[int], undo: list[Undo]
+) -> None:
     """Have the whole of its step timed from now on: its own, as a scheduler makes it, or its
     class's."""
     owner: Any = optimizer if "step" in optimizer.__dict__ else type(optimizer)
@@ -136,13 +145,18 @@ def _time_whole(optimizer: Any, tracker: Tracker, timed: set[int], undo: list[Un
     def step(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return original(*args, **kwargs)
-        depth = tracker.update_begins(args[0] if of_class and args else found())
+        stepping = args[0] if of_class and args else found()
+        depth = tracker.update_begins(stepping)
+        outermost = id(stepping) not in within
+        within.add(id(stepping))
+        whole = False
         try:
             result = original(*args, **kwargs)
-        except BaseException:
-            tracker.update_ended(depth, whole=False)
-            raise
-        tracker.update_ended(depth)
+            whole = True
+        finally:
+            if outermost:
+                within.discard(id(stepping))
+            tracker.update_ended(depth, whole=whole)
         return result
 
     owner.step = step

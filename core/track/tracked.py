@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -221,6 +222,7 @@ class Tracked:
 
         A tensor on a card is copied without waiting for it.
         """
+        start = time.monotonic_ns()
         try:
             kept: dict[str, object] = {}
             for name, value in values.items():
@@ -232,7 +234,7 @@ class Tracked:
                     if known is None:
                         known = self._values[name] = clean(name, 80)
                     kept[known] = number
-            self._tracker.log(kept)
+            self._tracker.log(kept, start)
         except Exception as error:
             self.note(f"run.log could not read a value: {cause(error)}")
 

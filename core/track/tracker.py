@@ -174,7 +174,8 @@ class Tracker:
         if not self._mine():
             return
         start = _now()
-        self._release()
+        if self._held is not None:
+            self._release()
         if self._open:
             self._end(start, "input")
         else:
@@ -223,8 +224,9 @@ class Tracker:
     def left_loop(self) -> None:
         """The loop over a loader was left in mid-step, by `break` or by an exception."""
         if self._open and self._mine():
-            row = self._row(_now())
-            self._held = row, self._after(row.end_ns)
+            now = _now()
+            row = Row(self._index, self._epoch, self.marks, now)
+            self._held = row, self._after(now)
 
     def begin_phase(self, name: str) -> str | None:
         """A phase of the user's own begins; gives what end_phase() wants."""
@@ -246,12 +248,11 @@ class Tracker:
         self._mark(before if self._open or before != GAP else BETWEEN, start)
         self._spent(start)
 
-    def log(self, values: dict[str, object]) -> None:
-        """Values of the open step, or of the next where none is open."""
+    def log(self, values: dict[str, object], start_ns: int) -> None:
+        """Values of the open step, or of the next where none is open; read from start_ns on."""
         if self._mine():
-            start = _now()
             self._values.update(values)
-            self._spent(start)
+            self._spent(start_ns)
 
     def finish(self, *, whole: bool) -> str:
         """The loop is over; the part in which it ended. A step in which it broke is none."""
@@ -314,11 +315,8 @@ class Tracker:
         self._mark(GAP, t)
         self.place = Place(self._index, self._epoch, self._position, self._length)
 
-    def _row(self, t: int) -> Row:
-        return Row(self._index, self._epoch, self.marks, t)
-
     def _end(self, t: int, then: str = BETWEEN) -> None:
-        row = self._row(t)
+        row = Row(self._index, self._epoch, self.marks, t)
         self._hand_on(row, self._after(t, then))
 
     def _after(self, end_ns: int, then: str = BETWEEN) -> object:

@@ -71,6 +71,29 @@ async def test_a_recorded_card_fills_the_view(tmp_path: Path, size: tuple[int, i
     assert machine.closed
 
 
+async def test_axis_and_names_say_percent_and_the_newest_figure(tmp_path: Path) -> None:
+    app = opened(tmp_path, Machine(recorded(39)))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "534 / 700 W")
+        for text in ("100 % ┤", "0 % ┤", "util 99 %", "power 76 %", "memory 2 %", "tensor 0 %"):
+            assert contains(app, text), text
+
+
+async def test_processes_say_what_they_take_of_the_host(tmp_path: Path) -> None:
+    people = (
+        ev.CardProcess(pid=9, memory_bytes=GIB, cpu_percent=312.5, rss_bytes=5 * GIB,
+                       running_s=12_240.0),
+        ev.CardProcess(pid=7, memory_bytes=GIB),
+    )  # fmt: skip
+    app = opened(tmp_path, Machine([sample(card(0, processes=people), t=1)]))
+    async with app.run_test(size=(140, 30)) as pilot:
+        await shown(pilot, app, "Host memory")
+        (row,) = [line for line in text_of(app).splitlines() if re.search(r"\b9\b.*3\.4 h", line)]
+        assert re.search(r" 31[23] .* 5\.0 GiB .* 3\.4 h ", row)
+        (other,) = [line for line in text_of(app).splitlines() if re.match(r"\s+0\s+7 ", line)]
+        assert other.count("–") >= 4
+
+
 async def test_without_a_card_it_says_what_is_missing_and_shows_the_host(tmp_path: Path) -> None:
     machine = Machine([sample(reason="NVML is missing: [/] get the driver", t=1)])
     app = opened(tmp_path, machine)

@@ -39,10 +39,12 @@ class Scale:
 
     unit: str
     divisor: float
+    on_ticks: bool = False  # the unit stands at every tick, where no heading names it
 
     def tick(self, value: float) -> str:
-        """A tick without its unit, in as few digits as its value needs."""
-        return f"{value / self.divisor:.6g}"
+        """A tick, in as few digits as its value needs."""
+        number = f"{value / self.divisor:.6g}"
+        return f"{number} {self.unit}" if self.on_ticks else number
 
     def figure(self, value: float | None) -> str:
         """A measured value with four significant digits, a dash when unknown."""

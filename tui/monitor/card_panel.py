@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmprof.core.events import CardSample, throttle
-from llmprof.core.monitor import words
+from llmprof.core.monitor import amounts, words
 from llmprof.core.state.histories import CardHistoryView, SeriesView
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
@@ -17,12 +17,12 @@ from llmprof.tui.chart.scale import Scale
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
 from llmprof.tui.kit.look import Look
 
-MONITOR_GUTTER = 4
-MONITOR_LABELS = 9
+MONITOR_GUTTER = 6
+MONITOR_LABELS = 15
 LABELLED = 60  # columns from which lines are labelled at their ends
 WINDOW_STEPS = 60  # a window moves on, and its curves are drawn anew, so many times in its length
 PATIENCE_NS = 10_000_000_000  # the first figures of the activity counters come in two seconds
-PERCENT_SCALE = Scale("%", 1.0)
+PERCENT_SCALE = Scale("%", 1.0, on_ticks=True)
 # (role, label, metric, metric that is 100 %)
 LOAD = (
     ("memory", "memory", "memory_used", "memory_total"),
@@ -77,7 +77,9 @@ def percent_line(role: str, label: str, readings: SeriesView, full: float, windo
     times, values = readings.points(window.end_ns - int(window.seconds * 1e9))
     xs = [(t - window.end_ns) / 1e9 for t in times]
     columns = as_columns([100 * value / full for value in values])
-    return Line(role, label, xs, columns, name=label)
+    newest = next((column for column in reversed(columns) if column is not None), None)
+    shown = label if newest is None else f"{label} {amounts.text(newest[1], '%')}"
+    return Line(role, shown, xs, columns, name=label)
 
 
 def card_lines(state: CardInSight, sources: Sequence[CurveSource]) -> list[Line]:
@@ -95,12 +97,18 @@ def card_lines(state: CardInSight, sources: Sequence[CurveSource]) -> list[Line]
     return lines
 
 
-def legend(look: Look, sources: Sequence[CurveSource], width: int) -> Row:
-    """Which colour is what, where there is no room for labels beside the lines."""
-    row: Row = []
-    for role, label, _, _ in reversed(sources) if width < LABELLED else ():
-        row += [(f" {look.on} ", role), (label, "muted")]
-    return row
+def legend(look: Look, lines: Sequence[Line], width: int, *, room: int) -> Row:
+    """Which colour is what, where there is no room for labels beside the lines.
+
+    The newest figures stand there too where they fit into the room.
+    """
+    if width >= LABELLED:
+        return []
+    rows: list[Row] = [[], []]
+    for line in reversed(lines):
+        for row, said in zip(rows, (line.label, line.name), strict=True):
+            row += [(f" {look.on} ", line.role), (look.text(said), "muted")]
+    return rows[0] if row_length(rows[0]) <= room else rows[1]
 
 
 def percent_rows(canvas: Canvas, lines: Sequence[Line], window_s: float, size: tuple[int, int],
@@ -142,12 +150,13 @@ class CardChart(Canvas):
         if state is None:
             return [heading(look, width, "GPU", "waiting for the first sample")]
         card = state.card
-        right = [*_state_row(card), *legend(look, LOAD, width)]
-        number = f"GPU {card.index}"
-        room = max(0, width - len(number) - row_length(right) - 5)
-        note = look.text(clean(card.name, 60))[:room].rstrip()
-        title = heading(look, width, number, note, right)
         lines = card_lines(state, LOAD)
+        number, name = f"GPU {card.index}", look.text(clean(card.name, 60))
+        states = _state_row(card)
+        free = width - len(number) - row_length(states) - 5
+        right = [*states, *legend(look, lines, width, room=free - len(name))]
+        note = name[: max(0, free + row_length(states) - row_length(right))].rstrip()
+        title = heading(look, width, number, note, right)
         return [title, *percent_rows(self, lines, state.window.seconds, (width, height - 1))]
 
 
@@ -184,12 +193,15 @@ class ActivityChart(Canvas):
         reason = None if state is None else why_no_activity(state)
         if reason is not None:
             said = textwrap.wrap(look.text(clean(reason, 300)), max(10, width))
-            title = heading(look, width, "Activity", "% of cycles")
+            title = heading(look, width, "Activity", "share of cycles")
             return [title, *([(line, "muted")] for line in said)]
-        title = heading(look, width, "Activity", "% of cycles", legend(look, ACTIVITY, width))
         if state is None or "sm_activity" not in state.history.series:
+            title = heading(look, width, "Activity", "share of cycles")
             return [title, [("waiting for two readings of the counters", "muted")]]
         lines, size = card_lines(state, ACTIVITY), (width, height - 1)
+        title = heading(
+            look, width, "Activity", "of cycles", legend(look, lines, width, room=width - 22)
+        )
         return [title, *percent_rows(self, lines, state.window.seconds, size, axis=False)]
 
 

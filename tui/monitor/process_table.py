@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llmprof.core.events import CardProcess, CardSample
 from llmprof.core.monitor import amounts, words
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, duration
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 
 PROCESS_COLUMNS = (
@@ -14,7 +14,10 @@ PROCESS_COLUMNS = (
     TableColumn("PID", 12, "right"),
     TableColumn("User", 10, priority=1),
     TableColumn("SM %", 5, "right", priority=2),
-    TableColumn("Memory", 10, "right"),
+    TableColumn("GPU memory", 10, "right"),
+    TableColumn("CPU %", 6, "right", priority=3),
+    TableColumn("Host memory", 11, "right", priority=4),
+    TableColumn("Running", 9, "right", priority=5),
     TableColumn("Command", 20, flexible=True),
 )
 CARD_COLUMNS = (
@@ -38,7 +41,8 @@ def process_rows(cards: Sequence[CardSample]) -> list[TableRow]:
         for at, process in enumerate(card.processes or ())
     ]
     sizes = amounts.column((process.memory_bytes for _, _, process in listed), "B")
-    return [_row(*each, size) for each, size in zip(listed, sizes, strict=True)]
+    resident = amounts.column((process.rss_bytes for _, _, process in listed), "B")
+    return [_row(*each, *both) for each, *both in zip(listed, sizes, resident, strict=True)]
 
 
 def why_empty(cards: Sequence[CardSample]) -> str:
@@ -73,9 +77,9 @@ def card_rows(cards: Sequence[CardSample]) -> list[TableRow]:
     ]
 
 
-def _row(index: int, at: int, process: CardProcess, size: str) -> TableRow:
+def _row(index: int, at: int, process: CardProcess, size: str, resident: str) -> TableRow:
     pid = "unknown" if process.pid is None else str(process.pid)
-    share = process.sm_percent
+    share, cpu, running = process.sm_percent, process.cpu_percent, process.running_s
     name = process.command or ("not in this container" if not process.local else "unknown")
     role = "accent" if process.ours else "text"
     return TableRow(
@@ -84,15 +88,20 @@ def _row(index: int, at: int, process: CardProcess, size: str) -> TableRow:
             TableCell(str(index), "muted", float(index)),
             TableCell(pid if process.local else f"host {pid}", role, float(process.pid or 0)),
             TableCell(clean(process.user or "–", 40)),
-            TableCell("–" if share is None else amounts.figure(share, PERCENT_UNIT), "text", share),
-            TableCell(
-                "–" if process.memory_bytes is None else size,
-                "text",
-                None if process.memory_bytes is None else float(process.memory_bytes),
-            ),
+            _amount_cell(share, "" if share is None else amounts.figure(share, PERCENT_UNIT)),
+            _amount_cell(process.memory_bytes, size),
+            _amount_cell(cpu, "" if cpu is None else amounts.figure(cpu, PERCENT_UNIT)),
+            _amount_cell(process.rss_bytes, resident),
+            _amount_cell(running, "" if running is None else duration(running)),
             TableCell(clean(name, 300), role if process.command else "muted"),
         ),
     )
+
+
+def _amount_cell(value: float | None, text: str) -> TableCell:
+    if value is None:
+        return TableCell("–", "text", None)
+    return TableCell(text, "text", float(value))
 
 
 def _metric_cell(card: CardSample, name: str, text: str) -> TableCell:

@@ -1,0 +1,114 @@
+"""What a tracked step is charged: how many steps are timed, where numbers land, one update once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from llmprof.core.track.device_clock import (
+    ALLOWED_NS,
+    MOST_SKIPPED,
+    SLOTS,
+    Landing,
+    Pace,
+)
+from llmprof.core.track.hooks import Hooks
+from llmprof.core.track.tracker import Tracker
+
+
+def paced(cost_ns: int, wall_ns: int, steps: int = 200) -> tuple[Pace, int]:
+    """A loop whose timed steps cost so much; how many of them were timed."""
+    pace, count = Pace(), 0
+    for at in range(steps):
+        timed = at % pace.every == 0
+        pace.spent_ns += cost_ns * timed
+        count += timed
+        pace.step_ended(wall_ns, timed=timed)
+    return pace, count
+
+
+def test_as_many_steps_are_timed_as_may_be_paid_for() -> None:
+    cheap, count = paced(ALLOWED_NS // 2, 40_000_000)
+    assert cheap.every == 1
+    assert count == 200
+    costly, count = paced(5 * ALLOWED_NS, 40_000_000)
+    assert costly.every == 5
+    assert count * 5 * ALLOWED_NS <= 200 * ALLOWED_NS * 1.2
+    short, _ = paced(ALLOWED_NS // 2, 400_000)  # 0.25 % of it is 1 µs
+    assert short.every == 10
+    assert paced(10**9, 1)[0].every == MOST_SKIPPED
+
+
+def test_a_call_that_was_held_up_does_not_count() -> None:
+    pace = Pace()
+    for at in range(30):
+        pace.spent_ns += 50_000_000 if at % 4 == 0 else ALLOWED_NS // 2
+        pace.step_ended(40_000_000, timed=True)
+    assert pace.every == 1
+
+
+def test_numbers_of_every_kind_land_and_places_are_used_again() -> None:
+    landing = Landing(pinned=False)
+    weight = torch.nn.Parameter(torch.full((1, 1), 2.5))
+    with torch.inference_mode():
+        first = landing.copy(torch.tensor(1.5))
+    kinds = [weight, weight.sum(), torch.tensor(7), torch.tensor(0.5, dtype=torch.bfloat16)]
+    places = [landing.copy(tensor) for tensor in kinds]
+    with torch.no_grad():
+        weight.zero_()  # in place, after it was logged
+    assert [landing.take(place) for place in (first, *places)] == [1.5, 2.5, 2.5, 7.0, 0.5]
+    seen = {landing_place(landing) for _ in range(4 * SLOTS)}
+    assert len(seen) <= SLOTS
+
+
+def landing_place(landing: Landing) -> int:
+    """Where a number lands that is read at once."""
+    place = landing.copy(torch.tensor(1.0))
+    assert landing.take(place) == 1.0
+    return int(place.data_ptr())
+
+
+class Slower(torch.optim.SGD):
+    """Calls the step of the class that it extends."""
+
+    def step(self, closure=None):  # type: ignore[no-untyped-def]
+        """One update."""
+        return super().step(closure)
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, Slower])
+def test_an_update_counts_once(kind: type[torch.optim.SGD], scheduled: bool) -> None:
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = kind([weight], lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1) if scheduled else None
+    tracker = Tracker()
+    hooks = Hooks(tracker)
+
+    def closure() -> torch.Tensor:
+        loss = weight.sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    try:
+        tracker.begin()
+        for _ in range(5):
+            tracker.begin_step()
+            closure()
+            optimizer.step()
+            optimizer.step(closure)
+            if scheduler is not None:
+                scheduler.step()
+            tracker.end_step()
+        assert tracker.updates == 10
+        parts = [part for _, part, _ in tracker.rows[-1].marks]
+        assert parts.count("optimizer") == 3  # one is in two, before and after its closure
+        assert parts.count("backward") == 2
+        failing = kind([weight], lr=0.1)
+        with pytest.raises(ZeroDivisionError):
+            failing.step(lambda: 1 / 0)
+        optimizer.step()
+        assert tracker.updates == 11
+    finally:
+        hooks.remove()
+    assert not tracker.problem
