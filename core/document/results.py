@@ -30,7 +30,7 @@ def findings_text(view: RunView, path: Path | None = None) -> str:
 
 def outlook_lines(view: RunView) -> tuple[str, ...]:
     """The verdict on a run and what to try next, a line each; empty where it trained nothing."""
-    if not any(state.done for state in view.cases):
+    if not any(state.done and state.case.mode == "train" for state in view.cases):
         return ()
     return tuple(map(plain, _outlook(view, tables_of(sources_of([(view, None)])))))
 

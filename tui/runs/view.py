@@ -7,13 +7,14 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Input
+from textual.worker import Worker, WorkerState
 
 from llmprof.core.figures.outcomes import left_out
 from llmprof.core.store.journal import replay
@@ -42,6 +43,7 @@ RUN_COLUMNS = (
 )
 _RUN_ROLES = {"running": "accent", "complete": "good", "stopped": "warn", "interrupted": "warn",
           "failed": "bad", "empty": "muted"}  # fmt: skip
+Judged = tuple[str, RunSummary, tuple[str, ...]]  # a run's name, its line then, its outlook
 _OVER = ("complete", "stopped", "interrupted")
 RESTS_S = 0.3  # of the cursor on a run before it is read
 
@@ -116,16 +118,18 @@ class RunsView(HostedView):
             exit_on_error=False,
         )
 
-    def _read_outlook(self, listed: ListedRun) -> None:
+    def _read_outlook(self, listed: ListedRun) -> Judged:
         """In a thread: reading a run and its tables takes longer than a key may wait."""
         from llmprof.core.document.results import outlook_lines  # not needed for the first frame
 
-        lines = outlook_lines(replay(listed.run.journal))
-        self.app.call_from_thread(self._have_judged, listed, lines)
+        return listed.run.id, listed.summary, outlook_lines(replay(listed.run.journal))
 
-    def _have_judged(self, listed: ListedRun, lines: tuple[str, ...]) -> None:
-        self._outlooks[listed.run.id] = listed.summary, lines
-        self._show_preview()
+    def on_worker_state_changed(self, message: Worker.StateChanged) -> None:
+        """The verdict on a run is there."""
+        if message.worker.group == "outlook" and message.state is WorkerState.SUCCESS:
+            run_id, summary, lines = cast("Judged", message.worker.result)
+            self._outlooks[run_id] = summary, lines
+            self._show_preview()
 
     def on_row_table_moved(self, message: RowTable.Moved) -> None:
         """Show the run under the cursor."""
