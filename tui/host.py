@@ -94,6 +94,11 @@ class HostedView(View):
         """The app, as far as views need it."""
         return cast("Host", self.app)
 
+    def give_keys(self, table: RowTable) -> None:
+        """A table that comes into sight has the keys, unless something else has them."""
+        if self.focused is None:
+            self.call_after_refresh(table.focus)
+
     def show_row(self, table: RowTable) -> None:
         """Show the row under a table's cursor in full: what was cut, and what was left out."""
         from llmprof.tui.kit.row_dialog import RowDialog  # not needed for the first frame

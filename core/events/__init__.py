@@ -11,6 +11,7 @@ import msgspec
 
 from llmprof.core.events.base import JOURNAL_SCHEMA, Bytes, Count, Event, Ms, Ns
 from llmprof.core.events.case import (
+    SKIPPED,
     AttentionErrors,
     Calibrated,
     CaseDone,
@@ -63,6 +64,7 @@ from llmprof.core.events.run import (
 __all__ = [
     "JOURNAL_SCHEMA",
     "KINDS",
+    "SKIPPED",
     "AnyEvent",
     "AttentionErrors",
     "AttentionLens",

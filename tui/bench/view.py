@@ -14,7 +14,7 @@ from textual.worker import Worker, WorkerState
 from llmprof.tui.bench.bindings import BENCH_BINDINGS
 from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.host import HostedView
-from llmprof.tui.session.choices import Choices, check_choices, command, command_line
+from llmprof.tui.session.choices import Choices, check_choices
 from llmprof.tui.session.remembered import remember
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class BenchView(HostedView):
         self._next: tuple[NextStep, ...] = ()
         self._verdict = ""
         self._judging: RunView | None = None  # the finished run whose verdict is worked out
+        self._next_after: RunView | None = None  # what they were worked out from
         self._run: str | None = None
         self._known: tuple[object, ...] = ()  # what decides which keys work
         self._pane: SetupPane | None = None
@@ -117,11 +118,11 @@ class BenchView(HostedView):
         over = view is not None and not alive and view.outcome == "complete"
         self._conclude(view if over else None)
         if view is None or not over or self.host.setting.demo:
-            self._next = ()
-        elif not self._next:
+            self._next, self._next_after = (), None
+        elif view is not self._next_after:
             from llmprof.tui.bench.next_steps import next_steps  # not needed for the first frame
 
-            self._next = next_steps(view, self.host.models)
+            self._next, self._next_after = next_steps(view, self.host.models), view
 
     def _conclude(self, over: RunView | None) -> None:
         """Work out the verdict on a finished run, once."""
@@ -248,8 +249,8 @@ class BenchView(HostedView):
             if self._pane is not None:
                 self._pane.focus_error(next(iter(checked.errors)))
             return
-        words = command(checked.experiment, smoke=checked.smoke)
-        self.host.start_run(checked.experiment, words, partial(self._started, choices))
+        started = partial(self._started, choices)
+        self.host.start_run(checked.experiment, checked.command, started)
 
     def _started(self, choices: Choices) -> None:
         remember(choices)
@@ -319,9 +320,8 @@ class BenchView(HostedView):
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
             return
-        line = command_line(checked.experiment, smoke=checked.smoke)
-        self.app.copy_to_clipboard(line)
-        self.notify(self.host.look.text(line), title="Copied", markup=False)
+        self.app.copy_to_clipboard(checked.line)
+        self.notify(self.host.look.text(checked.line), title="Copied", markup=False)
 
     def action_export(self) -> None:
         """Open the export dialog for the run in sight."""

@@ -212,10 +212,10 @@ def _asking(there: tuple[Path, ...]) -> str:
 
 
 def _write(files: dict[Path, str]) -> None:
-    from llmprof.core import report
+    from llmprof.core.report import formats
 
     for path, text in files.items():
-        report.write(path, text)
+        formats.write(path, text)
 
 
 def clean_line(line: str) -> str:

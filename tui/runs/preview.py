@@ -46,7 +46,8 @@ class RunPreview(Canvas):
         room = max(1, height - len(top) - len(below))
         shown = figures.cases[:MOST_CASES]
         longest = max((len(look.text(case.label)) for case in shown), default=0)
-        lines = [self._case(case, width, longest) for case in shown]
+        widest = max((len(look.text(case.figure)) for case in shown), default=0)
+        lines = [self._case(case, width, longest, widest) for case in shown]
         if len(lines) > room:
             more = len(figures.cases) - room + 1
             lines = [*lines[: room - 1], [(f"and {more} more: enter opens the run", "muted")]]
@@ -71,9 +72,9 @@ class RunPreview(Canvas):
             subsequent_indent="  ",
         )
 
-    def _case(self, case: CaseLine, width: int, longest: int) -> Row:
-        """Label and figure; what is said of it, and the end of the label, where there is room."""
-        figure = self.look.text(case.figure)
+    def _case(self, case: CaseLine, width: int, longest: int, widest: int) -> Row:
+        """Label and figure, each below the others; what is said of it where there is room."""
+        figure = self.look.text(case.figure).rjust(widest)
         label, room = self.look.text(case.label), max(8, width - len(figure) - 2)
         if len(label) > room:
             label = label[: room - len(self.look.ellipsis)] + self.look.ellipsis

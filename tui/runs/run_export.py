@@ -36,13 +36,13 @@ class RunExport:
 
             self._document = document_of_run(self._view, self._run.path)
             return write_markdown(self._document, self._run.id)  # what a preview can show
-        from llmprof.core import report  # not needed for the first frame
+        from llmprof.core.report import formats  # not needed for the first frame
 
         if fmt != "md":
-            return report.render(self._view, fmt)
+            return formats.render(self._view, fmt)
         from llmprof.core.document.results import findings_text
 
-        return report.render(self._view, "md", findings_text(self._view, self._run.path))
+        return formats.render(self._view, "md", findings_text(self._view, self._run.path))
 
     def files(self, path: Path, fmt: ExportFormat, text: str) -> dict[Path, str]:
         """What is written: the file and what belongs beside it."""
@@ -50,7 +50,7 @@ class RunExport:
             from llmprof.core.document.files import document_files
 
             return {} if self._document is None else document_files(self._document, path, "html")
-        from llmprof.core import report
+        from llmprof.core.report import formats
 
-        beside = {} if self._view is None else report.beside(self._view, path, fmt)
+        beside = {} if self._view is None else formats.beside(self._view, path, fmt)
         return {path: text, **beside}

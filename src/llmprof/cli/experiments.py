@@ -17,7 +17,7 @@ from llmprof.core.catalog.experiments import (
     writeup_names,
 )
 from llmprof.core.catalog.models import user_folder
-from llmprof.core.report.markdown import grid
+from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import SpecError
