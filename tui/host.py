@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
+from llmprof.core.system.text import clean
 from llmprof.tui.kit.host import KitHost
 from llmprof.tui.kit.view import View
 
 if TYPE_CHECKING:
     from llmprof.core.spec.experiment import Experiment
     from llmprof.core.spec.shape import ModelShape
+    from llmprof.core.state.view import CaseState, RunView
     from llmprof.core.store.run import Run
     from llmprof.tui.kit.dialog import Dialog
     from llmprof.tui.kit.table import RowTable
@@ -105,3 +108,11 @@ class HostedView(View):
 
         if (row := table.current_row) is not None:
             self.host.ask(RowDialog(table.title, table.columns, row), lambda _: None)
+
+    def show_oom_account(self, state: CaseState, view: RunView) -> None:
+        """Show what was alive in a case that ran out of memory, and what would have made it fit."""
+        from llmprof.core.report.oom_account import oom_account  # loads what predicts
+        from llmprof.tui.kit.table_dialog import TableDialog
+
+        title = f"Out of memory: {clean(state.case.label, 120)}"
+        self.host.ask(TableDialog(title, partial(oom_account, state, view)), lambda _: None)

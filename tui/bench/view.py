@@ -234,9 +234,14 @@ class BenchView(HostedView):
         self.refresh_bindings()
 
     def on_row_table_selected(self, message: RowTable.Selected) -> None:
-        """Show the row in full."""
+        """Show the row in full, of a case that ran out of memory what was alive."""
         message.stop()
-        self.show_row(message.table)
+        view = self.host.snapshot.view
+        state = view.cases[int(message.key)]
+        if state.status == "oom":
+            self.show_oom_account(state, view)
+        else:
+            self.show_row(message.table)
 
     def action_run(self) -> None:
         """Start the experiment that the form describes."""

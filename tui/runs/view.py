@@ -19,6 +19,7 @@ from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from llmprof.core.figures.outcomes import left_out
+from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.listing import RunSummary
 from llmprof.core.store.run import Run
@@ -157,6 +158,19 @@ class RunsView(HostedView):
         """Open the run."""
         message.stop()
         self.action_open()
+
+    def on_run_preview_selected(self, message: RunPreview.Selected) -> None:
+        """What was alive in a case that ran out of memory; else open the run."""
+        message.stop()
+        key = self.query_one(RowTable).current
+        view = next(
+            (each.figures.view for each in self._runs_listed if each.run.id == key), RunView()
+        )
+        state = view.cases[message.case] if message.case < len(view.cases) else None
+        if state is not None and state.status == "oom":
+            self.show_oom_account(state, view)
+        else:
+            self.action_open()
 
     def on_input_changed(self, message: Input.Changed) -> None:
         """Filter while typing."""
