@@ -77,15 +77,14 @@ class LlmprofApp(InnerApp):
         self.stylesheet.set_variables(self._styled)
 
     def get_css_variables(self) -> dict[str, str]:
-        """The variables of the theme in use, made once a theme; Textual asks with every view.
-
-        Where there are 16 colours, among those.
+        """The theme's, among 16 colours where there are no more; made once a theme, for Textual
+        asks with every view.
         """
         theme = self.current_theme
         if self._variables[0] is not theme:
-            made = super().get_css_variables()
             few = self.console.color_system == "standard"
-            self._variables = theme, made | few_colors(theme.dark) if few else made
+            found = super().get_css_variables()
+            self._variables = theme, found | few_colors(theme.dark) if few else found
         return self._variables[1]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
