@@ -244,9 +244,9 @@ def _check_call(module: nn.Module, batch: Any, *, pair: bool) -> None:
         taken.bind(*arguments, **named)
     except TypeError as error:
         raise OwnModelError(
-            f"batch returned {_held(batch)}, which forward{taken} of {type(module).__name__} is "
-            f"not called with ({error}): give forward(module, batch) in the factory's dict, or "
-            "loss(output, batch), with which the first of a pair is the input"
+            f"batch returned {_held(batch)}, with which {type(module).__name__}.forward cannot be "
+            f"called ({error}): give loss(output, batch) in the factory's dict, with which the "
+            "first of a pair is the input, or forward(module, batch)"
         ) from error
 
 

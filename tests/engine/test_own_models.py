@@ -177,7 +177,6 @@ HARM = {
     "frozen": "no parameters that are trained",
     "misspelt": "'losss', which is none of",
     "no_ids": "give batch(batch_size, context_length, device)",
-    "absent": "hostile.py has no function absent; it has",
 }
 HARMLESS = ("forks", "threads", "seeds", "prints")
 
