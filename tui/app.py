@@ -50,6 +50,7 @@ class LlmprofApp(InnerApp):
     MODES = {tab.view: tab for tab in VIEWS}
     DEFAULT_MODE = VIEWS[0].view
     BINDINGS: ClassVar[list[BindingType]] = APP_BINDINGS
+    _variables: tuple[Theme | None, dict[str, str]] = (None, {})  # of the theme in use
 
     def __init__(self, setting: Setting) -> None:
         driver = type("Driver", (TerminalDriver,), {"encoding": setting.encoding})
@@ -74,9 +75,22 @@ class LlmprofApp(InnerApp):
         self._styled = self.get_css_variables()
         self.stylesheet.set_variables(self._styled)
 
+    def get_css_variables(self) -> dict[str, str]:
+        """The variables of the theme in use, made once a theme; Textual asks with every view."""
+        theme = self.current_theme
+        if self._variables[0] is not theme:
+            self._variables = theme, super().get_css_variables()
+        return self._variables[1]
+
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our variables in themes that do not have them."""
         return theme_variables(self.current_theme.dark)
+
+    def get_css_variables(self) -> dict[str, str]:
+        """The theme's; where there are 16 colours, among those."""
+        variables = super().get_css_variables()
+        few = self.console.color_system == "standard"
+        return variables | few_colors(self.current_theme.dark) if few else variables
 
     def refresh_css(self, animate: bool = True) -> None:
         """Parse the styles anew where colours changed; Textual asks with every new view."""
@@ -244,10 +258,7 @@ class LlmprofApp(InnerApp):
         return commands(self, screen)
 
     def _palette(self) -> Palette:
-        variables = self.get_css_variables()
-        if self.console.color_system == "standard":
-            variables = variables | few_colors(self.current_theme.dark)
-        return Palette(variables, no_color=self.no_color)
+        return Palette(self.get_css_variables(), no_color=self.no_color)
 
     def _theme_changed(self, _: Theme) -> None:
         self.palette = self._palette()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from llmprof.core.events import Failure, FailureKind, Outcome
+from llmprof.core.events import SKIPPED, Failure, FailureKind, Outcome
 from llmprof.core.figures.case_device import CaseDevice, join_run
 from llmprof.core.figures.comparison import Comparison, compare
 from llmprof.core.figures.replicates import configurations, processes_of
@@ -95,5 +95,5 @@ def final(state: CaseState, outcome: Outcome | None) -> CaseState:
         kind: FailureKind = "stopped" if outcome == "stopped" else "killed"
         failure = Failure(kind=kind, message="not finished when the run ended", outside=True)
     else:
-        failure = Failure(kind="skipped", message="not run: the run ended first", outside=True)
+        failure = Failure(kind=SKIPPED, message="the run ended first", outside=True)
     return replace(state, status=failure.kind, failure=failure)
