@@ -76,21 +76,19 @@ class LlmprofApp(InnerApp):
         self.stylesheet.set_variables(self._styled)
 
     def get_css_variables(self) -> dict[str, str]:
-        """The variables of the theme in use, made once a theme; Textual asks with every view."""
+        """The theme's, among 16 colours where there are no more; made once a theme, for Textual
+        asks with every view.
+        """
         theme = self.current_theme
         if self._variables[0] is not theme:
-            self._variables = theme, super().get_css_variables()
+            few = self.console.color_system == "standard"
+            found = super().get_css_variables()
+            self._variables = theme, found | few_colors(theme.dark) if few else found
         return self._variables[1]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our variables in themes that do not have them."""
         return theme_variables(self.current_theme.dark)
-
-    def get_css_variables(self) -> dict[str, str]:
-        """The theme's; where there are 16 colours, among those."""
-        variables = super().get_css_variables()
-        few = self.console.color_system == "standard"
-        return variables | few_colors(self.current_theme.dark) if few else variables
 
     def refresh_css(self, animate: bool = True) -> None:
         """Parse the styles anew where colours changed; Textual asks with every new view."""
