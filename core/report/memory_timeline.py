@@ -126,6 +126,7 @@ def memory_by_phase(state: CaseState, event: MemoryTimeline) -> Table:
     rows = tuple(
         (p.step + 1, p.phase, _mib(p.peak_bytes), _mib(p.after_bytes), _mib(p.after_bytes - start))
         for p in event.phases
+        if state.has_part(p.phase)
     )
     key = f"memory-phases-{state.index}"
     title = f"Requested memory by phase: {state.case.label}"

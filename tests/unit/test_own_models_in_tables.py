@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.events.kernel_rows import PhaseTimeline
 from llmprof.core.lint import lint
 from llmprof.core.predict.closed_form import predict
 from llmprof.core.report.case_groups import axis_value
+from llmprof.core.report.kernel_timeline import timeline_table
+from llmprof.core.report.memory_timeline import memory_by_phase
+from llmprof.core.report.peak_memory import peak_memory
 from llmprof.core.report.prediction_parts import part_tables
 from llmprof.core.report.predictions import PredictedRow
 from llmprof.core.report.step_log import step_log
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.spec.shape import ModelShape
-from tests.builders.planted import Times, around, case, observed, run, view
+from tests.builders.planted import Times, around, case, memory, observed, run, view
 
 NANO = OwnModel("nano:build", "/m/nano.py", "/m", "nano", "build", content="0" * 16)
 VISION = NANO._replace(name="vision:build", path="/m/vision.py", module="vision")
@@ -67,14 +71,39 @@ def test_no_table_says_naive_of_an_attention_that_the_factory_chose(
     assert axis_value(case(model=model, attention=attention), "attention") == shown
 
 
-def test_the_log_of_steps_has_no_loss_where_forward_computes_it() -> None:
+def test_no_table_has_a_loss_phase_where_forward_computes_it() -> None:
     cases = [case(model=NANO, mode="forward-backward"), case(model=VISION, mode="forward-backward")]
     times: Times = {"forward": around(20.0), "backward": around(40.0)}
     events = [
         *run(0, cases[0], times, built(0, loss_inside=True)),
         *run(1, cases[1], {**times, "loss": around(1.0)}, built(1)),
     ]
-    table = step_log(view(cases, events))
+    levels = memory(0, dict.fromkeys(("start", "forward", "loss", "backward", "zero_grad"), 1))
+    nothing = dict.fromkeys(
+        ("busy_ms", "work_ms", "kernels_ms", "memory_ops_ms", "to_device_ms", "to_host_ms",
+         "gemm_ms", "waiting_ms", "gaps"), 0.0
+    )  # fmt: skip
+    parts = tuple(PhaseTimeline(phase=p, wall_ms=1.0, **nothing) for p in ("forward", "loss"))
+    facts = ev.TimelineFacts(case=0, source="cpu", parts=parts, verdict="n/a")
+    seen = view(cases, [*events, levels, facts])
+    lines = timeline_table(seen)
+    assert lines is not None
+    assert [row[1] for row in lines.rows] == ["forward"]
+    resident = peak_memory(seen)
+    assert resident is not None
+    names = [column.header for column in resident.columns]
+    assert resident.rows[0][names.index("loss")] is None
+    assert resident.rows[0][names.index("backward")] is not None
+    recorded = ev.MemoryTimeline(
+        case=0, artifact="memory-0.json.gz", source="cpu tensors", steps=1, entries=2, peak_bytes=2,
+        at_peak={}, before={}, largest=(),
+        phases=tuple(
+            ev.MemoryPhase(step=0, phase=each, peak_bytes=1, after_bytes=1)
+            for each in ("forward", "loss")
+        ),
+    )  # fmt: skip
+    assert [row[1] for row in memory_by_phase(seen.cases[0], recorded).rows] == ["forward"]
+    table = step_log(seen)
     assert table is not None
     assert [row[2] for row in table.rows if row[0] == 1] == [
         "forward", "backward", "zero_grad", "total", "wall",
