@@ -7,6 +7,7 @@ left to the worker that runs the file.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,15 +59,20 @@ def check_arguments(path: Path, name: str, given: Collection[str], filled: Colle
         )
 
 
-def _tree(path: Path, option: str) -> ast.Module | None:
-    """The file's text as Python has it, None where that is too much. Raises SpecError."""
+@lru_cache(4)  # a form asks with every key
+def _parsed(text: bytes) -> ast.Module:
     import ast  # as late as it is used: the screen's first frame does without
     import warnings
 
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the user's text, said when the file is run
+        return ast.parse(text)
+
+
+def _tree(path: Path, option: str) -> ast.Module | None:
+    """The file's text as Python has it, None where that is too much. Raises SpecError."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's text, said when the file is run
-            return ast.parse(path.read_bytes())
+        return _parsed(path.read_bytes())
     except OSError as error:
         raise SpecError(f"{option} {clean(str(path), 200)}: {error.strerror}") from error
     except SyntaxError as error:
