@@ -16,7 +16,7 @@ from llmprof.core.state.view import RunView
 
 def findings_text(view: RunView, path: Path | None = None) -> str:
     """Findings, verdict and what to try as a section of Markdown; "" for a run without figures."""
-    if not any(state.done for state in view.cases):
+    if not any(state.done for state in view.cases) or view.all_failed:
         return ""
     tables = tables_of(sources_of([(view, path)]))
     nothing = why_no_change(tables)
@@ -30,7 +30,8 @@ def findings_text(view: RunView, path: Path | None = None) -> str:
 
 def outlook_lines(view: RunView) -> tuple[str, ...]:
     """The verdict on a run and what to try next, a line each; empty where it trained nothing."""
-    if not any(state.done and state.case.mode == "train" for state in view.cases):
+    trained = any(state.done and state.case.mode == "train" for state in view.cases)
+    if not trained or view.all_failed:
         return ()
     return tuple(map(plain, _outlook(view, tables_of(sources_of([(view, None)])))))
 

@@ -91,6 +91,10 @@ EACH_PROCESS = frozenset(
     {"stability", "failures", "checks", "devices", "card-memory", "coverage", "step-log"}
 )
 
+# What there is to say of a run all of whose cases failed by an error of theirs: of those that ran
+# out of memory the grid is the result.
+OF_ERRORS = frozenset({"failures", "checks"})
+
 # What a case has beside its record: tables of their own in every format.
 KERNEL_TABLES = ("timeline", "launches", "kernels", "gemms", "attention-lens", "overhead")
 
@@ -99,6 +103,8 @@ def tables(view: RunView, among: Iterable[str] = BUILDERS) -> list[Table]:
     """The tables that the run's experiment names, or all that its cases give, among some."""
     named = () if view.experiment is None else view.experiment.tables
     allowed = frozenset(among)
+    if view.all_failed:
+        allowed &= OF_ERRORS
     found: list[Table] = []
     subject = subject_of(view)
     for name in filter(allowed.__contains__, named or BUILDERS):

@@ -144,6 +144,15 @@ class RunView:
         return next((case for case in self.cases if case.status == "running"), None)
 
     @property
+    def all_failed(self) -> bool:
+        """Whether every case ended by an error of its own, which leaves nothing to tabulate.
+
+        Running out of memory is none: there the grid is the result.
+        """
+        kinds = [case.failure and case.failure.kind for case in self.cases]
+        return "error" in kinds and set(kinds) <= {"error", "killed", "skipped"}
+
+    @property
     def cases_done(self) -> int:
         """Cases of which nothing more will come."""
         return sum(case.done for case in self.cases)
