@@ -19,7 +19,9 @@ from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.lock import Holder
 from llmprof.core.store.opening import ended, opened_at
 from llmprof.core.system.atomic import write_file
+from llmprof.core.system.boot import host_name
 from llmprof.core.system.homes import state_home
+from llmprof.core.system.processes import is_suspended
 from llmprof.core.system.text import clean
 
 if TYPE_CHECKING:
@@ -118,6 +120,11 @@ class Run:
         """Process id, where it runs, of the engine that holds the run; None when none does."""
         who = self.holder()
         return None if who is None else who.pid
+
+    def suspended(self, pid: int, node: str) -> bool:
+        """Whether one of its processes is known to be suspended, as by Ctrl-Z: on this machine."""
+        who = self.holder()
+        return who is not None and not who.place and node == host_name() and is_suspended(pid)
 
     def alive(self) -> bool:
         """Whether an engine holds the run, here or, as far as can be seen, elsewhere."""
@@ -271,6 +278,14 @@ class RunStore:
             names = ", ".join(run.id for run in found[:4])
             raise RunNotFound(f"{clean(name, 80)!r} could be {names}; give more of its id")
         return found[0]
+
+    def find_to_follow(self, name: str | None) -> Run:
+        """The run of a name; without one the newest that goes on, else the newest of all.
+
+        Raises RunNotFound.
+        """
+        going = self.going() if name is None else ()
+        return going[0] if going else self.find(name)
 
 
 def wait_started(
