@@ -60,5 +60,7 @@ def _facts(sources: Sequence[Source]) -> Iterable[str]:
     if source.environment is not None and source.environment.worker_source:
         yield f"measuring code {source.environment.worker_source}"
     for each in sources:
-        if each.subject.outcome not in ("complete", None):
+        if each.subject.loops and each.subject.outcome != "complete":
+            yield f"{each.name} {each.subject.state_words}"
+        elif each.subject.outcome not in ("complete", None):
             yield f"{each.name} {each.subject.outcome}, not every case was measured"
