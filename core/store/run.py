@@ -123,8 +123,10 @@ class Run:
 
     def suspended(self, pid: int, node: str) -> bool:
         """Whether one of its processes is known to be suspended, as by Ctrl-Z: on this machine."""
+        if node != host_name() or not is_suspended(pid):
+            return False
         who = self.holder()
-        return who is not None and not who.place and node == host_name() and is_suspended(pid)
+        return who is not None and not who.place
 
     def alive(self) -> bool:
         """Whether an engine holds the run, here or, as far as can be seen, elsewhere."""

@@ -16,7 +16,7 @@ import pytest
 from llmprof.core import events as ev
 from llmprof.core.state.loops import Loops
 from llmprof.core.store import lock
-from llmprof.core.store.files import samples_file
+from llmprof.core.store.files import loop_file, samples_file
 from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import Run
 from llmprof.core.system.boot import boot_id, host_name
@@ -230,10 +230,10 @@ async def test_a_suspended_training_is_told_from_one_that_is_silent(
         app, _ = make_app(tmp_path, watch=run, view="loop")
         async with app.run_test(size=(80, 24)) as pilot:
             waiting.send_signal(signal.SIGSTOP)
-            await settle(pilot, lambda: contains(app, "suspended for "))
-            assert contains(app, f"kill -CONT {waiting.pid}, lets it go on")
+            await settle(pilot, lambda: contains(app, "suspended "))
+            assert contains(app, f"until kill -CONT {waiting.pid}")
             waiting.send_signal(signal.SIGCONT)
-            await settle(pilot, lambda: contains(app, "no sign of life for "))
+            await settle(pilot, lambda: contains(app, "no sign of life "))
 
 
 def test_a_stall_leaves_the_axis_to_all_other_steps() -> None:
@@ -249,3 +249,23 @@ def test_a_stall_leaves_the_axis_to_all_other_steps() -> None:
     found = part_columns(loop, Span.up_to(after[-1].end_ns, 60 * SECOND, 75))
     assert 20 <= found.typical <= 40
     assert max(map(sum, found.columns)) > 30_000  # it stands in the columns that it took
+
+
+async def test_a_suspended_rank_is_named_whichever_is_in_sight(
+    tmp_path: Path, waiting: subprocess.Popen[bytes]
+) -> None:
+    waiting.send_signal(signal.SIGSTOP)
+    with going_loop(tmp_path) as run:
+        journal = JournalWriter(run.path / loop_file(1, 0))
+        moment = time.monotonic_ns() - 4 * SECOND
+        segment = ev.Segment(t=moment, boot_id=boot_id(), wall_ns=moment, pid=1, version="0")
+        said = started(run, rank=1, world=2)
+        for event in (segment, msgspec.structs.replace(
+                said, t=moment, pid=waiting.pid, node=host_name())):  # fmt: skip
+            journal.append(event)
+        journal.close()
+        app, _ = make_app(tmp_path, watch=run, view="loop")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settle(pilot, lambda: contains(app, "rank 1: suspended "))
+            assert contains(app, "my-run rank 0")
+            assert text_of(app).count("suspended ") == 2  # and in its row

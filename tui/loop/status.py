@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from llmprof.core.figures.loops import Straggler
 from llmprof.core.lint.loops import LoopVerdict
-from llmprof.core.report.loop_words import loop_line, part_words, seconds
+from llmprof.core.report.loop_words import loop_line, part_words
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
 from llmprof.core.system.numbers import significant
@@ -15,7 +15,7 @@ from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
 from llmprof.tui.kit.format import memory_text
 from llmprof.tui.loop.parts_chart import LoopSight
-from llmprof.tui.loop.ranks import QUIET_S
+from llmprof.tui.loop.silences import Silence, silence_words
 
 BAR = 24
 
@@ -35,7 +35,7 @@ class LoopStatus(Canvas):
         self._slow: Straggler | None = None
         self._found: Sequence[LoopVerdict] = ()
         self._beside = ""
-        self._suspended = False
+        self._silent: Sequence[Silence] = ()
 
     def show(
         self,
@@ -46,11 +46,11 @@ class LoopStatus(Canvas):
         *,
         alive: bool,
         beside: str,
-        suspended: bool,
+        silent: Sequence[Silence],
     ) -> None:
         """Take what is in sight; beside is the name of a run that goes on and is not watched."""
         self._sight, self._view, self._slow, self._alive = sight, view, slow, alive
-        self._found, self._beside, self._suspended = found, beside, suspended
+        self._found, self._beside, self._silent = found, beside, silent
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
@@ -104,17 +104,13 @@ class LoopStatus(Canvas):
 
     def _end(self, loop: LoopState) -> Iterable[str]:
         """Why nothing more comes of it, or has not come for a while."""
-        now = self._sight.now_ns if self._sight else None
         if loop.done is not None:
             if loop.done.error:
                 yield self.look.text(loop.done.error)
         elif not self._alive and self._view.events:
             yield "the training process is gone: killed, or it crashed"
-        elif now is not None and self._suspended:
-            lasts = seconds((now - loop.last_t) / 1e9)
-            yield f"suspended for {lasts}: fg, or kill -CONT {loop.started.pid}, lets it go on"
-        elif now is not None and now - loop.last_t > QUIET_S * 1e9:
-            yield f"no sign of life for {seconds((now - loop.last_t) / 1e9)}"
+        elif said := silence_words(self._silent, several=len(self._view.loops) > 1):
+            yield said
 
     def _warnings(self, loop: LoopState) -> Iterable[str]:
         """What makes it slow, and what llmprof has to say of itself."""

@@ -20,6 +20,7 @@ from llmprof.tui.loop.bindings import LOOP_BINDINGS
 from llmprof.tui.loop.curves import LoopDevice, LoopValues
 from llmprof.tui.loop.parts_chart import LoopSight, PartsChart
 from llmprof.tui.loop.ranks import RANK_COLUMNS, rank_rows
+from llmprof.tui.loop.silences import silences
 from llmprof.tui.loop.status import LoopStatus
 from llmprof.tui.loop.window import shown_ns
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 LOOP_WINDOWS_S = (300.0, 1800.0, 0.0, 60.0)  # seconds; 0: all of it
 SECOND_NS = 10**9
-SILENT_S = 2.5  # a beat, and some
 JUDGED_NS = 5 * SECOND_NS  # how often it is judged: every row is looked at
 
 
@@ -82,17 +82,18 @@ class LoopView(HostedView):
             length = shown_ns(LOOP_WINDOWS_S[self.zoom], max(SECOND_NS, end - loop.first_t))
             sight = LoopSight(loop, length, end, now)
         slow = straggler(view.loops)
+        silent = silences(view.loops, self.host.session.run, now)
         status = self.query_one(LoopStatus)
         beside = self._beside
         status.show(sight, view, slow, self._findings(view), alive=self.host.session.alive,
                     beside="" if beside is None else beside.label,
-                    suspended=self._suspended(loop, now))  # fmt: skip
+                    silent=silent)  # fmt: skip
         self.query_one(PartsChart).show(sight)
         self.query_one(LoopDevice).show(sight, view)
         self.query_one(LoopValues).show(sight)
         if len(view.loops) > 1:
             table = self.query_one(RowTable)
-            table.show(RANK_COLUMNS, rank_rows(view.loops, slow, now))
+            table.show(RANK_COLUMNS, rank_rows(view.loops, slow, now, silent))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Another training is offered where one goes on."""
@@ -125,14 +126,6 @@ class LoopView(HostedView):
     def action_export(self) -> None:
         """Write the watched run's tables."""
         self.host.export(self.host.session.run)
-
-    def _suspended(self, loop: LoopState | None, now_ns: int | None) -> bool:
-        """Whether the rank in sight says nothing because its process is suspended."""
-        run = self.host.session.run
-        if loop is None or run is None or now_ns is None or loop.done is not None:
-            return False
-        silent = now_ns - loop.last_t > SILENT_S * SECOND_NS
-        return silent and run.suspended(loop.started.pid, loop.started.node)
 
     def _findings(self, view: RunView) -> tuple[LoopVerdict, ...]:
         """What holds the training up, as of a few seconds ago."""
