@@ -21,7 +21,7 @@ from llmprof.core.store.opening import ended, opened_at
 from llmprof.core.system.atomic import write_file
 from llmprof.core.system.boot import host_name
 from llmprof.core.system.homes import state_home
-from llmprof.core.system.processes import is_suspended
+from llmprof.core.system.processes import ProcessState, process_state
 from llmprof.core.system.text import clean
 
 if TYPE_CHECKING:
@@ -121,12 +121,13 @@ class Run:
         who = self.holder()
         return None if who is None else who.pid
 
-    def suspended(self, pid: int, node: str) -> bool:
-        """Whether one of its processes is known to be suspended, as by Ctrl-Z: on this machine."""
-        if node != host_name() or not is_suspended(pid):
-            return False
+    def process_state(self, pid: int, node: str) -> ProcessState:
+        """What became of one of its processes; those that cannot be seen from here go on."""
+        state = process_state(pid) if node == host_name() else "going"
+        if state == "going":
+            return state
         who = self.holder()
-        return who is not None and not who.place
+        return state if who is not None and not who.place else "going"
 
     def alive(self) -> bool:
         """Whether an engine holds the run, here or, as far as can be seen, elsewhere."""

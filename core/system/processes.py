@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
+
+ProcessState = Literal["going", "suspended", "gone"]
+_STATES: dict[str, ProcessState] = {
+    "T": "suspended",  # by Ctrl-Z or SIGSTOP
+    "t": "suspended",  # by a debugger
+    "Z": "gone",  # its parent has not heard of it yet
+    "X": "gone",
+}
 
 
-def is_suspended(pid: int) -> bool:
-    """Whether a process is stopped, as by Ctrl-Z, SIGSTOP or a debugger; False for one gone."""
+def process_state(pid: int) -> ProcessState:
+    """Whether a process goes on, as far as it is known; its number may be another's by now."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone"
     except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[:1] in (["T"], ["t"])  # its name may hold blanks
+        return "going"
+    return _STATES.get(stat.rpartition(")")[2].strip()[:1], "going")  # its name may hold blanks

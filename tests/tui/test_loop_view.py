@@ -208,6 +208,17 @@ async def test_what_ended_a_training_is_read_in_a_narrow_window(tmp_path: Path) 
         assert contains(app, error[:78])
 
 
+def silent_rank(run: Run, pid: int) -> None:
+    """A second rank, of some process of this machine, that has said nothing for four seconds."""
+    moment = time.monotonic_ns() - 4 * SECOND
+    said = msgspec.structs.replace(started(run, rank=1, world=2), t=moment, pid=pid,
+                                   node=host_name())  # fmt: skip
+    journal = JournalWriter(run.path / loop_file(1, 0))
+    journal.append(ev.Segment(t=moment, boot_id=boot_id(), wall_ns=moment, pid=1, version="0"))
+    journal.append(said)
+    journal.close()
+
+
 @pytest.fixture
 def waiting() -> Iterator[subprocess.Popen[bytes]]:
     """A process that waits for input."""
@@ -256,16 +267,45 @@ async def test_a_suspended_rank_is_named_whichever_is_in_sight(
 ) -> None:
     waiting.send_signal(signal.SIGSTOP)
     with going_loop(tmp_path) as run:
-        journal = JournalWriter(run.path / loop_file(1, 0))
-        moment = time.monotonic_ns() - 4 * SECOND
-        segment = ev.Segment(t=moment, boot_id=boot_id(), wall_ns=moment, pid=1, version="0")
-        said = started(run, rank=1, world=2)
-        for event in (segment, msgspec.structs.replace(
-                said, t=moment, pid=waiting.pid, node=host_name())):  # fmt: skip
-            journal.append(event)
-        journal.close()
+        silent_rank(run, waiting.pid)
         app, _ = make_app(tmp_path, watch=run, view="loop")
         async with app.run_test(size=(80, 24)) as pilot:
             await settle(pilot, lambda: contains(app, "rank 1: suspended "))
             assert contains(app, "my-run rank 0")
             assert text_of(app).count("suspended ") == 2  # and in its row
+
+
+async def test_the_rank_that_is_gone_is_named_before_what_others_died_of(tmp_path: Path) -> None:
+    run = write_loop(tmp_path, 60, (USUAL, USUAL), done=False)
+    journal = JournalWriter(run.path / loop_file(0, 0))
+    error = f"RuntimeError: [/{'long/' * 20}pair.cc:537] Connection reset by peer"
+    journal.append(ev.LoopDone(t=9 * SECOND, outcome="failed", part="backward", error=error))
+    journal.close()
+    app, _ = make_app(tmp_path, watch=run, view="loop")
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "rank 1: gone: killed, or it crashed"))
+        assert contains(app, "RuntimeError: [/long/long/")
+
+
+async def test_a_rank_whose_process_is_gone_is_named_while_others_wait_for_it(
+    tmp_path: Path, waiting: subprocess.Popen[bytes]
+) -> None:
+    waiting.kill()  # and nobody has asked how it ended
+    with going_loop(tmp_path) as run:
+        silent_rank(run, waiting.pid)
+        app, _ = make_app(tmp_path, watch=run, view="loop")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settle(pilot, lambda: contains(app, "rank 1: gone: killed, or it crashed"))
+            assert contains(app, "my-run rank 0")
+
+
+async def test_a_training_of_another_machine_is_not_said_to_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llmprof.core.system.boot.this_boot", lambda _: False)
+    with going_loop(tmp_path) as run:
+        app, _ = make_app(tmp_path, watch=run, view="loop")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settle(pilot, lambda: contains(app, "step 20") and contains(app, "live"))
+            assert app.session.now_ns() is None
+            assert not contains(app, "gone")

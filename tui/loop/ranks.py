@@ -47,7 +47,7 @@ def _row(
     late = behind(loops, loop)
     is_slow = slow is not None and slow.rank == loop.rank
     part = loop.done.outcome if loop.done is not None else _place(loop, now_ns)
-    state = part if silence is None else silence.state
+    state = part if silence is None else silence.words
     quiet = None if now_ns is None else max(0.0, (now_ns - loop.last_t) / 1e9)
     gone = silence is not None
     return TableRow(

@@ -104,13 +104,10 @@ class LoopStatus(Canvas):
 
     def _end(self, loop: LoopState) -> Iterable[str]:
         """Why nothing more comes of it, or has not come for a while."""
-        if loop.done is not None:
-            if loop.done.error:
-                yield self.look.text(loop.done.error)
-        elif not self._alive and self._view.events:
-            yield "the training process is gone: killed, or it crashed"
-        elif said := silence_words(self._silent, several=len(self._view.loops) > 1):
+        if said := silence_words(self._silent, len(self._view.loops)):
             yield said
+        if loop.done is not None and loop.done.error:
+            yield self.look.text(loop.done.error)
 
     def _warnings(self, loop: LoopState) -> Iterable[str]:
         """What makes it slow, and what llmprof has to say of itself."""

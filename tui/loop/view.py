@@ -20,7 +20,7 @@ from llmprof.tui.loop.bindings import LOOP_BINDINGS
 from llmprof.tui.loop.curves import LoopDevice, LoopValues
 from llmprof.tui.loop.parts_chart import LoopSight, PartsChart
 from llmprof.tui.loop.ranks import RANK_COLUMNS, rank_rows
-from llmprof.tui.loop.silences import silences
+from llmprof.tui.loop.silences import Silence, silences
 from llmprof.tui.loop.status import LoopStatus
 from llmprof.tui.loop.window import shown_ns
 
@@ -82,7 +82,7 @@ class LoopView(HostedView):
             length = shown_ns(LOOP_WINDOWS_S[self.zoom], max(SECOND_NS, end - loop.first_t))
             sight = LoopSight(loop, length, end, now)
         slow = straggler(view.loops)
-        silent = silences(view.loops, self.host.session.run, now)
+        silent = self._silent(now)
         status = self.query_one(LoopStatus)
         beside = self._beside
         status.show(sight, view, slow, self._findings(view), alive=self.host.session.alive,
@@ -126,6 +126,13 @@ class LoopView(HostedView):
     def action_export(self) -> None:
         """Write the watched run's tables."""
         self.host.export(self.host.session.run)
+
+    def _silent(self, now_ns: int | None) -> list[Silence]:
+        """The ranks that are not heard; none while that is not known."""
+        session = self.host.session
+        if session.loading or (session.alive and now_ns is None):  # it goes on by another clock
+            return []
+        return silences(self._shown.loops, session.run, now_ns if session.alive else None)
 
     def _findings(self, view: RunView) -> tuple[LoopVerdict, ...]:
         """What holds the training up, as of a few seconds ago."""
