@@ -2,6 +2,7 @@
 
 `python benchmarks/screen_load.py [--seconds 20] [--minutes 10] [--only live]`; the last
 part compares minute ten of a stream with minute one, and runs when --minutes is given.
+`--against PATH` runs each part in turns with the screen of the tree of llmprof at that path.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from in_turns import HERE
 from screen_pty import Screen, Stream
 
 KEYS = 100
@@ -45,11 +47,11 @@ def streaming(stream: Stream, steps_per_s: float, samples_per_s: float = 4.0) ->
         thread.join()
 
 
-def live(home: Path, seconds: float) -> None:
+def live(home: Path, tree: Path, seconds: float) -> None:
     stream = Stream(home)
     for _ in range(30):
         stream.step()
-    screen = Screen(home, "screen", stream.run.id)
+    screen = Screen(home, "screen", stream.run.id, tree=tree)
     try:
         screen.read_until(b"tokens/s")
         with streaming(stream, 10.0):
@@ -69,12 +71,12 @@ def live(home: Path, seconds: float) -> None:
         stream.close()
 
 
-def latency(home: Path) -> None:
+def latency(home: Path, tree: Path) -> None:
     """Time from a key to the first byte of its answer, with 1,000 events a second streaming."""
     stream = Stream(home)
     for _ in range(30):
         stream.step()
-    screen = Screen(home, "screen", stream.run.id, "--refresh", "4")
+    screen = Screen(home, "screen", stream.run.id, "--refresh", "4", tree=tree)
     times = []
     try:
         screen.read_until(b"tokens/s")
@@ -96,10 +98,10 @@ def latency(home: Path) -> None:
           f"worst {times[-1] * 1e3:.0f} ms of {KEYS}")  # fmt: skip
 
 
-def memory(home: Path, steps: int) -> None:
+def memory(home: Path, tree: Path, steps: int) -> None:
     """Resident bytes a step, for steps that come at 10,000 a second."""
     stream = Stream(home)
-    screen = Screen(home, "screen", stream.run.id)
+    screen = Screen(home, "screen", stream.run.id, tree=tree)
     try:
         held = 0
         for part in range(3):  # the first part fills caches and is not counted
@@ -118,10 +120,10 @@ def memory(home: Path, steps: int) -> None:
         stream.close()
 
 
-def endurance(home: Path, minutes: int) -> None:
+def endurance(home: Path, tree: Path, minutes: int) -> None:
     """Minute by minute, in real time: 100 steps and 4 samples a second."""
     stream = Stream(home)
-    screen = Screen(home, "screen", stream.run.id)
+    screen = Screen(home, "screen", stream.run.id, tree=tree)
     try:
         with streaming(stream, 100.0):
             for minute in range(1, minutes + 1):
@@ -139,19 +141,24 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--minutes", type=int, default=0)
+    parser.add_argument("--against", type=Path, metavar="PATH", help="another tree of llmprof")
     parser.add_argument("--only", choices=("live", "latency", "memory", "endurance"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        parts: dict[str, Callable[[], None]] = {
-            "live": partial(live, home, args.seconds),
-            "latency": partial(latency, home),
-            "memory": partial(memory, home, args.steps),
-            "endurance": partial(endurance, home, args.minutes),
+        parts: dict[str, Callable[[Path, Path], None]] = {
+            "live": partial(live, seconds=args.seconds),
+            "latency": latency,
+            "memory": partial(memory, steps=args.steps),
+            "endurance": partial(endurance, minutes=args.minutes),
         }
+        trees = (HERE,) if args.against is None else (HERE, args.against.resolve())
         for name, part in parts.items():
             if args.only in (None, name) and (name != "endurance" or args.minutes):
-                part()
+                for tree in trees:
+                    if len(trees) > 1:
+                        print(f"{'this tree' if tree == HERE else tree}:")
+                    part(home, tree)
 
 
 if __name__ == "__main__":

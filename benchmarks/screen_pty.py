@@ -14,6 +14,8 @@ import termios
 import time
 from pathlib import Path
 
+from in_turns import HERE, variables_of
+
 from llmprof.core import events as ev
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
@@ -22,13 +24,14 @@ from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import Run, RunStore
 
 GIB = 2**30
-TICKS = os.sysconf("SC_CLK_TCK")
+CPU_CLOCK = 2  # of a process's clocks, the one that the scheduler keeps: clock_getcpuclockid(3)
 
 
 class Screen:
     """A Python module in a terminal of 120 x 30, `llmprof` unless named; close() ends it.
 
-    It keeps compiled bytecode as an installed program does, whatever this process was told.
+    It runs this tree's llmprof unless another one is named, and keeps compiled bytecode as an
+    installed program does, whatever this process was told.
     """
 
     def __init__(
@@ -37,12 +40,12 @@ class Screen:
         *arguments: str,
         size: tuple[int, int] = (120, 30),
         program: tuple[str, ...] = ("-m", "llmprof"),
+        tree: Path = HERE,
     ) -> None:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
-        variables = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor",
+        variables = {**variables_of(tree), "TERM": "xterm-256color", "COLORTERM": "truecolor",
                      "LANG": "C.UTF-8", "LLMPROF_HOME": str(home)}  # fmt: skip
-        variables.pop("PYTHONDONTWRITEBYTECODE", None)
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
             [sys.executable, *program, *arguments],
@@ -70,8 +73,7 @@ class Screen:
 
     def cpu_s(self) -> float:
         """Processor seconds of the screen's process so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return time.clock_gettime((~self.process.pid << 3) | CPU_CLOCK)
 
     def resident_bytes(self) -> int:
         """Resident memory of the screen's process."""

@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from in_turns import HERE
 from screen_pty import Screen, Stream
 
 from llmprof.core import events as ev
@@ -20,9 +21,11 @@ MINIMAL = (str(Path(__file__).with_name("minimal_app.py")),)
 EVENTS = 100_000
 
 
-def first_frame(home: Path, program: tuple[str, ...] = OURS) -> tuple[float, float]:
+def first_frame(
+    home: Path, program: tuple[str, ...] = OURS, tree: Path = HERE
+) -> tuple[float, float]:
     """Milliseconds, and processor milliseconds, from the start to the first frame's last row."""
-    screen = Screen(home, program=program)
+    screen = Screen(home, program=program, tree=tree)
     try:
         screen.read_until(b"Commands")
         return (time.perf_counter() - screen.started) * 1e3, screen.cpu_s() * 1e3

@@ -1,7 +1,8 @@
 """Makes the README's pictures from the demo's runs: `python docs/make_screens.py [RECORDING]`.
 
 The recorded run is written into a store of its own, once up to the middle of a case and once
-whole, and the app is photographed over it. Writes docs/*.svg.
+whole, and the app is photographed over it; the views of which it has nothing show other recordings.
+Writes docs/*.svg.
 """
 
 from __future__ import annotations
@@ -13,24 +14,33 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from importlib import resources
+from itertools import chain, repeat
 from pathlib import Path
 
+import msgspec
 from textual.pilot import Pilot
 
 from llmprof.cli.demo import samples_in
 from llmprof.core import events as ev
 from llmprof.core.catalog.models import load_models
+from llmprof.core.monitor.playback import Playback
+from llmprof.core.monitor.recordings import Recording
 from llmprof.core.store.journal import JournalWriter
+from llmprof.core.store.pack import unpack
 from llmprof.core.store.replay import recorded
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
+from llmprof.tui.session.monitoring import Monitoring
 from llmprof.tui.session.setting import Setting
 from llmprof.tui.session.starter import ReplayStarter
 
 os.environ |= {"COLORTERM": "truecolor", "TERM": "xterm-256color"}  # pictures in all colours
 OUT = Path(__file__).resolve().parent
+FIXTURES = OUT.parent / "tests" / "fixtures"
+SWITCHES, LOOP, LOAD = "switches-h200.llmprof", "own-loop-cpu.llmprof", "monitor-load.jsonl"
 WIDE, NARROW = (120, 30), (80, 24)
 LOOK_S, LOOKS = 0.7, 60
+LOAD_S = 34.0  # of the recorded load, for the picture of the monitor
 SHARE = 0.62  # of the recording's steps, for the picture of a run that is going on
 
 
@@ -48,6 +58,28 @@ def write(store: RunStore, events: Sequence[ev.AnyEvent], steps: int | None = No
     return run
 
 
+def of_precision(events: Sequence[ev.AnyEvent], precision: str) -> list[ev.AnyEvent]:
+    """What was recorded of the cases in one precision that vary in nothing else, as a run."""
+    plan = next(event for event in events if isinstance(event, ev.RunStarted))
+    usual = plan.cases[0]
+    kept = [
+        at
+        for at, case in enumerate(plan.cases)
+        if case.precision == precision
+        and (case.attention, case.optimizer) == (usual.attention, usual.optimizer)
+    ]
+    found: list[ev.AnyEvent] = []
+    for event in events:
+        case = getattr(event, "case", None)
+        if event is plan:
+            found.append(msgspec.structs.replace(plan, cases=[plan.cases[at] for at in kept]))
+        elif not isinstance(case, int):
+            found.append(event)
+        elif case in kept:
+            found.append(msgspec.structs.replace(event, case=kept.index(case)))
+    return found
+
+
 async def still(app: LlmprofApp, pilot: Pilot[None]) -> str:
     """The picture, once the view has all that it is made of and a second look shows the same."""
     before = ""
@@ -62,10 +94,16 @@ async def still(app: LlmprofApp, pilot: Pilot[None]) -> str:
 
 
 async def photograph(
-    name: str, setting: Setting, size: tuple[int, int], keys: Sequence[str] = ()
+    name: str,
+    setting: Setting,
+    size: tuple[int, int],
+    keys: Sequence[str] = (),
+    marked: Sequence[Run] = (),
 ) -> None:
     """Open the app, press keys, write a picture."""
     app = LlmprofApp(setting)
+    for run in marked:
+        app.session.mark(run)
     async with app.run_test(size=size) as pilot:
         svg = await still(app, pilot)
         for key in keys:
@@ -109,6 +147,24 @@ async def main(recording: Path) -> None:
         await photograph("screen-quit", setting(live), NARROW, ["q"])
         for view, run in samples_in(RunStore(Path(folder) / "samples")).items():
             await photograph(f"screen-{view}", setting(run, view=view), WIDE)
+
+        others = RunStore(Path(folder) / "others")
+        switches = list(recorded(FIXTURES / SWITCHES))
+        pair = [write(others, of_precision(switches, precision)) for precision in ("fp32", "bf16")]
+        for run, precision in zip(pair, ("fp32", "bf16"), strict=True):
+            run.rename(precision)
+        compared = setting(None, view="compare", runs=others)
+        await photograph("screen-compare", compared, WIDE, marked=pair)
+        loop = others.create("own-loop")
+        unpack(FIXTURES / LOOP, loop)
+        loop.rename("own-loop")
+        await photograph("screen-loop", setting(loop, view="loop", runs=others), WIDE)
+        load = Recording(FIXTURES / LOAD)
+        times = chain([0.0], repeat(LOAD_S))
+        playback = Playback(load, clock=lambda: next(times))
+        machine = setting(None, view="monitor", runs=others)
+        machine.monitoring = Monitoring(open=lambda *_: playback, recorded=load.origin)
+        await photograph("screen-monitor", machine, WIDE)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ class LlmprofApp(InnerApp):
     MODES = {tab.view: tab for tab in VIEWS}
     DEFAULT_MODE = VIEWS[0].view
     BINDINGS: ClassVar[list[BindingType]] = APP_BINDINGS
+    _variables: tuple[Theme | None, dict[str, str]] = (None, {})  # of the theme in use
 
     def __init__(self, setting: Setting) -> None:
         driver = type("Driver", (TerminalDriver,), {"encoding": setting.encoding})
@@ -75,6 +76,17 @@ class LlmprofApp(InnerApp):
         self.ticker = Ticker(self, self.session, setting.store, self.show_newest)
         self._styled = self.get_css_variables()
         self.stylesheet.set_variables(self._styled)
+
+    def get_css_variables(self) -> dict[str, str]:
+        """The theme's, among 16 colours where there are no more; made once a theme, for Textual
+        asks with every view.
+        """
+        theme = self.current_theme
+        if self._variables[0] is not theme:
+            few = self.console.color_system == "standard"
+            found = super().get_css_variables()
+            self._variables = theme, found | few_colors(theme.dark) if few else found
+        return self._variables[1]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our variables in themes that do not have them."""
@@ -262,10 +274,7 @@ class LlmprofApp(InnerApp):
         return commands(self, screen)
 
     def _palette(self) -> Palette:
-        variables = self.get_css_variables()
-        if self.console.color_system == "standard":
-            variables = variables | few_colors(self.current_theme.dark)
-        return Palette(variables, no_color=self.no_color)
+        return Palette(self.get_css_variables(), no_color=self.no_color)
 
     def _theme_changed(self, _: Theme) -> None:
         self.palette = self._palette()

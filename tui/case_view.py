@@ -8,6 +8,7 @@ from typing import ClassVar
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run
+from llmprof.core.system.text import cause
 from llmprof.tui.host import HostedView
 from llmprof.tui.kit.how_to import HowTo, Way
 from llmprof.tui.kit.snapshot import Snapshot
@@ -15,6 +16,11 @@ from llmprof.tui.kit.table import RowTable
 from llmprof.tui.session.probe_plan import ProbePlan, probe_plan
 
 EARLIER = "recorded earlier:"  # before the name of a sample's case
+
+
+def why_unread(error: Exception) -> str:
+    """Why a case's file cannot be read, as with a run that is deleted meanwhile."""
+    return "its file is not there" if isinstance(error, FileNotFoundError) else cause(error)
 
 
 class CaseView(HostedView):

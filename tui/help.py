@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding
 from textual.containers import Vertical, VerticalScroll
+from textual.geometry import Size
 from textual.widgets import Static
 
 from llmprof.tui.chart.cells import Row
@@ -14,6 +16,7 @@ from llmprof.tui.kit.canvas import Canvas, heading
 from llmprof.tui.kit.dialog import Dialog
 from llmprof.tui.views import VIEWS
 
+KEY_WIDTH = 16
 _NAMES = {"slash": "/", "question_mark": "?", "escape": "esc", "pageup": "page up",
           "pagedown": "page down", "left_square_bracket": "[", "right_square_bracket": "]",
           "plus": "+", "equals_sign": "=", "minus": "-"}  # fmt: skip
@@ -35,19 +38,20 @@ class HelpText(Canvas):
         super().__init__()
         self._areas = by_area(bindings)
 
-    def get_content_height(self, *_: object) -> int:
-        """A line a key, two an area."""
-        return sum(len(keys) + 2 for keys in self._areas.values())
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """A line a key or more, two an area."""
+        return len(self.draw(width, 0))
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        """Areas one below the other."""
+        """Areas one below the other, what a key does in as many lines as it takes."""
         rows: list[Row] = []
         for area, keys in self._areas.items():
             rows.append(heading(self.look, width, _AREA_NAMES.get(area, area)))
-            rows += [
-                [(f"  {self.look.text(key):<14}", "key"), (self.look.text(text), "text")]
-                for key, text in keys.items()
-            ]
+            for key, text in keys.items():
+                name = self.look.text(key)
+                for line in textwrap.wrap(self.look.text(text), max(10, width - KEY_WIDTH)):
+                    rows.append([(f"  {name}".ljust(KEY_WIDTH), "key"), (line, "text")])
+                    name = ""
             rows.append([])
         return rows
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
+from llmprof.core.system.text import clean
 from llmprof.tui.kit.host import KitHost
 from llmprof.tui.kit.view import View
 
 if TYPE_CHECKING:
     from llmprof.core.spec.experiment import Experiment
     from llmprof.core.spec.shape import ModelShape
+    from llmprof.core.state.view import CaseState, RunView
     from llmprof.core.store.run import Run
     from llmprof.tui.kit.dialog import Dialog
     from llmprof.tui.kit.table import RowTable
@@ -76,9 +79,22 @@ class HostedView(View):
         """The app, as far as views need it."""
         return cast("Host", self.app)
 
+    def give_keys(self, table: RowTable) -> None:
+        """A table that comes into sight has the keys, unless something else has them."""
+        if self.focused is None:
+            self.call_after_refresh(table.focus)
+
     def show_row(self, table: RowTable) -> None:
         """Show the row under a table's cursor in full: what was cut, and what was left out."""
         from llmprof.tui.kit.row_dialog import RowDialog  # not needed for the first frame
 
         if (row := table.current_row) is not None:
             self.host.ask(RowDialog(table.title, table.columns, row), lambda _: None)
+
+    def show_oom_account(self, state: CaseState, view: RunView) -> None:
+        """Show what was alive in a case that ran out of memory, and what would have made it fit."""
+        from llmprof.core.report.oom_account import oom_account  # loads what predicts
+        from llmprof.tui.kit.table_dialog import TableDialog
+
+        title = f"Out of memory: {clean(state.case.label, 120)}"
+        self.host.ask(TableDialog(title, partial(oom_account, state, view)), lambda _: None)

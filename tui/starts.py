@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from llmprof.core.system.text import cause, clean, duration
+from llmprof.core.system.text import cause, clean, counted, duration
 from llmprof.core.system.units import GIB
 from llmprof.tui.session.starter import CannotStart
 
@@ -177,10 +177,10 @@ def objections(found: Outlook, going: Sequence[Run], others: Sequence[str]) -> l
         names = found.models_too_large
         listed = ", ".join(map(clean, names[:MOST_NAMES]))
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        count = len(found.too_large)
+        count, room = len(found.too_large), found.room_bytes
         said.append(
-            f"{count} {'does' if count == 1 else 'do'} not fit: {listed}{more} would take up to "
-            f"{most / GIB:.1f} GiB, of {found.room_bytes / GIB:.1f} GiB there."
+            f"{counted(count, 'case')} {'does' if count == 1 else 'do'} not fit: {listed}{more} "
+            f"would take up to {most / GIB:.1f} GiB; this machine has {room / GIB:.1f} GiB."
         )
     if found.seconds is not None and found.seconds > LONG_S and not said:
         said.append(f"It takes about {duration(found.seconds)}.")

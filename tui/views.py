@@ -6,7 +6,6 @@ A view's module is imported when the view is first shown, which keeps the first 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from llmprof.tui.kit.host import Tab
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from llmprof.tui.kit.view import View
 
 
-@dataclass(frozen=True)
-class ViewEntry(Tab):
+class ViewEntry(Tab, frozen=True):
     """A view's tab, and its class in the room of the tab's name."""
 
     class_name: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from functools import cache
@@ -88,6 +87,8 @@ def _spellings(card: CardSpec) -> tuple[str, ...]:
 
 def _near(wanted: str) -> list[str]:
     """Names of cards that have all the words of `wanted` in theirs, else that look like it."""
+    import difflib  # rarely needed
+
     names = {_plain(each): card.name for card in load_cards().values() for each in _spellings(card)}
     words = set(wanted.split())
     having = [spelled for spelled in names if words and words <= set(spelled.split())]

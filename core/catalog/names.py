@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from llmprof.core.system.text import clean
@@ -25,6 +24,8 @@ def named(name: str, known: Iterable[str]) -> str | None:
 
 def unknown(name: str, known: Iterable[str]) -> str:
     """What to say of a name that is none of the known: which is near it, and which there are."""
+    import difflib  # rarely needed
+
     names = {each.casefold(): each for each in known}
     near = difflib.get_close_matches(name.casefold(), names, 1)
     hint = f"did you mean {names[near[0]]!r}? " if near else ""

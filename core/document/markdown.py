@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from llmprof.core.document.quotes import Sentence, cell_text, shown
 from llmprof.core.document.sections import Document, Section
-from llmprof.core.report.markdown import escape, escape_text
+from llmprof.core.report.markdown_table import escape, escape_text
 from llmprof.core.report.table import Cell, Prose, Table
 
 

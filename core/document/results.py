@@ -10,7 +10,7 @@ from llmprof.core.document.next_steps import outlook
 from llmprof.core.document.quotes import Sentence
 from llmprof.core.document.sources import sources_of
 from llmprof.core.document.tables import tables_of
-from llmprof.core.report.markdown import wrapped
+from llmprof.core.report.markdown_table import wrapped
 from llmprof.core.state.view import RunView
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from llmprof.core.catalog.experiments import DEFAULT
-from llmprof.core.events import Environment, Failure, Predicted
+from llmprof.core.events import SKIPPED, Environment, Failure, Predicted
 from llmprof.core.predict.as_event import predicted_here
 from llmprof.core.predict.command import command_of
 from llmprof.core.predict.flops import forward_flops, lower_bound_bytes, recomputed_flops
@@ -134,7 +134,7 @@ def _over_budget(case: Case, need_s: float, budget_s: float, run: str, whole: bo
         if case.probe != "attention":
             size += f" --context-length {case.context_length} --batch-size {case.batch_size}"
             size += f" --mode {case.mode}"
-    return Failure(kind="skipped", message=message, instead=f"{run} {size}")
+    return Failure(kind=SKIPPED, message=message, instead=f"{run} {size}")
 
 
 def warnings(experiment: Experiment, environment: Environment) -> list[str]:

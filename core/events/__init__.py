@@ -11,6 +11,7 @@ import msgspec
 
 from llmprof.core.events.base import JOURNAL_SCHEMA, Bytes, Count, Event, Ms, Ns
 from llmprof.core.events.case import (
+    SKIPPED,
     AttentionErrors,
     Calibrated,
     CaseDone,
@@ -37,11 +38,13 @@ from llmprof.core.events.loop import (
     LoopBeat,
     LoopDevice,
     LoopDone,
+    LoopOutOfMemory,
     LoopStarted,
     LoopSteps,
 )
 from llmprof.core.events.memory import (
     LiveAllocation,
+    MemoryAtFailure,
     MemoryEdge,
     MemoryPhase,
     MemoryStep,
@@ -63,6 +66,7 @@ from llmprof.core.events.run import (
 __all__ = [
     "JOURNAL_SCHEMA",
     "KINDS",
+    "SKIPPED",
     "AnyEvent",
     "AttentionErrors",
     "AttentionLens",
@@ -87,8 +91,10 @@ __all__ = [
     "LoopBeat",
     "LoopDevice",
     "LoopDone",
+    "LoopOutOfMemory",
     "LoopStarted",
     "LoopSteps",
+    "MemoryAtFailure",
     "MemoryEdge",
     "MemoryPhase",
     "MemoryStep",
@@ -128,6 +134,7 @@ AnyEvent = (
     | MemoryStep
     | Predicted
     | MemoryTimeline
+    | MemoryAtFailure
     | DeviceSample
     | KernelTable
     | TimelineFacts
@@ -140,6 +147,7 @@ AnyEvent = (
     | LoopDevice
     | LoopSteps
     | LoopBeat
+    | LoopOutOfMemory
     | LoopDone
     | Log
     | RunDone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -11,6 +11,7 @@ from llmprof.core.events.run import Ceilings
 
 # stopped: cut off as the user stopped the run; killed: by something else.
 FailureKind = Literal["oom", "error", "killed", "stopped", "timeout", "unsupported", "skipped"]
+SKIPPED: Final = "skipped"  # a case that was never run, on the screen and in every export
 
 
 class CaseStarted(Event, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Literal
 
+from llmprof.core.events import SKIPPED
 from llmprof.core.state.view import CaseState, RunView
 
 CaseOutcome = Literal[
@@ -38,7 +39,7 @@ def outcome_of(state: CaseState) -> CaseOutcome:
             return "unsupported"
     if outside_cause(state):
         return state.status if state.status in ("killed", "stopped") else "missing"
-    return "left out" if state.status == "skipped" else "failed"
+    return "left out" if state.status == SKIPPED else "failed"
 
 
 def outside_cause(state: CaseState) -> bool:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from llmprof.core import events as ev
 from llmprof.core.events.loop import CHECKPOINT, EVALUATION
 from llmprof.core.figures.loops import Part, parts, straggler
+from llmprof.core.memory.refusals import says_out_of_memory
 from llmprof.core.state.histories import CardHistoryView
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
@@ -76,26 +77,28 @@ def loop_verdicts(view: RunView) -> tuple[LoopVerdict, ...]:
 def out_of_memory(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
     """The run ended for want of memory: in which part, and what was read last."""
     done = loop.done
-    if done is None or not any(
-        word in done.error for word in ("OutOfMemory", "out of memory", "MemoryError")
-    ):
+    if done is None or not says_out_of_memory(done.error):
         return None
     where = f" in {done.part}" if done.part else ""
+    found = loop.out_of_memory
+    last = loop.beat if found is None or found.allocated_bytes is None else found
     read = [
         f"{name} {_mib(value)}"
         for name, value in (
-            ("allocated", loop.beat and loop.beat.allocated_bytes),
-            ("reserved", loop.beat and loop.beat.reserved_bytes),
-            ("most ever", loop.beat and loop.beat.peak_bytes),
+            ("asked", found and found.bytes_asked),
+            ("free", found and found.free_bytes),
+            ("allocated", last and last.allocated_bytes),
+            ("reserved", last and last.reserved_bytes),
+            ("most ever", last and last.peak_bytes),
         )
         if value
     ]
-    last = f"; last read: {', '.join(read)}" if read else ""
+    said = f"; {'then' if last is found else 'last read'}: {', '.join(read)}" if read else ""
     return LoopVerdict(
         "out of memory",
         loop.rank,
         2.0,
-        f"it ended{where} after {loop.steps:,} steps: {done.error}{last}",
+        f"it ended{where} after {loop.steps:,} steps: {done.error}{said}",
         "a smaller batch with accumulation, activation checkpointing, or bf16; "
         "`llmprof predict` says what fits",
         "it passes the step at which this one ended",

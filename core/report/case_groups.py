@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from llmprof.core.events import SKIPPED
 from llmprof.core.figures.outcomes import outcome_of
 from llmprof.core.report.table import Cell, Column
 from llmprof.core.spec.axes import BY_FIELD, GRID, Mode, varying
@@ -45,7 +46,7 @@ class Group:
     @property
     def left_out(self) -> bool:
         """Whether every case was left out or never came to run: nothing to show but a reason."""
-        return all(state.status in ("skipped", "pending") for state in self.modes.values())
+        return all(state.status in (SKIPPED, "pending") for state in self.modes.values())
 
     def summary(self, phase: Phase) -> Summary | None:
         """Measured times of a phase, None when there are none."""
@@ -100,4 +101,4 @@ def status_word(state: CaseState) -> str:
     """The word that stands in a cell where a case has no figure."""
     if state.status == "oom":
         return outcome_of(state)
-    return "skipped" if state.status == "pending" else state.status
+    return SKIPPED if state.status == "pending" else state.status

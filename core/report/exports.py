@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from llmprof.core.events import MemoryTimeline
+from llmprof.core.events import SKIPPED, MemoryTimeline
 from llmprof.core.figures.memory_peaks import peaks_of
 from llmprof.core.figures.throughput import throughput
 from llmprof.core.lint import Verdict
@@ -125,7 +125,7 @@ def config(case: Case) -> dict[str, Any]:
 
 def export_status(state: CaseState) -> str:
     """Status as exports name it: a case that never ran, or never ended, is skipped."""
-    return state.status if state.done else "skipped"
+    return state.status if state.done else SKIPPED
 
 
 def phase_statistics(state: CaseState) -> dict[str, dict[str, Any] | None]:

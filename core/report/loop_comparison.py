@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from llmprof.core.figures.loops import Part, parts
-from llmprof.core.report import Format
 from llmprof.core.report.exports import table_document
+from llmprof.core.report.formats import Format
 from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.loop_words import part_words
 from llmprof.core.report.loops import in_order
-from llmprof.core.report.markdown import escape, section
+from llmprof.core.report.markdown_table import escape, section
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView

@@ -70,8 +70,8 @@ def _step(loop: LoopState) -> str:
 
 def _of_epoch(loop: LoopState) -> str:
     beat = loop.beat
-    if beat is None or beat.position is None or not beat.length:
-        return ""
+    if loop.done is not None or beat is None or beat.position is None or not beat.length:
+        return ""  # the last beat is older than the last step
     return f" ({min(beat.position, beat.length):,} of {beat.length:,})"
 
 

@@ -20,7 +20,7 @@ from llmprof.core.report.kernel_shares import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.loop_verdicts import verdict_table
-from llmprof.core.report.loops import loop_parts, loop_table, loop_values
+from llmprof.core.report.loops import loop_out_of_memory, loop_parts, loop_table, loop_values
 from llmprof.core.report.memory_timeline import memory_tables
 from llmprof.core.report.oom_account import oom_accounts
 from llmprof.core.report.overhead import overhead_table
@@ -44,6 +44,7 @@ Builder = Callable[[RunView], Table | Iterable[Table] | None]
 BUILDERS: dict[str, Builder] = {
     "loop": loop_table,
     "loop-verdicts": verdict_table,
+    "loop-out-of-memory": loop_out_of_memory,
     "loop-parts": loop_parts,
     "loop-values": loop_values,
     "warmup": warmup,

@@ -284,7 +284,7 @@ def verdict(part: PartChange, found: Comparison) -> str:
         return found.not_judged
     if part.decision:
         return part.decision
-    return "not acted on" if counts(part, found) else "under 2 % of the step"
+    return "untouched, not judged" if counts(part, found) else "under 2 % of the step"
 
 
 def percent(ratio: float) -> float:

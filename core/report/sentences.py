@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from llmprof.core.events import SKIPPED
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.lint.verdict import Context, waits_for_host
 from llmprof.core.state.view import CaseState
@@ -112,7 +113,7 @@ def reason(state: CaseState) -> str:
     if state.status == "oom":
         asked = "" if failure.bytes_asked is None else f", {mib(failure.bytes_asked)} asked"
         return f"out of memory{where}{' (predicted)' if failure.predicted else ''}{asked}"
-    if state.status in ("unsupported", "skipped"):
+    if state.status in ("unsupported", SKIPPED):
         return failure.message
     return f"{state.status}{where}: {failure.message}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from llmprof.core.events import Failure, FailureKind
+from llmprof.core.events import SKIPPED, Failure, FailureKind
 from llmprof.core.figures.case_device import CaseDevice, join_run
 from llmprof.core.figures.comparison import Comparison, compare
 from llmprof.core.figures.replicates import configurations, processes_of
@@ -92,12 +92,10 @@ def final(state: CaseState, of_run: str | None) -> CaseState:
     if state.done:
         return state
     if of_run == "running":
-        message = f"not {'finished' if state.status == 'running' else 'run'} yet: the run goes on"
-        return replace(state, status="skipped", failure=Failure(kind="skipped", message=message,
-                                                                outside=True))  # fmt: skip
-    if state.status == "running":
+        failure = Failure(kind=SKIPPED, message="not yet: the run goes on", outside=True)
+    elif state.status == "running":
         kind: FailureKind = "stopped" if of_run == "stopped" else "killed"
         failure = Failure(kind=kind, message="not finished when the run ended", outside=True)
     else:
-        failure = Failure(kind="skipped", message="not run: the run ended first", outside=True)
+        failure = Failure(kind=SKIPPED, message="the run ended first", outside=True)
     return replace(state, status=failure.kind, failure=failure)

@@ -9,18 +9,15 @@ from llmprof.core.report.sentences import (
     what_spread_is,
     what_std_is,
 )
+from llmprof.core.report.shape_columns import SHAPE, dimension, shape_cells
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.case import Phase
-from llmprof.core.spec.own_model import Model
-from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
 
 MODEL = Column("Model Size", numeric=False)
 PHASE_NUMBERS: dict[Phase, str] = {"forward": "M02", "backward": "M03"}
 PARAMETERS_COLUMN = Column("Parameters")
-SHAPE_FIELDS = ("d_model", "d_ff", "num_layers", "num_heads")
-SHAPE = tuple(map(Column, SHAPE_FIELDS))
 CHANGED = "A + marks a preset whose dimensions were changed on the command line."
 INTERVAL = Column("95 % interval of mean", "ms", numeric=False)
 
@@ -45,7 +42,7 @@ def model_sizes(view: RunView) -> Table | None:
         if built is None and state.case.shape is None:
             counted = "not built"
         parameters = built.parameters if built is not None else parameters_of(state)
-        extra = tuple(_dimension(state.case.model, field) for field, _ in more)
+        extra = tuple(dimension(state.case.model, field) for field, _ in more)
         rows.append((name, *shape_cells(state.case.model), *extra, parameters, counted))
     columns = (
         Column("Size", numeric=False),
@@ -187,15 +184,6 @@ def _mean_and_std(group: Group, phase: Phase) -> list[Cell]:
     if found is None:
         return [status_word(state)] * 2
     return [Figure(found.mean, found.ci95), Figure(found.std, found.ci95)]
-
-
-def shape_cells(model: Model) -> tuple[Cell, ...]:
-    """The dimensions that every size table shows, without separators; unknown of an own model."""
-    return tuple(_dimension(model, name) for name in SHAPE_FIELDS)
-
-
-def _dimension(model: Model, name: str) -> Cell:
-    return str(getattr(model, name)) if isinstance(model, ModelShape) else None
 
 
 def parameters_of(state: CaseState) -> int | None:

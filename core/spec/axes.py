@@ -11,7 +11,6 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
@@ -40,8 +39,7 @@ NONE = "none"  # on the command line and in files: the value None
 Value = str | int | None
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(msgspec.Struct, frozen=True):
     """One axis. What is not given follows from the field that it annotates.
 
     changes: the work of a step (batch), its phases (mode), how the same step is computed (a
@@ -238,7 +236,9 @@ def _bound(name: str, annotation: Any, neutral: Value) -> Axis:
         values += (None,) if option is type(None) else get_args(option)
     ordered = tuple(sorted(values, key=lambda value: value is not None))
     numbers = int in options
-    return replace(axis, field=name, neutral=neutral, values=ordered, numbers=numbers, kind=kind)
+    return msgspec.structs.replace(
+        axis, field=name, neutral=neutral, values=ordered, numbers=numbers, kind=kind
+    )
 
 
 def _all_axes() -> tuple[Axis, ...]:
@@ -278,7 +278,8 @@ AnyCase = TypeVar("AnyCase", bound=CaseAxes)
 
 def neutral(case: AnyCase, axes: Iterable[Axis]) -> AnyCase:
     """The case with the neutral values of some axes: equal for cases that differ in these alone."""
-    return msgspec.structs.replace(case, **{axis.field: axis.neutral for axis in axes})
+    changes = {axis.field: axis.neutral for axis in axes if axis.of(case) != axis.neutral}
+    return msgspec.structs.replace(case, **changes) if changes else case
 
 
 def apart(case: CaseAxes, other: CaseAxes, axes: Iterable[Axis] = AXES) -> tuple[Axis, ...]:

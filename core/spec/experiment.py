@@ -70,9 +70,9 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
 
         Raises SpecError for a case that cannot be measured or an experiment without any.
         """
-        unique: dict[str, Case] = {}
+        unique: dict[Case, Case] = {}
         for case in self._product():
-            unique.setdefault(as_used(case).key, case)
+            unique.setdefault(as_used(case), case)
         if not unique:
             raise SpecError(f"experiment {self.name} has no cases")
         if not 1 <= self.processes <= MOST_PROCESSES:
@@ -136,10 +136,10 @@ def as_used(case: Case) -> Case:
 def _in_company(cases: Iterable[Case]) -> list[Case]:
     """The cases, of which none takes turns that has no other to take turns with."""
     listed = list(cases)
-    alike = Counter(neutral(case, SWITCHES).key for case in listed)
+    alike = Counter(neutral(case, SWITCHES) for case in listed if case.interleaved)
     return [
         case
-        if not case.interleaved or alike[neutral(case, SWITCHES).key] > 1
+        if not case.interleaved or alike[neutral(case, SWITCHES)] > 1
         else msgspec.structs.replace(case, interleaved=False)
         for case in listed
     ]
@@ -151,11 +151,13 @@ def in_rounds(cases: Iterable[Case], processes: int) -> Iterator[Case]:
     Cases that differ in their switches alone are compared: each round runs all of them once,
     beginning with the next one, so that what drifts hits all alike. Only timed cases are repeated.
     """
-    groups: dict[str, list[Case]] = {}
+    if processes == 1:
+        yield from cases
+        return
+    groups: dict[Case, list[Case]] = {}
     for case in cases:
-        alone = processes == 1 or case.probe not in REPEATED
-        key = case.key if alone else neutral(case, SWITCHES).key
-        groups.setdefault(key, []).append(case)
+        compared = neutral(case, SWITCHES) if case.probe in REPEATED else case
+        groups.setdefault(compared, []).append(case)
     for group in groups.values():
         rounds = processes if group[0].probe in REPEATED else 1
         for number in range(rounds):

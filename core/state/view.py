@@ -46,6 +46,7 @@ class CaseState:
     memory: ev.MemoryStep | None = None
     predicted: ev.Predicted | None = None
     memory_timeline: ev.MemoryTimeline | None = None
+    at_failure: ev.MemoryAtFailure | None = None
     kernels: ev.KernelTable | None = None
     timeline: ev.TimelineFacts | None = None
     lens: ev.AttentionLens | None = None

@@ -9,10 +9,11 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from llmprof.core.store import lock
 from llmprof.core.store.files import JOURNAL
@@ -45,8 +46,7 @@ class RunElsewhere(NotOurs):
     """A run whose engine can't be reached from here; its text is one line that says where it is."""
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """One run's folder: journal, logs, artifacts, lock."""
 
     path: Path

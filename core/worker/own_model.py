@@ -179,6 +179,8 @@ def _on_own_batch(
     """A module that is given the user's batch."""
     make, loss, forward = parts["batch"], parts.get("loss"), parts.get("forward")
     batch = make(case.batch_size, case.context_length, device)
+    if any(isinstance(leaf, Tensor) and leaf.is_meta for leaf in pytree.tree_leaves(batch)):
+        raise OwnModelError("batch(...) has tensors on the meta device, which hold no values")
     batch = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), batch)
     pair = isinstance(batch, (tuple, list)) and len(batch) == 2 and loss is not None
 

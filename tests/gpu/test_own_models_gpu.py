@@ -68,3 +68,32 @@ def test_kernels_are_attributed_to_the_modules_of_the_user(tmp_path: Path) -> No
     assert table.coverage.to_module is not None
     assert table.coverage.to_module >= 99
     assert {"blocks.*.qkv", "head"} <= {row.module for row in table.rows}
+
+
+def test_a_triton_attention_stands_in_the_grid_among_the_kernels_and_in_a_model(
+    tmp_path: Path,
+) -> None:
+    own = f"--attention={MODELS.parent / 'triton_attention.py'}:attend"
+    bounds = {"fp32": 1e-4, "bf16": 2e-2}
+    for experiment in ("attention", "attention-kernels"):
+        view = run(
+            tmp_path, experiment, own, "--d-model=64", "--context-length=1000,4096",
+            "--precision=fp32,bf16", "--measure-steps=10",
+        )  # fmt: skip
+        states = [s for s in view.cases if "triton_attention" in s.case.attention]
+        assert len(states) >= 4
+        for state in states:
+            assert state.status == "ok", state.failure
+            assert state.observed is not None
+            errors = state.observed.errors
+            assert errors is not None
+            for error in (errors.output, errors.query, errors.key, errors.value):
+                assert error is not None
+                assert error < bounds[state.case.precision]
+    view = run(
+        tmp_path, "end-to-end", "--model-size=tiny", f"--attention=naive,{own.partition('=')[2]}",
+        "--mode=train", "--context-length=512", "--measure-steps=5",
+    )  # fmt: skip
+    naive, flash = view.cases
+    assert flash.status == "ok"
+    assert flash.measured.row(0).loss == pytest.approx(naive.measured.row(0).loss, rel=1e-3)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +32,6 @@ from tests.tui.apps import (
     sizes,
 )
 from tests.tui.frames import contains, settle, text_of
-from tests.tui.terminal import SOURCE
 
 
 @pytest.fixture(autouse=True)
@@ -287,23 +283,3 @@ async def test_two_screens_watch_one_run(tmp_path: Path) -> None:
             await settle(first, lambda: contains(one, "stopped"))
             assert one.snapshot.view.events == other.snapshot.view.events
             assert one.snapshot.view.outcome == other.snapshot.view.outcome == "stopped"
-
-
-FIRST = """
-import sys
-import llmprof.cli.screen, llmprof.tui.app, llmprof.tui.bench.view
-from llmprof.tui.session.remembered import recall
-print(*sys.modules)
-"""
-
-
-def test_the_first_frame_loads_nothing_that_can_wait() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST], capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
-    )  # fmt: skip
-    loaded = set(done.stdout.split())
-    later = ("starts", "bench.live", "bench.forecast", "bench.outlook", "bench.next_steps",
-             "bench.numbers", "session.machine", "session.run_index", "help")  # fmt: skip
-    assert not loaded & {f"llmprof.tui.{name}" for name in later}
-    assert not loaded & {"_hashlib", "numpy", "torch", "psutil", "llmprof.core.predict"}

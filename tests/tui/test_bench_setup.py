@@ -20,6 +20,7 @@ from llmprof.tui.bench.equivalent import wrapped
 from llmprof.tui.bench.setup import OWN_SIZES, SetupPane
 from llmprof.tui.kit.checklist import Checklist
 from llmprof.tui.kit.chips import Chips
+from llmprof.tui.kit.field import FormInput
 from llmprof.tui.session.choices import CHOSEN, Choices
 from llmprof.tui.session.remembered import recall
 from tests.builders import journals
@@ -298,6 +299,21 @@ async def test_an_invalid_field_is_red_and_has_the_cursor_after_f5(
         assert not starter.started
         assert field.has_class("-invalid")
         assert field.styles.background != ground  # an empty field has no text to be red
+
+
+async def test_one_case_that_does_not_fit_and_one_that_does(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path, choices=Choices(models=("tiny", "10B")))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "1 does not fit  1 fits"))
+
+
+async def test_in_a_large_window_the_experiment_is_told_whole(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await settle(pilot, lambda: contains(app, "picks another"))
+        assert contains(app, "Forward, backward and optimizer of each size")
+        inputs = [field.region.x for field in app.screen.query(FormInput)]
+        assert inputs[0] == inputs[1]  # one's own model, and the first number
 
 
 @pytest.mark.parametrize("width", [60, 72, 80, 100, 120, 200])

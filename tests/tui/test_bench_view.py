@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -14,8 +15,11 @@ from llmprof.core.catalog.models import load_models
 from llmprof.core.report.subject import subject_of
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Variant
+from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run, RunStore
+from llmprof.tui.bench import next_steps
 from llmprof.tui.bench.live import LivePanels
 from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.bench.step_log import StepLog
@@ -228,7 +232,7 @@ async def test_no_case_runs_on_in_a_run_whose_engine_is_gone(tmp_path: Path) -> 
         assert not contains(app, f"{app.look.running} ")
         assert not contains(app, "pending")
         assert contains(app, "killed")
-        assert contains(app, "not run")
+        assert contains(app, ev.SKIPPED)
         app.toggle_pause()  # a picture that is held stays as it is
         await settle(pilot)
         assert contains(app, "killed")
@@ -311,15 +315,15 @@ async def test_the_plotted_case_is_named_and_f_shows_the_running_one(tmp_path: P
 
     with run.lock():
         async with app.run_test(size=(140, 34)) as pilot:
-            await settle(pilot, lambda: contains(app, "Step time small · train"))
+            await settle(pilot, lambda: contains(app, "Step time ms by phase, small · train"))
             assert "f shows" not in title()
             assert not contains(app, "f Follow")
             await pilot.press("home", "up", "down", "up")
-            await settle(pilot, lambda: "Step time tiny · train" in title())
+            await settle(pilot, lambda: "Step time ms by phase, tiny · train" in title())
             assert "f shows the running case" in title()
             assert contains(app, "f Follow")
             await pilot.press("f")
-            await settle(pilot, lambda: "Step time small · train" in title())
+            await settle(pilot, lambda: "Step time ms by phase, small · train" in title())
 
 
 @sizes
@@ -379,7 +383,7 @@ async def test_what_the_user_stopped_reads_stopped(tmp_path: Path, view: str) ->
         assert not contains(app, "!1")
         if view == "bench":
             assert contains(app, "stopped")
-            assert contains(app, "not run")
+            assert contains(app, ev.SKIPPED)
 
 
 @pytest.mark.parametrize(("outcome", "word"), [(None, "killed"), ("stopped", "stopped")])
@@ -438,6 +442,35 @@ async def test_an_experiment_that_is_not_known_here_is_offered_by_no_command(
         assert not contains(app, "the same in bf16")
 
 
+@pytest.mark.parametrize("model", ["small", "unknown here"])
+async def test_what_to_try_next_is_worked_out_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """Also where there is nothing to try."""
+    worked_out: list[RunView] = []
+
+    def counted(view: RunView, models: Mapping[str, ModelShape]) -> tuple[next_steps.NextStep, ...]:
+        worked_out.append(view)
+        return known(view, models)
+
+    known = next_steps.next_steps
+    monkeypatch.setattr(next_steps, "next_steps", counted)
+    plan = journals.experiment((model,))
+    run = RunStore(tmp_path).create("bench")
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 40.0)
+    writer.end()
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        for _ in range(3):
+            await pilot.press("z", "space", "space")
+            app.show_newest()
+            await look_again(pilot)
+        assert len(worked_out) == 1
+
+
 async def test_after_a_run_the_screen_says_what_to_try_next(tmp_path: Path) -> None:
     run = complete_run(tmp_path, "end-to-end")
     app, starter = make_app(tmp_path, watch=run)
@@ -474,6 +507,11 @@ async def test_enter_shows_what_was_cut(tmp_path: Path) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: contains(app, "finished"))
         await pilot.press("enter")
-        await settle(pilot, lambda: contains(app, "beside 77 GiB") and contains(app, "Tokens/s"))
+        await settle(pilot, lambda: contains(app, "77 GiB") and contains(app, "Tokens/s"))
+        lines = text_of(app).splitlines()
+        model, last = (
+            next(line for line in lines if word in line) for word in ("│  Model ", "77 G")
+        )
+        assert last.index("77 GiB") == model.index("small")  # below its column
         await pilot.press("escape")
         await settle(pilot, lambda: len(app.screen_stack) == 1)

@@ -128,7 +128,7 @@ async def test_a_run_that_goes_away_is_told(tmp_path: Path) -> None:
         await settle(pilot, lambda: view.found is not None)
         shutil.rmtree(second.path)
         await pilot.press("u")
-        await settle(pilot, lambda: contains(app, "not compared: No such file"))
+        await settle(pilot, lambda: contains(app, f"not compared: {second.id} was deleted"))
         assert app.return_code is None
 
 

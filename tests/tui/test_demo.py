@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -19,12 +20,14 @@ from llmprof.core.store.pack import open_view, pack
 from llmprof.core.store.replay import LONGEST_S, moved, recorded
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.archive import PackError
+from llmprof.tui.app import LlmprofApp
 from llmprof.tui.kernels.rows import ALL, kernel_table_rows
 from llmprof.tui.kit.table import RowTable
+from llmprof.tui.memory.chart import MemoryChart
 from llmprof.tui.session.starter import ReplayStarter
 from llmprof.tui.views import VIEWS
 from tests.builders import journals
-from tests.tui.apps import make_app
+from tests.tui.apps import make_app, table
 from tests.tui.frames import contains, settle, text_of
 from tests.tui.terminal import Terminal, environment
 from tests.tui.test_kernels_view import profiled_run
@@ -158,6 +161,7 @@ async def test_the_demos_kernels_view_is_filled(tmp_path: Path, size: tuple[int,
         await settle(pilot, lambda: len(table.rows) > 20 and contains(app, "launches"))
         for text in ("recorded earlier: large", "launch-bound", "GEMM", "launched by aten::"):
             assert contains(app, text), text
+        await settle(pilot, lambda: app.focused is table)
         lane = next(line for line in text_of(app).splitlines() if "launches" in line)
         assert any(block in lane for block in "▁▂▃▄▅▆▇█")
         assert app.session.run is live  # the live run is still the watched one
@@ -165,6 +169,19 @@ async def test_the_demos_kernels_view_is_filled(tmp_path: Path, size: tuple[int,
         await settle(pilot, lambda: contains(app, "recorded earlier: small"))
         await pilot.press("e")
         await settle(pilot, lambda: contains(app, f"Export {samples['kernels'].label}"))
+
+
+async def test_in_a_large_window_allocations_come_before_a_larger_timeline(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    live = journals.finished(store, ("tiny",))
+    app, _ = make_app(tmp_path, watch=live, samples=demo.samples_in(store), demo=True)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await settle(pilot, lambda: contains(app, "finished"))
+        await pilot.press("4")
+        await settle(pilot, lambda: "◆" in text_of(app))
+        await settle(pilot, lambda: table(app).size.height >= 22)
+        assert app.screen.query_one(MemoryChart).size.height >= 18
+        assert text_of(app).count("zero_grad") >= 2  # of both steps
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 30)], ids=lambda s: f"{s[0]}x{s[1]}")
@@ -181,6 +198,41 @@ async def test_the_demos_memory_view_is_filled(tmp_path: Path, size: tuple[int, 
         for text in ("peak 2.620 GiB in backward", "activations", "optimizer state", "backward"):
             assert contains(app, text), text
         assert app.session.run is live
+
+
+def lists(app: LlmprofApp, count: int) -> bool:
+    return len(table(app).rows) == count
+
+
+async def test_deleted_runs_of_a_demo_vanish_from_every_view(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    live = journals.finished(store, ("tiny",))
+    samples = demo.samples_in(store)
+    app, _ = make_app(tmp_path, watch=live, samples=samples, demo=True)
+    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+        await pilot.press("3")
+        await settle(pilot, lambda: contains(app, "recorded earlier"))
+        await pilot.press("4")
+        await settle(pilot, lambda: contains(app, "recorded earlier"))
+        await pilot.press("2")
+        await settle(pilot, lambda: len(table(app).rows) == 3)
+        app.ticker.index.follow(False)  # nothing but the keys changes the list
+        await pilot.press("space", "down", "space", "5")
+        await settle(pilot, lambda: contains(app, "A 20") or contains(app, "not compared"))
+        await pilot.press("2")
+        for left in (2, 1, 0):
+            await pilot.press(*"dddd", "y")
+            await settle(pilot, partial(lists, app, left))
+        await pilot.press(*"dddd")
+        await settle(pilot)
+        assert not contains(app, "No such file")
+        assert len(app.screen_stack) == 1  # there is nothing to ask about
+        assert store.list() == []
+        for key, said in (("3", "nothing measured yet"), ("4", "nothing measured yet"),
+                          ("5", "mark two runs"), ("1", "press r to measure")):  # fmt: skip
+            await pilot.press(key)
+            await settle(pilot, partial(contains, app, said))
+            assert not any(run.id in text_of(app) for run in (live, *samples.values()))
 
 
 @pytest.mark.parametrize("width", [38, 46, 60])

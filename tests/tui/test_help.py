@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.tui.help import active, by_area
+from llmprof.tui.help import HelpText, active, by_area
+from llmprof.tui.kit.canvas import row_length
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle
 
@@ -14,6 +15,25 @@ from tests.tui.frames import contains, settle
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLMPROF_HOME", str(tmp_path / "home"))
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 30)], ids=lambda s: f"{s[0]}x{s[1]}")
+async def test_what_a_key_does_is_whole_at_every_width(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        keys = by_area(active(app.screen.active_bindings))
+        await pilot.press("question_mark")
+        await settle(pilot, lambda: contains(app, "Keys"))
+        text = app.screen.query_one(HelpText)
+        rows = text.draw(text.size.width, text.size.height)
+        assert len(rows) == text.size.height
+        assert all(row_length(row) <= text.size.width for row in rows)
+        said = " ".join(part for row in rows for part, role in row if role == "text")
+        for does in (does for area in keys.values() for does in area.values()):
+            assert does in said
 
 
 async def test_help_begins_with_the_keys_of_the_view_and_names_each_as_it_is_typed(

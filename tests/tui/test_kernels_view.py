@@ -169,7 +169,7 @@ async def test_classes_have_a_key_where_there_is_room_for_one(tmp_path: Path) ->
         await settle(pilot, lambda: contains(app, "l Classes"))
         assert not contains(app, "of GPU time")
         await pilot.press("l")
-        await settle(pilot, lambda: contains(app, "Classes all, of GPU time"))
+        await settle(pilot, lambda: contains(app, "Classes % of GPU time, ms"))
         assert contains(app, "GEMM")
         assert not contains(app, "Total ms")
         await pilot.press("l")
@@ -387,6 +387,21 @@ async def test_plain_ascii(tmp_path: Path) -> None:
         await pilot.press("right_square_bracket", "plus")
         await settle(pilot, lambda: contains(app, "* forward"))
         assert text_of(app).isascii()
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+async def test_without_colours_the_timeline_has_the_letters_of_the_phases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_color: bool
+) -> None:
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    app = opened(tmp_path, profiled_run(tmp_path))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot, app)
+        await settle(pilot, lambda: strip_of(app)._strip is not None)
+        lane = next(line for line in text_of(app).splitlines() if line.startswith(" device"))
+        for letter in "fbo":
+            assert (letter * 2 in lane[8:]) == no_color, lane
 
 
 async def test_nothing_is_sent_when_nothing_changes(tmp_path: Path) -> None:

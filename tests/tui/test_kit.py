@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import Color, ColorSystem
+from rich.style import Style
+from textual.color import Color as TextualColor
+from textual.theme import Theme
 
 from llmprof.tui.kit import format as fmt
 from llmprof.tui.kit.canvas import changed_span, heading, row_length, whole_words
-from llmprof.tui.kit.colors import few_colors, theme_variables
+from llmprof.tui.kit.colors import DARK_THEME, LIGHT_THEME, few_colors, theme_variables
 from llmprof.tui.kit.look import ASCII, UNICODE, choose_look
+from llmprof.tui.kit.roles import Palette
 from llmprof.tui.kit.table_cells import TableCell
 
 # Numbers
@@ -158,4 +162,63 @@ def test_sixteen_colours_are_enough_for_phases_and_areas(dark: bool) -> None:
         shown["cursor"]
         != Color.parse("#000000" if dark else "#ffffff").downgrade(ColorSystem.STANDARD).number
     )
-    assert few.keys() <= theme_variables(dark).keys() | {"accent"}
+    text = {name for name in few if name.startswith("text-")} | {"foreground", "pale"}
+    assert few.keys() <= theme_variables(dark).keys() | text | {"accent"}
+    on_ground = {0, 8} if dark else {3, 7, *range(9, 16)}  # and what is hardly told from it
+    areas = {"rule", "shade", "cursor", *(name for name in few if name.startswith("memory-"))}
+    written = {number for name, number in shown.items() if name not in areas}
+    assert not written & on_ground
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_in_sixteen_colours_what_stands_back_is_read_and_a_cursor_s_row_too(dark: bool) -> None:
+    theme = DARK_THEME if dark else LIGHT_THEME
+    variables = {**theme.to_color_system().generate(), **theme_variables(dark), **few_colors(dark)}
+    palette = Palette(variables, no_color=False)
+    ground = TextualColor.parse("#000000" if dark else "#ffffff")
+
+    def shown(role: str) -> tuple[int | None, int | None]:
+        style = palette.style(role, Style(), ground)
+        return tuple(
+            None if color is None else color.downgrade(ColorSystem.STANDARD).number
+            for color in (style.color, style.bgcolor)
+        )  # type: ignore[return-value]
+
+    assert shown("muted")[0] == (7 if dark else 8)
+    assert shown("text")[0] == (15 if dark else 0)
+    assert {shown(f"{role}+cursor")[0] for role in ("muted", "optimizer", "warn", "title")} == {
+        15 if dark else 0
+    }
+
+
+def luminance(color: TextualColor) -> float:
+    """As WCAG has it, from 0 to 1."""
+    parts = [value / 255 for value in color.rgb]
+    linear = [x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: TextualColor, other: TextualColor) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [DARK_THEME, LIGHT_THEME], ids=["dark", "light"])
+def test_words_and_ticks_are_read_in_both_themes(theme: Theme) -> None:
+    variables = {**theme_variables(theme.dark), **theme.to_color_system().generate(),
+                 **theme.variables}  # fmt: skip
+    palette = Palette(variables, no_color=False)
+    grounds = [TextualColor.parse(variables[name]) for name in ("background", "cursor")]
+
+    def read(role: str, ground: TextualColor) -> float:
+        color = palette.style(role, Style(), grounds[0]).color
+        assert color is not None
+        return contrast(TextualColor.from_rich_color(color), ground)
+
+    for role, least, least_on_cursor in (
+        ("text", 7.0, 7.0), ("muted", 5.0, 3.9), ("good", 4.5, 4.5), ("warn", 4.5, 4.5),
+        ("bad", 4.5, 4.5), ("key", 4.5, 4.5), ("backward", 4.4, 3.4), ("optimizer", 4.4, 3.4),
+        ("axis", 3.3, 0.0), ("total", 5.0, 0.0),
+    ):  # fmt: skip
+        for ground, wanted in zip(grounds, (least, least_on_cursor), strict=True):
+            assert read(role, ground) >= wanted, (role, ground)

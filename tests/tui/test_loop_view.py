@@ -59,6 +59,31 @@ def going_loop(root: Path) -> Iterator[Run]:
     held.close()
 
 
+async def test_the_bench_view_counts_no_cases_of_a_loop(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path, watch=write_loop(tmp_path, 20))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "a training loop: the Loop view shows it"))
+        assert not contains(app, " cases")
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+async def test_without_colours_the_parts_have_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_color: bool
+) -> None:
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    own = (("forward", 10.0), ("backward", 25.0), ("", 1.0), ("clip", 5.0), ("optimizer", 5.0))
+    run = write_loop(tmp_path, 200, (own,))
+    app, _ = make_app(tmp_path, watch=run, view="loop")
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "step 200"))
+        text = text_of(app)
+        for run_of_letters in ("ffff", "bbbb", "1111"):
+            assert (run_of_letters in text) == no_color
+        assert ("b backward" in text) == no_color
+        assert "before the optimizer" in text  # whole
+
+
 @sizes
 async def test_a_loop_that_has_ended(tmp_path: Path, size: tuple[int, int]) -> None:
     run = write_loop(tmp_path, 200)

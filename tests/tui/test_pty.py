@@ -77,7 +77,7 @@ def test_a_closed_terminal_ends_the_screen(tmp_path: Path) -> None:
 
 def test_a_connection_that_is_lost_at_the_end_does_not_take_the_exit_code(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys; from llmprof.cli.screen import open_screen;"
+        "import os, signal, sys; from llmprof.cli.open_screen import open_screen;"
         "code = open_screen(); os.kill(os.getpid(), signal.SIGHUP); sys.exit(code)"
     )
     with Terminal(tmp_path, program=("-c", code)) as terminal:
@@ -147,6 +147,33 @@ def test_keys_typed_fast_are_keys_and_no_paste(tmp_path: Path) -> None:
         assert "not a whole number" not in terminal.text
         assert "\u21e5" not in terminal.text
         assert terminal.process.poll() is None
+
+
+SLOW = """
+import asyncio
+import sys
+from llmprof.cli.main import main
+from llmprof.tui.kit.field import FormInput
+
+async def late(self, event):
+    await asyncio.sleep(0.2)
+
+FormInput.on_key = late
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("program", [("-m", "llmprof"), ("-c", SLOW)], ids=["", "busy"])
+def test_a_number_a_tab_and_a_number_in_one_read(tmp_path: Path, program: tuple[str, ...]) -> None:
+    with Terminal(tmp_path, size=(120, 34), program=program) as terminal:
+        terminal.wait("Steps")
+        terminal.wait("picks another")  # the whole form is there
+        terminal.send(b"\x1b[Z" * 9)  # to the first number
+        terminal.wait("esc Leave field")
+        terminal.send(b"2\t40")
+        terminal.wait(lambda: "batch-size 440" in terminal.text.replace("--", ""))
+        assert "--context-length 1282 " in terminal.text
+        terminal.send(b"\x1b")
 
 
 def open_and_close_help(terminal: Terminal) -> None:
@@ -293,7 +320,7 @@ def test_a_dumb_terminal_gets_the_same_line(tmp_path: Path) -> None:
 
 def test_a_crash_exits_non_zero_and_restores_the_terminal(tmp_path: Path) -> None:
     code = (
-        "import sys; from llmprof.cli.screen import open_screen;"
+        "import sys; from llmprof.cli.open_screen import open_screen;"
         "from llmprof.tui.bench.view import BenchView;"
         "BenchView.action_zoom = lambda self: 1 // 0;"
         "sys.exit(open_screen())"

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from textual.widgets import Input
 
-from llmprof.core.report import render
+from llmprof.core.report.formats import render
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import RunStore
 from llmprof.tui.runs.export import ExportDialog

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from llmprof.tui.runs.name_dialog import NameDialog
 from tests.builders import journals
 from tests.builders.journals import live_run
 from tests.tui.apps import make_app, open_runs, sizes, table
-from tests.tui.frames import contains, settle
+from tests.tui.frames import contains, settle, text_of
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +94,23 @@ async def test_a_running_run_is_not_deleted(tmp_path: Path, size: tuple[int, int
     assert run.path.exists()
 
 
+async def test_figures_of_a_run_s_cases_end_below_each_other(tmp_path: Path) -> None:
+    run = RunStore(tmp_path).create("bench")
+    plan = journals.experiment(("tiny", "small", "medium"))
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    for index, mean in enumerate((4.0, 40.0, 4000.0)):
+        writer.case(index, plan.cases()[index], mean)
+    writer.end()
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await open_runs(pilot)
+        await settle(pilot, lambda: text_of(app).count(" ms ") >= 3)
+        lines = [line for line in text_of(app).splitlines() if " ± " in line]
+        assert len({line.index(" ms") for line in lines}) == 1
+        assert len(lines) == 3
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 30), (200, 50)], ids=lambda s: f"{s[0]}x{s[1]}")
 async def test_the_run_under_the_cursor_is_shown(tmp_path: Path, size: tuple[int, int]) -> None:
     store = RunStore(tmp_path)
@@ -103,6 +121,25 @@ async def test_the_run_under_the_cursor_is_shown(tmp_path: Path, size: tuple[int
         await settle(pilot, lambda: contains(app, "tiny · train · ctx 128 · fp32"))
         for said in ("oom", "llmprof bench", "enter Open", "±"):
             assert contains(app, said), said
+
+
+@pytest.mark.parametrize(
+    ("size", "listed"), [((80, 24), 13), ((120, 30), 19), ((200, 50), 30)], ids=str
+)
+async def test_names_are_whole_and_runs_come_first(
+    tmp_path: Path, size: tuple[int, int], listed: int
+) -> None:
+    name = "what became of the attention in bf16"
+    for number in range(30):
+        journals.finished(RunStore(tmp_path), ("tiny",)).rename(f"{name} {number:02}")
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await open_runs(pilot)
+        await settle(pilot, lambda: len(table(app).rows) == 30)
+        await settle(pilot, lambda: sum(name in line for line in text_of(app).splitlines()) > 5)
+        lines = [line for line in text_of(app).splitlines() if re.search(rf"{name} \d\d ", line)]
+        assert len(lines) >= listed
+        assert contains(app, "llmprof bench")  # the run under the cursor has its lines too
 
 
 async def test_what_a_budget_left_out_has_not_failed(tmp_path: Path) -> None:
@@ -198,6 +235,8 @@ async def test_a_run_that_was_deleted_elsewhere(tmp_path: Path, keys: tuple[str,
         await pilot.press(*keys)
         await settle(pilot)
         assert not contains(app, "Errno")
-        assert not contains(app, "No such file") or keys != ("d", "y")
+        assert not contains(app, "No such file")
+        assert contains(app, f"{run.id} was deleted")
+        assert table(app).rows == ()
         assert app.return_code is None  # it goes on
     assert not run.path.exists()

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from llmprof.cli.main import Parser
 from llmprof.cli.options import add_case_options, experiment_from
+from llmprof.cli.parser import Parser
 from llmprof.cli.run import add_arguments
 from llmprof.core.catalog.models import load_models
 from llmprof.tui.session.choices import (
@@ -19,7 +19,6 @@ from llmprof.tui.session.choices import (
     check_choices,
     choose_experiment,
     command,
-    command_line,
     experiments,
     parse_numbers,
 )
@@ -51,7 +50,8 @@ def test_the_command_asks_for_the_same_experiment(choices: Choices) -> None:
     words = command(experiment)
     assert words[:2] == ("llmprof", "run")
     assert experiment_from(parser.parse_args(list(words[2:]))) == experiment
-    assert command_line(experiment).startswith("llmprof run --model-size")
+    assert check_choices(choices, MODELS).command == words
+    assert check_choices(choices, MODELS).line.startswith("llmprof run --model-size")
 
 
 @pytest.mark.parametrize("smoke", [False, True])
@@ -68,7 +68,7 @@ def test_every_experiment_and_its_command_measure_the_same(name: str, smoke: boo
         assert checked.experiment is not None, checked.message
         parser = argparse.ArgumentParser()
         add_arguments(parser)
-        words = command(checked.experiment, smoke=checked.smoke)
+        words = checked.command
         args = parser.parse_args(words[2:])
         assert experiment_from(args, args.experiment) == checked.experiment
         assert checked.experiment.name == name
@@ -142,14 +142,14 @@ def test_models_of_ones_own_stand_beside_the_presets() -> None:
     assert [model.name for model in checked.experiment.models] == [
         "small", "own_model:build width=64",
     ]  # fmt: skip
-    words = command(checked.experiment)
+    words = checked.command
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     args = parser.parse_args(words[2:])
     assert experiment_from(args, args.experiment) == checked.experiment
     alone = check_choices(Choices(models=(), own_models=f"{source}:build"), MODELS)
     assert alone.experiment is not None, alone.message
-    words = command(alone.experiment)
+    words = alone.command
     assert "--model-size" not in words
 
 

@@ -88,7 +88,7 @@ async def test_what_cannot_fit_is_asked_about_and_can_be_left_out(tmp_path: Path
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "r runs 3 cases, about"))
         await pilot.press("r")
-        await settle(pilot, lambda: contains(app, "1 does not fit: 10B"))
+        await settle(pilot, lambda: contains(app, "1 case does not fit: 10B"))
         assert contains(app, "32.0 GiB")
         assert contains(app, "Run 3 cases, about")
         await pilot.press("enter")  # the cursor stands on nothing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import importlib
 import inspect
 import textwrap
@@ -142,6 +143,7 @@ async def test_the_driver_is_as_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> 
         assert cast(object, driver._file) is out
         assert driver._writer_thread is None
         assert driver.backlog == 0
+        assert driver._loop is asyncio.get_running_loop()
         assert isinstance(driver.key_parser(), XTermParser)
         assert "XTermParser(self._debug)" in inspect.getsource(LinuxDriver.run_input_thread)
         driver.write_to(keys)

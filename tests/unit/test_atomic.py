@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from llmprof.core import events as ev
-from llmprof.core.report import check_writable, export
+from llmprof.core.report.formats import check_writable, export
 from llmprof.core.state.view import RunView
 from llmprof.core.store.calibrations import save_ceilings
 from llmprof.core.store.pack import pack

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.cli.main import COMMANDS, Parser, main
+from llmprof.cli.main import COMMANDS, main
+from llmprof.cli.parser import Parser
 from llmprof.core.store.run import RunStore
 
 ROOT = Path(__file__).parents[2]

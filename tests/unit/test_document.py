@@ -32,7 +32,7 @@ from llmprof.core.document.steps import pace as step_pace
 from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.replicates import Replicated
-from llmprof.core.report import render
+from llmprof.core.report.formats import render
 from llmprof.core.report.lean import COMMON
 from llmprof.core.report.subject import Subject
 from llmprof.core.report.switches import switch_groups, switches
@@ -419,8 +419,8 @@ def test_costs_follow_from_the_rate_and_the_price() -> None:
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_next_steps_are_few_and_their_commands_can_be_given(path: Path) -> None:
     from llmprof.cli import run as run_command
-    from llmprof.cli.main import Parser
     from llmprof.cli.options import experiment_from
+    from llmprof.cli.parser import Parser
 
     look = outlook(tables(path))
     assert len(look.steps) <= 3

@@ -24,7 +24,7 @@ RULES = {
     "llmprof.cli.show": ("torch", "textual", "pynvml"),
     "llmprof.core.engine.loop": ("torch", "textual", "rich"),
     "llmprof.core.store.journal": ("torch", "textual", "rich", "numpy", "pynvml"),
-    "llmprof.core.report": ("torch", "textual", "rich"),
+    "llmprof.core.report.formats": ("torch", "textual", "rich"),
     "llmprof.core.devices.__main__": ("torch", "textual", "rich"),
     "llmprof.core.track.tracked": ("torch", "textual", "rich", "numpy", "pynvml"),
     "llmprof.tui.app": ("torch", "pynvml", "llmprof.core.worker"),

@@ -18,8 +18,8 @@ from llmprof.core.kernels.attention_stages import ATTENTION_MODULE
 from llmprof.core.kernels.profile import attention_lens, kernel_table, timeline_facts
 from llmprof.core.kernels.tables import class_ids, with_sources
 from llmprof.core.kernels.timeline_strip import save_strip
-from llmprof.core.report import export, render
 from llmprof.core.report.attention_lens import lens_tables
+from llmprof.core.report.formats import export, render
 from llmprof.core.report.kernel_shares import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table, uneven
 from llmprof.core.report.kernels import kernel_tables, top_kernels

@@ -10,7 +10,7 @@ import pytest
 from llmprof.core import events as ev
 from llmprof.core.lint.loops import loop_verdicts
 from llmprof.core.report.loop_verdicts import verdict_table
-from llmprof.core.report.markdown import grid
+from llmprof.core.report.markdown_table import grid
 from llmprof.core.state.histories import CardHistoryView, SeriesView
 from llmprof.core.state.loops import Loops
 from llmprof.core.state.view import RunView

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from llmprof.core import events as ev
 from llmprof.core.figures.loops import parts, steps_per_s, straggler
-from llmprof.core.report import render
+from llmprof.core.report.formats import render
 from llmprof.core.report.loop_words import loop_line
 from llmprof.core.report.loops import loop_table
 from llmprof.core.state.loop_columns import LoopColumns
@@ -161,9 +161,14 @@ def test_figures_and_words(tmp_path: Path) -> None:
     assert found["backward"].host_ms == pytest.approx(9.0)
     assert sum(part.share for part in found.values()) == pytest.approx(1.0)
     assert loop_line(loop, None).startswith("step 100 · 50/s · epoch 1 · complete")
+    assert loop.beat is not None
+    behind = msgspec.structs.replace(loop.beat, position=99, length=100)  # as the last one is
+    ended = replace(loop, beat=behind)
+    assert "99" not in loop_line(ended, None)
+    assert "epoch 1 (99 of 100)" in loop_line(replace(ended, done=None), None)
     summary = summarize_run(run, view)
     assert (summary.extent, summary.experiment) == ("100 steps", "training loop")
-    going = msgspec.structs.replace(loop.beat, part="backward")  # type: ignore[type-var]
+    going = msgspec.structs.replace(loop.beat, part="backward")
     reducer = Reducer()
     reducer.apply(started(run))
     for event in Batches(0, 0).events(rows(10)):

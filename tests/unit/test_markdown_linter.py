@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pymarkdown.api import PyMarkdownApi
 
-from llmprof.core.report import render
+from llmprof.core.report.formats import render
 from llmprof.core.store.pack import open_view
 from tests.unit.test_report_experiments import HOSTILE, hostile, switch_run
 

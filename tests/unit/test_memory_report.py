@@ -14,9 +14,9 @@ from llmprof.core.catalog.models import load_models
 from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.predict.as_event import predicted
 from llmprof.core.predict.closed_form import predict
-from llmprof.core.report import render as render_as
 from llmprof.core.report.case_csv import flat
 from llmprof.core.report.exports import memory_document
+from llmprof.core.report.formats import render as render_as
 from llmprof.core.report.markdown import render
 from llmprof.core.report.memory_timeline import (
     largest_allocations,

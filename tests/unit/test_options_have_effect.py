@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from llmprof.cli.exits import USAGE, UserError
-from llmprof.cli.main import Parser, main
+from llmprof.cli.main import main
 from llmprof.cli.options import add_case_options, experiment_from
+from llmprof.cli.parser import Parser
 from llmprof.core.catalog.experiments import build_experiment, load_experiments
 from llmprof.core.spec.experiment import Experiment, as_used
 

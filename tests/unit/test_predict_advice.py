@@ -8,8 +8,8 @@ import shlex
 import msgspec
 import pytest
 
-from llmprof.cli.main import Parser
 from llmprof.cli.options import add_case_options, experiment_from
+from llmprof.cli.parser import Parser
 from llmprof.core.catalog.models import load_models
 from llmprof.core.events import Environment
 from llmprof.core.predict.advice import MOST_ADVICE, Advice, advise

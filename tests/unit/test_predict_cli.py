@@ -17,7 +17,7 @@ from llmprof.cli.main import main
 from llmprof.core.catalog.models import load_models
 from llmprof.core.predict.command import command_of
 from llmprof.core.predict.traced import TracedCase
-from llmprof.core.report import render
+from llmprof.core.report.formats import render
 from llmprof.core.spec.case import Case
 from llmprof.core.store.journal import replay
 from tests.builders.handmade import whole_run

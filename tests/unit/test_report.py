@@ -11,9 +11,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev
-from llmprof.core.report import ExportError, check_writable, export, format_of, render
+from llmprof.core.report.formats import ExportError, check_writable, export, format_of, render
 from llmprof.core.report.long_csv import to_cells
-from llmprof.core.report.markdown import code, escape, escape_text, grid
+from llmprof.core.report.markdown_table import code, escape, escape_text, grid
 from llmprof.core.report.table import Column, Figure, Table, format_cell
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.state.view import RunView

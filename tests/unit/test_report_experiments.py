@@ -16,9 +16,9 @@ from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev
 from llmprof.core.figures.outcomes import to_resume
-from llmprof.core.report import render
 from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.coverage import coverage
+from llmprof.core.report.formats import render
 from llmprof.core.report.markdown import facts, steps_of
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables

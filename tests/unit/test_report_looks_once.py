@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.core.report import FORMATS, render, subject
+from llmprof.core.report import subject
+from llmprof.core.report.formats import FORMATS, render
 from llmprof.core.state import view as state
 from llmprof.core.store.pack import open_view
 

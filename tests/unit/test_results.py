@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from llmprof.core.document.results import findings_text
-from llmprof.core.report import render
+from llmprof.core.report.formats import render
 from llmprof.core.report.lean import COMMON, lean
-from llmprof.core.report.markdown import WIDEST, wrapped
+from llmprof.core.report.markdown_table import WIDEST, wrapped
 from llmprof.core.report.table import Column, Table
 from llmprof.core.store.pack import open_view
 

@@ -177,7 +177,7 @@ def test_precisions_of_two_recorded_runs_by_phase() -> None:
         assert told["optimizer"] == ""  # a precision does not act on it
     said = text(found)
     assert "large · train · ctx 512 · fp32: forward faster: -62.4 % (-70.9 to -51.5)" in said
-    assert "| not acted on " in said
+    assert "| untouched, not judged " in said
     assert not any(found.unanswered)
 
 

@@ -43,7 +43,7 @@ class NowPanel(Canvas):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """The lines."""
         look, state = self.look, self._state
-        title = heading(look, width, "Figures")
+        title = heading(look, width, "Figures", "times in ms")
         if state is None:
             return [title, [("mean, spread, interval, phases,", "muted")],
                     [("tokens per second and peak", "muted")],
@@ -62,8 +62,8 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
     total = curves.total
     mean = total.mean if total.n else None
     out = [
-        ("step ms, ± std", mean_interval(mean, total.std), "title"),
-        ("95 % of the mean", interval_text(mean, total.ci95), "text"),
+        ("step, ± std", mean_interval(mean, total.std), "title"),
+        ("95 % interval", interval_text(mean, total.ci95), "text"),
         ("CV", percent_text(_cv(total)), "text"),
         ("tokens/s", number_text(case.case.tokens / mean * 1000 if mean else None, 0), "text"),
     ]
@@ -76,7 +76,7 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
     out += [
         ("peak memory", memory_text(peak), "text"),
         (
-            "host's share",
+            "host enqueueing",
             percent_text(_in_percent(case.host_share if case.done else None), 0),
             "text",
         ),

@@ -78,7 +78,7 @@ class CoverageGrid(Canvas):
             self._row(label[:left].ljust(left), states, grid.heads[:shown], column)
             for label, (_, states) in list(zip(labels, grid.rows, strict=True))[first:][:room]
         ]
-        down = f"{' '.join(grid.down).lower()} down" if grid.down else ""
+        down = f"{' · '.join(grid.down).lower()} down" if grid.down else ""
         across = f"{grid.across.lower()} across" if grid.across else ""
         note = ", ".join(filter(None, (down, across)))
         if len(labels) > room:

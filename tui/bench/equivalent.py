@@ -8,7 +8,7 @@ from typing import cast
 from llmprof.core.system.text import duration
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading
-from llmprof.tui.session.choices import Checked, command_line
+from llmprof.tui.session.choices import Checked
 
 
 class Equivalent(Canvas):
@@ -53,10 +53,7 @@ class Equivalent(Canvas):
         self.repaint()
 
     def _wrapped(self, width: int) -> list[str]:
-        if self.checked.experiment is None:
-            return [""]
-        line = command_line(self.checked.experiment, smoke=self.checked.smoke)
-        head, *options = line.split(" --")
+        head, *options = self.checked.line.split(" --")
         return wrapped((head, *(f"--{option}" for option in options)), width)
 
 

@@ -125,7 +125,8 @@ def _verdicts(forecast: Forecast) -> Row:
         number = forecast.count(wanted)
         if number:
             every = number == forecast.ticked
-            text = f"all {number} {word}" if every and wanted == "fits" else f"{number} {word}"
+            counted = f"{number} {wanted if number == 1 else word}"
+            text = f"all {counted}" if every and wanted == "fits" else counted
             row += [(text, VERDICT_ROLES[wanted]), ("  ", "")]
     if forecast.unknown:
         row.append((f"{forecast.unknown} not predicted", "muted"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -31,6 +32,9 @@ LEAST_RESULTS = 9
 
 class LivePanels(Vertical):
     """Panels of one run. Their own state: what was taken of the case in sight for its curves."""
+
+    DEFAULT_CSS = Path(__file__).with_name("live.tcss").read_text("utf-8")
+    SCOPED_CSS = False  # its view's classes decide
 
     class Ready(Message):
         """The panels are there and can be given a run."""

@@ -32,7 +32,7 @@ class MeanChart(Canvas):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading and plot, scaled to the interval after the first few samples."""
         look, curves = self.look, self._curves
-        title = heading(look, width, "Running mean", look.text("± 95 %"))
+        title = heading(look, width, "Running mean", look.text("ms ± 95 %"))
         if curves is None or curves.mean.count < 2:
             return [title, [("narrows as steps are measured", "muted")]]
         lines = []

@@ -10,7 +10,7 @@ from llmprof.tui.kit.chips import LABEL_WIDTH
 from llmprof.tui.kit.field import FormInput, form_input
 from llmprof.tui.session.choices import NUMBER_FIELDS, Choices
 
-_LABELS = max(LABEL_WIDTH, *(len(field.label) + 1 for field in NUMBER_FIELDS))
+NUMBER_LABELS = max(LABEL_WIDTH, *(len(field.label) + 1 for field in NUMBER_FIELDS))
 _LINES = -(-len(NUMBER_FIELDS) // 2)  # of two numbers each
 
 
@@ -21,8 +21,8 @@ class Numbers(Grid):
     Numbers {{
         height: {_LINES};
         grid-size: 4 {_LINES};
-        grid-columns: {_LABELS} 1fr;
-        & > Label {{ color: $foreground 58%; }}
+        grid-columns: {NUMBER_LABELS} 1fr;
+        & > Label {{ color: $foreground 68%; }}
         &.-idle FormInput {{ color: $foreground 40%; }}
     }}
     """

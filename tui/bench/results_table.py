@@ -103,14 +103,12 @@ class ResultRows:
         )
         name: str = case.status
         cut_off = case.failure is not None and case.failure.outside  # it did nothing wrong itself
-        if cut_off and case.status == "skipped":
-            name = "not run"
         if case.status == "oom" and case.failure and case.failure.predicted:
             name = "won't fit"
         done = f"{len(case.measured)}/{case.case.measure_steps}"  # as the status line counts
         if case.status == "running" and len(case.measured) and len(done) <= 7:
             name = done
-        role = "warn" if cut_off and name != "not run" else _STATUS_ROLES[case.status]
+        role = "warn" if cut_off else _STATUS_ROLES[case.status]
         return TableCell(f"{sign} {name}", role, float(case.index))
 
     def _figures(self, case: CaseState, curves: CaseCurves | None) -> list[TableCell]:

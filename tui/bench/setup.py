@@ -9,6 +9,7 @@ import msgspec
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input
 
 from llmprof.core.spec.shape import ModelShape
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from llmprof.tui.kit.field import FormInput
 
 _OF_SMOKE = frozenset({"smoke", "card"})  # what changes while smoke sizes are measured
+SPACIOUS = 36  # lines of a window in which all of the form is in sight anyway
 OWN_HINT = "mine.py:build"
 OWN_SIZES = "its own small sizes"
 
@@ -77,6 +79,7 @@ class SetupPane(Vertical):
         super().__init__(id="setup")
         self.models = models
         self.choices = choices
+        self.checked = check_choices(choices, models)
         self.ready = False  # whether the upper part of the form is there
         self._wanted = False  # the lower part
         self._numbers: Numbers | None = None
@@ -90,11 +93,6 @@ class SetupPane(Vertical):
     def whole(self) -> bool:
         """Whether all of the form is there."""
         return self._line is not None
-
-    @property
-    def checked(self) -> Checked:
-        """The form, checked."""
-        return check_choices(self.choices, self.models)
 
     def compose(self) -> ComposeResult:
         """The form from top to bottom, but for its lower part."""
@@ -112,7 +110,7 @@ class SetupPane(Vertical):
     def on_mount(self) -> None:
         """Take the keys."""
         self.ready = True
-        self._say(self.checked)
+        self._say()
         self.focus_first()
         if self._wanted:
             self.call_later(self._mount_rest)
@@ -127,13 +125,14 @@ class SetupPane(Vertical):
 
     async def _mount_rest(self) -> None:
         from llmprof.tui.bench.forecast_line import ForecastLine  # not for the first frame
-        from llmprof.tui.bench.numbers import Numbers
+        from llmprof.tui.bench.numbers import NUMBER_LABELS, Numbers
         from llmprof.tui.kit.field import Field
 
         if not self.is_attached:  # the screen ends
             return
         numbers, line = Numbers(self.choices), ForecastLine(self.models, self.choices.card)
-        own = Field("Own model", self.choices.own_models, OWN_HINT, id="own_models")
+        own = Field("Own model", self.choices.own_models, OWN_HINT, id="own_models",
+                    label_width=NUMBER_LABELS)  # fmt: skip
         own.input.max_length = LONGEST_OWN
         await self.query_one("#form").mount(own, numbers)
         if not numbers.is_attached:
@@ -146,7 +145,7 @@ class SetupPane(Vertical):
         numbers.put(self.choices)  # the experiment may have been changed meanwhile
         if self._environment is not None:
             line.show_environment(self._environment)
-        self._say(self.checked)
+        self._say()
         self.call_after_refresh(line.begin)
 
     def show_environment(self, environment: Environment | None) -> None:
@@ -160,7 +159,7 @@ class SetupPane(Vertical):
         """Take what is known of this machine, whose pace tells how long the cases would take."""
         if machine is not self._machine:
             self._machine = machine
-            self._say(self.checked)
+            self._say()
 
     def on_forecast_line_judged(self, message: ForecastLine.Judged) -> None:
         """Say beside each model whether it fits."""
@@ -212,8 +211,17 @@ class SetupPane(Vertical):
     def _experiment_picker(self) -> Picker:
         picker = Picker("Experiment", list(self._known), self.choices.experiment,
                         id="pick-experiment", switch="smoke")  # fmt: skip
+        self._give_lines(picker)
         self._describe(picker)
         return picker
+
+    def on_resize(self) -> None:
+        """Another size, other room for what the experiment is."""
+        for picker in self.query("#pick-experiment"):
+            self._give_lines(picker)
+
+    def _give_lines(self, picker: Widget) -> None:
+        picker.styles.height = 2 if self.app.size.height >= SPACIOUS else 1
 
     def _describe(self, picker: Picker) -> None:
         """What the experiment is, and whether it can be run small."""
@@ -234,8 +242,9 @@ class SetupPane(Vertical):
             self._own.value = choices.own_models
         self._changed()
 
-    def _say(self, checked: Checked) -> None:
+    def _say(self) -> None:
         """Command, note of the experiment, forecast; what is not measured is pale."""
+        checked = self.checked
         self.query_one(Equivalent).show(checked, *self._expected(checked))
         for part in (*self.query(Checklist), *self.query(Chips)):
             part.set_idle(self.choices.smoke)
@@ -264,13 +273,13 @@ class SetupPane(Vertical):
         self._changed()
 
     def _changed(self) -> None:
-        checked = self.checked
+        self.checked = check_choices(self.choices, self.models)
         if self._numbers is not None:
-            self._numbers.mark(checked.errors)
+            self._numbers.mark(self.checked.errors)
         if self._own is not None:
-            self._own.set_class("own_models" in checked.errors, "-invalid")
-        self._say(checked)
-        self.post_message(self.Changed(self.choices, checked))
+            self._own.set_class("own_models" in self.checked.errors, "-invalid")
+        self._say()
+        self.post_message(self.Changed(self.choices, self.checked))
 
 
 def _option(model: ModelShape) -> ChecklistOption:

@@ -72,7 +72,7 @@ class StatusLines(Canvas):
         row = self._case(view, width)
         if going and row_length(row) + 3 + row_length(going) <= width:
             row += [("   ", ""), *going]
-        return [row, self._bar(view, width)]
+        return [row, self._bar(view, width)] if view.cases or not view.loops else [row]
 
     def _going(self, width: int) -> Row:
         """The run that is going elsewhere, by its name where there is room, and the key for it."""

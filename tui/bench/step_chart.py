@@ -21,6 +21,7 @@ UNTIMED = {  # by what measures a case
     "memory": "this case records memory and times no step: 4 shows it",
     "calibrate": "this case measures ceilings and times no step",
 }
+ALIVE = "enter on its row below: what was alive, and what would have made it fit"
 LEAST_SHARE = 0.02  # of the step: a shorter phase would only draw the floor
 
 
@@ -65,12 +66,12 @@ class StepChart(Canvas):
             time_axis=self.screen.has_class("-short"),
         )
         look = self.look
-        note = f"by phase, {look.text(scale.unit)}"
+        note = f"{look.text(scale.unit)} by phase"
         if len(state.view.cases) > 1:  # the status line may name another one, which is running
-            note = f"{look.text(clean(state.case.case.label, 120))}, {note}"
+            note += f", {look.text(clean(state.case.case.label, 120))}"
         highest = state.curves.phases["total"].highest or 0.0
         if highest > limit and width >= 70:
-            note += f", up to {scale.tick(round(highest, 1))} beyond the scale"
+            note += f", up to {scale.tick(round(highest, 1))} above the scale"
         right: Row = self._legend(state) if width < 70 else [(state.window, "muted")]
         if state.aside and width >= 70:
             right = [("f", "key"), (" shows the running case  ", "muted"), *right]
@@ -86,7 +87,7 @@ class StepChart(Canvas):
             said = UNTIMED.get(state.case.case.probe, "this case ended before its first step")
             return [heading(look, width, "Step time", "none"), [(said, "text")]]
         return [
-            heading(look, width, "Step time", "by phase"),
+            heading(look, width, "Step time", "ms by phase"),
             [(look.text("waiting for the first step"), "text")],
             [],
             [("each step's forward, loss, backward and optimizer", "muted")],
@@ -103,6 +104,8 @@ class StepChart(Canvas):
         rows.append([(look.text(f"{failure.kind}{where}{asked}"), "bad")])
         lines = textwrap.wrap(clean(failure.message, 600), max(10, width))
         rows += [[(look.text(line), "text")] for line in lines]
+        if failure.kind == "oom":
+            rows += [[(ALIVE, "muted")]]
         if failure.instead:
             rows += [[("instead: ", "muted"), (look.text(clean(failure.instead, 300)), "accent")]]
         return rows

@@ -13,7 +13,7 @@ from textual.containers import Horizontal
 from llmprof.tui.bench.bindings import BENCH_BINDINGS
 from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.host import HostedView
-from llmprof.tui.session.choices import Choices, check_choices, command, command_line
+from llmprof.tui.session.choices import Choices, check_choices
 from llmprof.tui.session.remembered import remember
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class BenchView(HostedView):
         self.pinned: int | None = None  # case in sight; None follows the run
         self.zoom = 0
         self._next: tuple[NextStep, ...] = ()
+        self._next_after: RunView | None = None  # what they were worked out from
         self._run: str | None = None
         self._known: tuple[object, ...] = ()  # what decides which keys work
         self._pane: SetupPane | None = None
@@ -112,11 +113,11 @@ class BenchView(HostedView):
         """What to try after the run in sight, once it is complete; a demo measures nothing."""
         over = view is not None and not alive and view.outcome == "complete"
         if view is None or not over or self.host.setting.demo:
-            self._next = ()
-        elif not self._next:
+            self._next, self._next_after = (), None
+        elif view is not self._next_after:
             from llmprof.tui.bench.next_steps import next_steps  # not needed for the first frame
 
-            self._next = next_steps(view, self.host.models)
+            self._next, self._next_after = next_steps(view, self.host.models), view
 
     def _keep_time(self) -> None:
         """While nothing comes, as before a first step, the elapsed time goes on."""
@@ -160,10 +161,10 @@ class BenchView(HostedView):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be done now is offered."""
         session = self.host.session
-        if action == "stop" and session.snapshot.view.loops:
-            return False  # somebody's training is not ours to end
         if action in ("stop", "pause"):
-            return session.run is not None and (session.alive or session.paused)
+            there = session.run is not None and (session.alive or session.paused)
+            ours = action != "stop" or not (there and session.snapshot.view.loops)
+            return there and ours  # somebody's training is not ours to end
         if action == "watch":
             return session.beside is not None
         if action == "next":
@@ -202,9 +203,14 @@ class BenchView(HostedView):
         self.refresh_bindings()
 
     def on_row_table_selected(self, message: RowTable.Selected) -> None:
-        """Show the row in full."""
+        """Show the row in full, of a case that ran out of memory what was alive."""
         message.stop()
-        self.show_row(message.table)
+        view = self.host.snapshot.view
+        state = view.cases[int(message.key)]
+        if state.status == "oom":
+            self.show_oom_account(state, view)
+        else:
+            self.show_row(message.table)
 
     def action_run(self) -> None:
         """Start the experiment that the form describes."""
@@ -217,8 +223,8 @@ class BenchView(HostedView):
             if self._pane is not None:
                 self._pane.focus_error(next(iter(checked.errors)))
             return
-        words = command(checked.experiment, smoke=checked.smoke)
-        self.host.start_run(checked.experiment, words, partial(self._started, choices))
+        started = partial(self._started, choices)
+        self.host.start_run(checked.experiment, checked.command, started)
 
     def _started(self, choices: Choices) -> None:
         remember(choices)
@@ -287,9 +293,8 @@ class BenchView(HostedView):
         if checked.experiment is None:
             self.notify(checked.message, severity="error", markup=False)
             return
-        line = command_line(checked.experiment, smoke=checked.smoke)
-        self.app.copy_to_clipboard(line)
-        self.notify(self.host.look.text(line), title="Copied", markup=False)
+        self.app.copy_to_clipboard(checked.line)
+        self.notify(self.host.look.text(checked.line), title="Copied", markup=False)
 
     def action_export(self) -> None:
         """Open the export dialog for the run in sight."""

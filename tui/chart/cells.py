@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 StyledRun = tuple[str, str]  # text, role
 Row = list[StyledRun]
 
 
-@dataclass(frozen=True)
-class Glyphs:
+class Glyphs(msgspec.Struct, frozen=True):
     """Characters a chart is made of."""
 
     braille: bool = True

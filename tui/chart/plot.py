@@ -122,18 +122,17 @@ def _body(plot: Plot, width: int, height: int, glyphs: Glyphs) -> _Cells:
         rasters.append(raster)
     merged = merge(rasters, width, height)
     shaded = _shaded(plot, width)
-    text = [[" "] * width for _ in range(height)]
-    roles = [["shade" if shaded[x] else "" for x in range(width)] for _ in range(height)]
+    ground = [glyphs.shade if shade else " " for shade in shaded]
+    shades = ["shade" if shade else "" for shade in shaded]
+    text, roles = [list(ground) for _ in range(height)], [list(shades) for _ in range(height)]
     letters = [line.letter or (line.label or line.name or "*")[:1] for line in plot.lines]
-    for y in range(height):
-        for x in range(width):
-            mask, owner = merged.masks[y][x], merged.owners[y][x]
+    for y, drawn in enumerate(merged.masks):
+        for x, mask in enumerate(drawn):
             if mask:
+                owner = merged.owners[y][x]
                 role = plot.lines[owner].role
                 text[y][x] = chr(BRAILLE + mask) if glyphs.braille else letters[owner]
                 roles[y][x] = f"{role}+shade" if shaded[x] else role
-            elif shaded[x]:
-                text[y][x] = glyphs.shade
     _write_shade_label(plot, text, roles)
     _write_marks(plot, text, roles, glyphs)
     return _Cells(text, roles, _hidden(plot, merged))

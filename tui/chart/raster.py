@@ -64,24 +64,30 @@ def merge(rasters: Sequence[Raster], width: int, height: int) -> Merged:
     """Rasters of one size, the first at the bottom."""
     masks = [[0] * width for _ in range(height)]
     owners = [[-1] * width for _ in range(height)]
-    shared: dict[int, Counter[int]] = {}
-    cells = [0] * len(rasters)
-    for y in range(height):
-        row, owned = masks[y], owners[y]
-        for owner, raster in enumerate(rasters):
-            for x, mask in enumerate(raster.masks[y]):
-                if mask:
-                    cells[owner] += 1
-                    if not row[x] or _DOTS[mask] <= _DOTS[row[x]]:
-                        row[x], owned[x] = mask, owner
     for owner, raster in enumerate(rasters):
-        over = Counter(
-            owners[y][x] for y in range(height) for x, mask in enumerate(raster.masks[y]) if mask
-        )
-        if cells[owner] and over[owner] < SEEN_SHARE * cells[owner]:
-            del over[owner]
-            shared[owner] = over
-    return Merged(masks, owners, {at: over.most_common(1)[0][0] for at, over in shared.items()})
+        for row, owned, drawn in zip(masks, owners, raster.masks, strict=True):
+            if not any(drawn):  # most rows of a line
+                continue
+            for x, mask in enumerate(drawn):
+                if mask and (not row[x] or _DOTS[mask] <= _DOTS[row[x]]):
+                    row[x], owned[x] = mask, owner
+    hidden = {}
+    for owner, raster in enumerate(rasters):
+        cells = sum(width - drawn.count(0) for drawn in raster.masks)
+        if cells and sum(owned.count(owner) for owned in owners) < SEEN_SHARE * cells:
+            hidden[owner] = _most_over(owner, raster, owners)
+    return Merged(masks, owners, hidden)
+
+
+def _most_over(owner: int, raster: Raster, owners: Sequence[Sequence[int]]) -> int:
+    """The owner of most of a series' cells besides the series itself."""
+    over = Counter(
+        other
+        for owned, drawn in zip(owners, raster.masks, strict=True)
+        for other, mask in zip(owned, drawn, strict=True)
+        if mask and other != owner
+    )
+    return over.most_common(1)[0][0]
 
 
 def to_row(value: float, low: float, high: float, dots: int) -> int:

@@ -11,6 +11,7 @@ from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 MOST_WIDTH = 44
 # In this order columns leave where there is no room; what is not named stays longest.
 _PRIORITIES = {"A 95 %": 4, "B 95 %": 4, "Counted": 5, "95 % interval": 2, "Difference": 1}
+_SHORT_TITLES = {"Part of the step": "Part"}  # room for the intervals of both runs
 _ROLES = {"faster": "good", "slower": "bad", "not distinguished": "muted", "~": "muted"}
 
 
@@ -18,15 +19,14 @@ def columns_of(table: Table) -> tuple[TableColumn, ...]:
     """Headings with their units, as wide as what stands below them."""
     return tuple(
         TableColumn(
-            column.heading,
-            min(
-                MOST_WIDTH, max([len(column.heading), *(len(_text(row[at])) for row in table.rows)])
-            ),
+            title,
+            _width(title, [row[at] for row in table.rows]),
             "right" if column.numeric else "left",
             flexible=at == len(table.columns) - 1,
             priority=_PRIORITIES.get(column.header, 0),
         )
         for at, column in enumerate(table.columns)
+        for title in (_SHORT_TITLES.get(column.heading, column.heading),)
     )
 
 

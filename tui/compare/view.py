@@ -27,6 +27,7 @@ HOW = (
     "mark two runs in the Runs view (2) with the space bar: "
     "the first is what the other is compared with"
 )
+NOTHING_SHARED = "no case is in both runs; ] shows which each of them has alone"
 READING = "reading both runs"
 CHANGES = "changes"
 
@@ -111,7 +112,9 @@ class CompareView(HostedView):
         try:
             runs = TwoRuns(replay(base.journal), replay(other.journal))
         except OSError as error:
-            self.app.call_from_thread(self._have_read, marked, None, cause(error))
+            gone = [run.label for run in marked if not run.path.is_dir()]
+            problem = f"{' and '.join(gone)} was deleted" if gone else cause(error)
+            self.app.call_from_thread(self._have_read, marked, None, problem)
             return
         found = RunComparison(runs, base.label, other.label)
         _ = found.tables, runs.obstacles  # worked out here and kept
@@ -150,7 +153,7 @@ class CompareView(HostedView):
             return HOW
         if self.found is None:
             return READING
-        return "not compared" if self.refused else "no case of one run answers one of the other"
+        return "not compared" if self.refused else NOTHING_SHARED
 
     def _said(self) -> list[tuple[str, str]]:
         found = self.found

@@ -33,8 +33,8 @@ class ClassBars(Canvas):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Class, bar, share, milliseconds of one step."""
         look, table = self.look, self._state.kernels if self._state else None
-        word = "" if table is None else f", of {work_word(table.source)}"
-        rows: list[Row] = [heading(look, width, "Classes", f"{self._phase}{word}")]
+        word = "" if table is None else f"% of {work_word(table.source)}, ms, "
+        rows: list[Row] = [heading(look, width, "Classes", f"{word}{self._phase}")]
         if table is None:
             return [*rows, [("time by kind of work", "muted")]]
         times: dict[str, float] = {}

@@ -94,7 +94,10 @@ class TimelineStrip(Canvas):
         event.stop()
 
     def _bars(self, label: str, lane: Lane, height: int) -> list[Row]:
-        """A lane as bars of its share, `height` lines high, in the colours of the phases."""
+        """A lane as bars of its share, `height` lines high, in the colours of the phases.
+
+        Without colours the lowest line holds the phases' first letters.
+        """
         glyphs = self.look.spark
         role = self._role_of()
         rows: list[Row] = []
@@ -105,6 +108,8 @@ class TimelineStrip(Canvas):
                 filled = min(1.0, max(0.0, share * height - level))
                 char = " " if filled <= 0 else glyphs[round(filled * (len(glyphs) - 1))]
                 here = role(phase)
+                if self.colourless and level == 0 and char != " " and here != "muted":
+                    char = here[0]
                 if here != last and run:
                     row.append((run, last))
                     run = ""
@@ -125,6 +130,7 @@ class TimelineStrip(Canvas):
         """Times at the left end, the middle and the right end."""
         middle = (self.begin + self.end) / 2
         left, mid, right = (milliseconds_text(t * _MS) for t in (self.begin, middle, self.end))
+        right = f"{right} ms"
         half = columns // 2
         text = left.ljust(half - len(mid) // 2) + mid
         return [(" " * LABEL, ""), (text + right.rjust(columns - len(text)), "axis")]

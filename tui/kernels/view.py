@@ -14,7 +14,7 @@ from textual.widgets import Input
 from llmprof.core.events.kernel_rows import StripInfo
 from llmprof.core.figures.profile_wholes import mean_wall, twin
 from llmprof.core.state.view import CaseState, RunView
-from llmprof.tui.case_view import EARLIER, CaseView
+from llmprof.tui.case_view import EARLIER, CaseView, why_unread
 from llmprof.tui.kernels.bindings import KERNELS_BINDINGS
 from llmprof.tui.kernels.class_bars import ClassBars
 from llmprof.tui.kernels.detail import KernelDetail
@@ -87,6 +87,7 @@ class KernelsView(CaseView):
         if self.has_class("-empty") == bool(self._cases):
             self.set_class(not self._cases, "-empty")
             self.refresh_bindings()
+            self.give_keys(self.query_one(RowTable))
         if not self._cases:
             self.show_how_to(snapshot, NO_PROFILE)
         if (self.state, self.phase) != self._shown:
@@ -160,7 +161,7 @@ class KernelsView(CaseView):
         try:
             strip = open_strip(*wanted)
         except (OSError, ValueError) as error:
-            problem = f"no timeline: {error}"
+            problem = f"no timeline: {why_unread(error)}"
         self.app.call_from_thread(self._loaded, wanted, strip, problem)
 
     def _loaded(self, wanted: WantedStrip, strip: Strip | None, problem: str) -> None:

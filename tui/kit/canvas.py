@@ -100,6 +100,11 @@ class Canvas(Widget):
         if self.can_focus:
             self.repaint()
 
+    @property
+    def colourless(self) -> bool:
+        """Whether areas have to be told apart without colours, by letters."""
+        return self.look.ascii or self.app.no_color
+
     def restyle(self) -> None:
         """Another theme: everything is drawn anew in its colours."""
         self._strips.clear()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -14,8 +14,7 @@ from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas
 
 
-@dataclass(frozen=True)
-class ChecklistOption:
+class ChecklistOption(msgspec.Struct, frozen=True):
     """A value and what is said about it."""
 
     value: str

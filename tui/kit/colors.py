@@ -19,6 +19,13 @@ def theme_variables(dark: bool) -> dict[str, str]:
 # Where there are 16 colours, these are among them, as terminals and rich count them; what has a
 # colour of its own keeps it, and the cursor a ground that is seen.
 _DARK_FEW = {
+    "foreground": "#ffffff",
+    "pale": "#aaaaaa",
+    "text-muted": "#aaaaaa",
+    "text-disabled": "#aaaaaa",
+    "text-success": "#55ff55",
+    "text-warning": "#ffff55",
+    "text-error": "#ff5555",
     "accent": "#55ffff",
     "phase-forward": "#5555ff",
     "phase-loss": "#ff55ff",
@@ -31,20 +38,31 @@ _DARK_FEW = {
     "memory-activations": "#00aa00",
     "memory-autocast-copies": "#55ffff",
     "memory-temporaries": "#ff5555",
-    "memory-workspace": "#aa5500",
+    "memory-workspace": "#aaaaaa",
     "memory-inputs-and-buffers": "#555555",
     "rule": "#555555",
     "shade": "#000000",
     "cursor": "#0000aa",
     "mark": "#ff5555",
 }
-_LIGHT_FEW = _DARK_FEW | {
+_LIGHT_FEW = _DARK_FEW | {  # yellow and what is bright are not read on white
+    "foreground": "#000000",
+    "pale": "#555555",
+    "text-muted": "#555555",
+    "text-disabled": "#555555",
+    "text-success": "#00aa00",
+    "text-warning": "#aa00aa",
+    "text-error": "#aa0000",
     "accent": "#0000aa",
     "phase-forward": "#0000aa",
-    "phase-loss": "#aa00aa",
-    "phase-backward": "#aa5500",
+    "phase-loss": "#aa0000",
+    "phase-backward": "#aa00aa",
     "phase-optimizer": "#00aa00",
     "phase-zero-grad": "#555555",
+    "memory-gradients": "#ff55ff",
+    "memory-optimizer-state": "#aa5500",
+    "memory-autocast-copies": "#00aaaa",
+    "memory-workspace": "#000000",
     "shade": "#ffffff",
     "cursor": "#55ffff",
     "mark": "#aa0000",
@@ -52,7 +70,7 @@ _LIGHT_FEW = _DARK_FEW | {
 
 
 def few_colors(dark: bool) -> dict[str, str]:
-    """Our variables where a terminal has 16 colours."""
+    """Variables where a terminal has 16 colours; pale is what stands back."""
     return _DARK_FEW if dark else _LIGHT_FEW
 
 

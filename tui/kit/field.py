@@ -60,16 +60,20 @@ class Field(Horizontal):
     Field {
         height: 1;
         width: 1fr;
-        &> Label { width: 12; color: $text-muted; }
+        &> Label { color: $foreground 68%; }
     }
     """
 
-    def __init__(self, label: str, value: str, hint: str, *, id: str) -> None:
+    def __init__(
+        self, label: str, value: str, hint: str, *, id: str, label_width: int = 12
+    ) -> None:
         super().__init__()
-        self._label = label
+        self._label, self._label_width = label, label_width
         self.input = form_input(value, hint, id=id)
 
     def compose(self) -> ComposeResult:
         """Label, input."""
-        yield Label(self._label, markup=False)
+        label = Label(self._label, markup=False)
+        label.styles.width = self._label_width
+        yield label
         yield self.input

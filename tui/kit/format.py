@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
-
-from llmprof.tui.chart.scale import scale_for
-
-if TYPE_CHECKING:
-    pass
 
 
 def decimals_for(uncertainty: float | None, value: float) -> int:
@@ -65,6 +59,8 @@ def bytes_text(value: float | None) -> str:
     """Bytes with four significant digits, in the unit that reads best."""
     if value is None or not math.isfinite(value):
         return "–"
+    from llmprof.tui.chart.scale import scale_for  # not needed for the first frame
+
     scale = scale_for("B", value)
     return f"{value:.0f} B" if value < 1024 else f"{scale.figure(value)} {scale.unit}"
 

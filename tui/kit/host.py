@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 if TYPE_CHECKING:
     from llmprof.tui.chart.cells import Row
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from llmprof.tui.kit.snapshot import Snapshot
 
 
-@dataclass(frozen=True)
-class Tab:
+class Tab(msgspec.Struct, frozen=True):
     """A view in the header: its mode, its name, the key that shows it."""
 
     view: str

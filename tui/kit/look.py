@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from llmprof.tui.chart.cells import ASCII_GLYPHS, UNICODE_GLYPHS, Glyphs
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """One set of glyphs."""
 
     ascii: bool = False

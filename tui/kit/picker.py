@@ -12,6 +12,7 @@ from textual.message import Message
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
 from llmprof.tui.kit.chips import LABEL_WIDTH
+from llmprof.tui.kit.table_cells import fit
 
 
 class Picker(Canvas, can_focus=True):
@@ -63,6 +64,9 @@ class Picker(Canvas, can_focus=True):
             mark = look.on if self.on else look.off
             self._part(row, f"{mark} {self.switch}", "chip" if self.on else "muted", 0)
         room = width - row_length(row) - 2
+        if height > 1 and len(self.note) > room:  # it has a line of its own
+            text = fit(self.note, width - LABEL_WIDTH, "left", look.ellipsis)
+            return [row, [(" " * LABEL_WIDTH, ""), (look.text(text), "muted")]]
         if self.note and room >= 12:
             text = self.note
             text = text if len(text) <= room else text[: room - 1] + look.ellipsis

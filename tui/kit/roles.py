@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 from rich.style import Style
 from textual.color import Color
 
+_PALE = 0.8  # of the colour, below which something stands back
 
-@dataclass(frozen=True)
-class Role:
+
+class Role(msgspec.Struct, frozen=True):
     """Theme variables of a role, and how much of the colour is left of the background."""
 
     color: str = ""
@@ -36,7 +37,7 @@ _PARTS |= {f"on part {name}": Role(background=color) for name, color in _PART_CO
 
 ROLES: dict[str, Role] = {
     "text": Role("foreground", 0.92),
-    "muted": Role("foreground", 0.58),
+    "muted": Role("foreground", 0.68),
     "title": Role("foreground", bold=True),
     "accent": Role("accent", bold=True),
     "key": Role("accent"),
@@ -44,13 +45,13 @@ ROLES: dict[str, Role] = {
     "good": Role("text-success"),
     "warn": Role("text-warning"),
     "bad": Role("text-error"),
-    "axis": Role("foreground", 0.4),
+    "axis": Role("foreground", 0.56),
     "rule": Role("rule"),
     "shade": Role("foreground", 0.4, background="shade"),
-    "shade-label": Role("foreground", 0.6, background="shade"),
+    "shade-label": Role("foreground", 0.68, background="shade"),
     "cursor": Role(background="cursor"),
     "mark": Role("mark", bold=True),
-    "total": Role("foreground", 0.7),
+    "total": Role("foreground", 0.76),
     "forward": Role("phase-forward"),
     "loss": Role("phase-loss"),
     "backward": Role("phase-backward"),
@@ -92,6 +93,8 @@ class Palette:
         if known is None:
             known = base
             name, *modifiers = role.split("+")
+            if "pale" in self._variables and "cursor" in modifiers:  # few colours stand out on it
+                name = "title" if name and role_of(name).bold else "text"
             if name:
                 known += self._of(role_of(name), background)
             for modifier in modifiers:
@@ -102,10 +105,12 @@ class Palette:
     def _of(self, role: Role, background: Color) -> Style:
         style = self._background(role) if role.background else Style()
         if role.color:
-            color = Color.parse(self._variables[role.color])
+            few = "pale" in self._variables
+            pale = few and role.opacity < _PALE
+            color = Color.parse(self._variables["pale" if pale else role.color])
             if color.ansi is not None:
                 return style + Style(color=color.rich_color, bold=role.bold, dim=role.opacity < 0.7)
-            if role.opacity < 1 and background.ansi is None:
+            if role.opacity < 1 and background.ansi is None and not few:
                 color = background.blend(color, role.opacity, 1.0)
             style += Style(color=color.rich_color)
         return style + Style(bold=role.bold)

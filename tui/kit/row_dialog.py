@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
@@ -27,12 +28,16 @@ class RowDialog(Dialog[str]):
     def compose(self) -> ComposeResult:
         """Title, columns."""
         look = self.host.look
+        width = min(64, self.app.size.width * 96 // 100) - 7  # of the box, without its edges
         left = max(len(column.title) for column in self._columns) + 2
         lines = [
-            f"{column.title:<{left}}{cell.text}"
+            line
             for column, cell in zip(self._columns, self._row.cells, strict=True)
-            if cell.text
-        ]
+            for line in textwrap.wrap(
+                cell.text, max(left + 10, width), initial_indent=column.title.ljust(left),
+                subsequent_indent=" " * left, break_on_hyphens=False,
+            )
+        ]  # fmt: skip
         with Vertical(classes="box"):
             yield Static(look.text(self._title), markup=False, classes="dialog-title")
             with VerticalScroll(id="row-scroll"):

@@ -65,6 +65,7 @@ class RowTable(Canvas, can_focus=True):
         self.order: tuple[int, bool] | None = None  # column, falling
         self.filter = ""
         self._shown: list[TableRow] = []
+        self._longest: list[int] = []  # texts of the columns
         self._widths: list[int] = []
         self._top = 0
 
@@ -181,6 +182,10 @@ class RowTable(Canvas, can_focus=True):
             rest = [row for row in rows if not sortable(row.cells[column])]
             known.sort(key=lambda row: sort_key(row.cells[column]), reverse=falling)
             rows = known + rest  # unknown figures stay last in either direction
+        self._longest = [
+            max((cell_len(row.cells[at].text) for row in self.rows), default=0)
+            for at in range(len(self.columns))
+        ]
         self._widths = self._needed_widths()
         self._shown = rows
         if rows and all(row.key != self.cursor for row in rows):
@@ -197,12 +202,14 @@ class RowTable(Canvas, can_focus=True):
             last = max(kept[1:], key=lambda at: (self.columns[at].priority, at))
             kept.remove(last)
         spare = max(0, width - self._needed(kept))
-        out = []
+        widths = {at: self._widths[at] for at in kept}
+        for at in kept:  # first what would be cut, then the column that takes the rest
+            extra = min(spare, max(0, self._longest[at] - widths[at]))
+            widths[at], spare = widths[at] + extra, spare - extra
         for at in kept:
-            extra = spare if self.columns[at].flexible else 0
-            spare -= extra
-            out.append((at, self._widths[at] + extra))
-        return out
+            if self.columns[at].flexible:
+                widths[at], spare = widths[at] + spare, 0
+        return list(widths.items())
 
     def _needed(self, kept: list[int]) -> int:
         return 2 + sum(self._widths[at] + 2 for at in kept) - 2
@@ -210,12 +217,10 @@ class RowTable(Canvas, can_focus=True):
     def _needed_widths(self) -> list[int]:
         """Columns of figures, at the right of their place, are as wide as the longest: no figure
         is ever cut, a column that finds no room is left out."""
-        widths = [column.width for column in self.columns]
-        for at, column in enumerate(self.columns):
-            if column.align == "right":
-                longest = max((cell_len(row.cells[at].text) for row in self.rows), default=0)
-                widths[at] = max(widths[at], longest)
-        return widths
+        return [
+            max(column.width, longest) if column.align == "right" else column.width
+            for column, longest in zip(self.columns, self._longest, strict=True)
+        ]
 
     def _heading(self, width: int, layout: list[tuple[int, int]]) -> Row:
         """Title and note; at the right what did not fit into the cursor's row."""

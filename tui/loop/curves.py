@@ -57,7 +57,7 @@ class LoopValues(Canvas):
     """What the training logs, by default the first value: mostly the loss."""
 
     DEFAULT_CSS = """
-    LoopValues { width: 1fr; margin-left: 1; }
+    LoopValues { width: 1fr; margin-left: 2; }
     """
 
     def __init__(self) -> None:

@@ -18,7 +18,8 @@ from llmprof.tui.kit.canvas import Canvas, heading, row_length
 from llmprof.tui.loop.window import Span, part_columns
 
 LOOP_GUTTER = 7
-TABLE_WIDTH = 34
+WORDS = 20  # "before the optimizer"
+TABLE_WIDTH = WORDS + 16
 ROLES = {
     "between": "part between",
     "input": "part input",
@@ -49,8 +50,17 @@ class LoopSight:
 
 def part_role(name: str, names: Sequence[str]) -> str:
     """The role of a part's colour."""
-    own = [each for each in names if each not in ROLES]
-    return ROLES.get(name) or OWN_ROLES[own.index(name) % len(OWN_ROLES)]
+    return ROLES.get(name) or OWN_ROLES[_own(names).index(name) % len(OWN_ROLES)]
+
+
+def part_letter(name: str, names: Sequence[str]) -> str:
+    """What stands for a part where there are no colours; for the user's phases a digit."""
+    return LETTERS.get(name) or str((_own(names).index(name) + 1) % 10)
+
+
+def _own(names: Sequence[str]) -> list[str]:
+    """The phases that the user named."""
+    return [each for each in names if each not in ROLES]
 
 
 class PartsChart(Canvas):
@@ -86,7 +96,7 @@ class PartsChart(Canvas):
         if not found.typical:
             return [title, [("no step ended in this time", "muted")]]
         layers = tuple(
-            Layer(role, f"on {role}", LETTERS.get(name, name[:1]))
+            Layer(role, f"on {role}", part_letter(name, found.names))
             for name in found.names
             for role in (part_role(name, found.names),)
         )
@@ -97,7 +107,7 @@ class PartsChart(Canvas):
             scale=scale,
             labels=_labels(span),
             gutter=LOOP_GUTTER,
-            letters=look.ascii,
+            letters=self.colourless,
         )
         left = render_areas(areas, height, look.chart)[1:]
         return [title, *_beside(left, self._table(sight, span), width - TABLE_WIDTH)]
@@ -110,12 +120,12 @@ class PartsChart(Canvas):
         names = in_order(loop.rows.parts, str)
         rows: list[Row] = []
         for part in reversed(in_order(found, lambda each: each.name)):
-            mark = self.look.on if not self.look.ascii else LETTERS.get(part.name, part.name[:1])
+            mark = part_letter(part.name, names) if self.colourless else self.look.on
             words = self.look.text(part_words(part.name, apart=loop.started.model))
             rows.append(
                 [
                     (f" {mark} ", part_role(part.name, names)),
-                    (f"{words:<18.18}", "text"),
+                    (f"{words:<{WORDS}.{WORDS}}", "text"),
                     (f"{part.host_ms:>8.2f}", "text"),
                     (f"{100 * part.share:>4.0f}", "muted"),
                 ]

@@ -89,7 +89,7 @@ class MemoryChart(Canvas):
             cursor=self._column(self.at),
             peak=peak,
             gutter=MEMORY_GUTTER,
-            letters=look.ascii or self.app.no_color,
+            letters=self.colourless,
         )
         title = heading(look, width, "Timeline", f"{scale.unit} requested, {self.note}")
         return [title, *render_areas(areas, height - 1, look.chart)]

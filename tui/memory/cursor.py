@@ -93,7 +93,7 @@ class AtCursor(Canvas):
         return [*rows, line]
 
     def _swatch(self, name: str) -> str:
-        plain = self.look.ascii or self.app.no_color
+        plain = self.colourless
         return f"{LETTERS[name]} " if plain else "■ "
 
 

@@ -12,7 +12,7 @@ from textual.containers import Horizontal, Vertical
 
 from llmprof.core.events import MemoryTimeline
 from llmprof.core.state.view import CaseState, RunView
-from llmprof.tui.case_view import EARLIER, CaseView
+from llmprof.tui.case_view import EARLIER, CaseView, why_unread
 from llmprof.tui.chart.scale import scale_for
 from llmprof.tui.kit.how_to import HowTo
 from llmprof.tui.kit.snapshot import Snapshot
@@ -27,6 +27,7 @@ from llmprof.tui.memory.stack import MemoryStack
 from llmprof.tui.memory.status import MemoryStatus, shown_prediction
 from llmprof.tui.memory.track import Track, read_track
 
+HIGH, LEAST_BOTTOM = 28, 10  # lines of the body with a chart of a good size; of its lower part
 NO_RECORDING = "no recorded memory in this run"
 WHAT = (
     "A recording follows every allocation of two steps in a process of its own: the level over "
@@ -82,6 +83,7 @@ class MemoryView(CaseView):
         if self.has_class("-empty") == bool(self._cases):
             self.set_class(not self._cases, "-empty")
             self.refresh_bindings()  # what can be done has changed
+            self.give_keys(self.query_one(RowTable))
         if not self._cases:
             self._shown = None
             self.show_how_to(snapshot, NO_RECORDING)
@@ -102,8 +104,21 @@ class MemoryView(CaseView):
         self.query_one(MemoryPhases).show(event, said)
         listing = self.query_one(RowTable)
         listing.show(live_columns(scale_for("B", event.peak_bytes).unit), live_rows(event))
+        self._make_room()
         self._show_detail()
         self._fetch(event)
+
+    def _make_room(self) -> None:
+        """In a high window rows of both tables come before the timeline is drawn larger."""
+        event = self.event
+        spare = self.query_one("#memory-body").size.height - HIGH
+        rows = 0 if event is None else max(len(event.largest) + 5, len(event.phases) + 3)
+        wanted = min(LEAST_BOTTOM + spare, max(LEAST_BOTTOM, rows)) if spare > 0 else None
+        self.query_one("#memory-bottom").styles.height = wanted
+
+    def on_resize(self) -> None:
+        """Another size, other room."""
+        self.call_after_refresh(self._make_room)
 
     def _fetch(self, event: MemoryTimeline) -> None:
         run = self.run
@@ -124,7 +139,7 @@ class MemoryView(CaseView):
         try:
             track = read_track(*wanted[:2])
         except (OSError, ValueError, EOFError) as error:
-            problem = f"no timeline: {error}"
+            problem = f"no timeline: {why_unread(error)}"
         self.app.call_from_thread(self._loaded, wanted, track, problem)
 
     def _loaded(self, wanted: WantedTrack, track: Track | None, problem: str) -> None:

@@ -34,9 +34,11 @@ class CardFigures(Canvas):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """The lines, most wanted first."""
         state, look = self._state, self.look
-        rows: list[Row] = [heading(look, width, "Figures")]
         if state is None:
-            return rows
+            return [heading(look, width, "Figures")]
+        narrow = self.screen.has_class("-narrow")  # the chart has no room for the card's name
+        name = clean(state.card.name, 60).removeprefix("NVIDIA ") if narrow else ""
+        rows: list[Row] = [heading(look, width, "Figures", look.text(name))]
         lines: list[Row] = []
         for label, value, role in figures(state.card):
             text = look.text(value)
@@ -46,6 +48,8 @@ class CardFigures(Canvas):
             pad = " " * (width - len(label) - len(text))
             lines.append([(label, "muted"), (pad, ""), (text, role)])
         reasons = self._reasons(state.card, width)
+        if 1 + len(lines) + len(reasons) > height:  # what is not known stands below, with why
+            lines = [line for line in lines if line[-1][0].strip() != "n/a"]
         # There may not be room for both; of a card that is gone the reason is worth more.
         rows += [*lines, *reasons] if state.card.state == "ok" else [*reasons, *lines]
         return rows

@@ -155,7 +155,7 @@ class CardChart(Canvas):
         states = _state_row(card)
         free = width - len(number) - row_length(states) - 5
         right = [*states, *legend(look, lines, width, room=free - len(name))]
-        note = name[: max(0, free + row_length(states) - row_length(right))].rstrip()
+        note = name if len(name) <= free + row_length(states) - row_length(right) else ""
         title = heading(look, width, number, note, right)
         return [title, *percent_rows(self, lines, state.window.seconds, (width, height - 1))]
 

@@ -117,6 +117,7 @@ class MonitorView(HostedView):
         if before != now:
             self.set_class(now[0], "-none")
             self.set_class(now[1], "-many")
+            self.give_keys(self.query_one("#processes", RowTable))
             self.refresh_bindings()
         sight = Sight(
             MONITOR_WINDOWS_S[self.zoom], self.index, self.has_class("-grid"), self.paused

@@ -207,13 +207,13 @@ class ExportDialog(Dialog[str]):
 
             self._document = document_of_run(self._view, self._run.path)
             return write_markdown(self._document, self._run.id)  # what a preview can show
-        from llmprof.core import report  # not needed for the first frame
+        from llmprof.core.report import formats  # not needed for the first frame
 
         if self.format != "md":
-            return report.render(self._view, self.format)
+            return formats.render(self._view, self.format)
         from llmprof.core.document.results import findings_text
 
-        return report.render(self._view, "md", findings_text(self._view, self._run.path))
+        return formats.render(self._view, "md", findings_text(self._view, self._run.path))
 
     def _files(self, path: Path) -> dict[Path, str]:
         """What is written: the file and what belongs beside it."""
@@ -221,9 +221,9 @@ class ExportDialog(Dialog[str]):
             from llmprof.core.document.files import document_files
 
             return {} if self._document is None else document_files(self._document, path, "html")
-        from llmprof.core import report
+        from llmprof.core.report import formats
 
-        beside = {} if self._view is None else report.beside(self._view, path, self.format)
+        beside = {} if self._view is None else formats.beside(self._view, path, self.format)
         return {path: self.text, **beside}
 
     def _default_path(self) -> Path:
@@ -244,10 +244,10 @@ def _asking(there: tuple[Path, ...]) -> str:
 
 
 def _write(files: dict[Path, str]) -> None:
-    from llmprof.core import report
+    from llmprof.core.report import formats
 
     for path, text in files.items():
-        report.write(path, text)
+        formats.write(path, text)
 
 
 def clean_line(line: str) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
 from llmprof.core.figures.outcomes import left_out
+from llmprof.core.state.view import RunView
 from llmprof.core.store.run import Run
 from llmprof.core.system.text import cause, clean
 from llmprof.tui.host import HostedView
@@ -37,6 +40,8 @@ RUN_COLUMNS = (
     TableColumn("Device", 22, priority=2),
     TableColumn("Fastest … slowest", 24, flexible=True),
 )
+LONGEST_NAME = 44  # for which other columns make room
+PREVIEW = 7  # lines of the run under the cursor, where there are many runs
 _RUN_ROLES = {"running": "accent", "complete": "good", "stopped": "warn", "interrupted": "warn",
           "failed": "bad", "empty": "muted"}  # fmt: skip
 
@@ -76,9 +81,9 @@ class RunsView(HostedView):
             self._show_preview()
 
     def _make_room(self) -> None:
-        """Where there are few runs, more of the one under the cursor is shown."""
-        half = max(6, self.query_one("#runs-body").size.height // 2)
-        self.query_one(RowTable).styles.height = min(half, len(self._runs_listed) + 3)
+        """Runs come first; what they leave shows the one under the cursor."""
+        most = max(6, self.query_one("#runs-body").size.height - PREVIEW)
+        self.query_one(RowTable).styles.height = min(most, len(self._runs_listed) + 3)
 
     def on_resize(self) -> None:
         """Another size, another half."""
@@ -97,7 +102,9 @@ class RunsView(HostedView):
     def _show_rows(self) -> None:
         self._marked_shown = self.host.session.marked
         rows = [self._row(listed) for listed in self._runs_listed]
-        self.query_one(RowTable).show(RUN_COLUMNS, rows)
+        longest = max((cell_len(row.cells[0].text) for row in rows), default=0)
+        name = replace(RUN_COLUMNS[0], width=max(RUN_COLUMNS[0].width, min(LONGEST_NAME, longest)))
+        self.query_one(RowTable).show((name, *RUN_COLUMNS[1:]), rows)
 
     @property
     def current(self) -> Run | None:
@@ -110,6 +117,19 @@ class RunsView(HostedView):
         message.stop()
         self.action_open()
 
+    def on_run_preview_selected(self, message: RunPreview.Selected) -> None:
+        """What was alive in a case that ran out of memory; else open the run."""
+        message.stop()
+        key = self.query_one(RowTable).current
+        view = next(
+            (each.figures.view for each in self._runs_listed if each.run.id == key), RunView()
+        )
+        state = view.cases[message.case] if message.case < len(view.cases) else None
+        if state is not None and state.status == "oom":
+            self.show_oom_account(state, view)
+        else:
+            self.action_open()
+
     def on_input_changed(self, message: Input.Changed) -> None:
         """Filter while typing."""
         self.query_one(RowTable).set_filter(message.value)
@@ -121,13 +141,13 @@ class RunsView(HostedView):
 
     def action_open(self) -> None:
         """Watch the run under the cursor in the Bench view, a tracked loop in its own."""
-        if (run := self.current) is not None:
+        if (run := self._chosen()) is not None:
             self.host.watch_run(run)
             self.app.switch_mode("loop" if self._is_loop(run) else "bench")
 
     def action_resume(self) -> None:
         """Measure what the run under the cursor still lacks."""
-        if (run := self.current) is not None:
+        if (run := self._chosen()) is not None:
             self.host.resume_run(run, self._resumed)
 
     def _resumed(self) -> None:
@@ -135,16 +155,17 @@ class RunsView(HostedView):
 
     def action_stop(self) -> None:
         """Stop the run under the cursor."""
-        if (run := self.current) is not None:
+        if (run := self._chosen()) is not None:
             self.host.stop_run(run)
 
     def action_export(self) -> None:
         """Export the run under the cursor."""
-        self.host.export(self.current)
+        if (run := self._chosen()) is not None or self.current is None:
+            self.host.export(run)
 
     def action_mark(self) -> None:
         """Mark the run under the cursor for comparison, or take its mark away."""
-        if (run := self.current) is not None:
+        if (run := self._chosen()) is not None:
             self.host.session.mark(run)
             self._show_rows()
 
@@ -157,13 +178,13 @@ class RunsView(HostedView):
 
     def action_rename(self) -> None:
         """Ask for a name."""
-        if (run := self.current) is not None:
+        if (run := self._chosen()) is not None:
             label = "" if run.label == run.id else run.label
             self.host.ask(NameDialog(run.id, label), self._then(partial(self._rename, run)))
 
     def action_delete(self) -> None:
         """Delete after asking; a running run must be stopped first."""
-        run = self.current
+        run = self._chosen()
         if run is None:
             return
         if run.alive():
@@ -193,14 +214,38 @@ class RunsView(HostedView):
         if answer != "delete":
             return
         try:
-            if self.host.session.run is not None and self.host.session.run.id == run.id:
+            if self.host.session.run == run:
                 self.host.watch_run(None)
             with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
                 run.delete()
-            if run in self.host.session.marked:
-                self.host.session.mark(run)
         except (OSError, RuntimeError) as error:
             self._refused(error)
+        else:
+            self._forget(run)
+
+    def _chosen(self) -> Run | None:
+        """The run under the cursor, if it is still there; else it leaves the list."""
+        run = self.current
+        if run is None or run.path.is_dir():
+            return run
+        self._gone(run)
+        return None
+
+    def _gone(self, run: Run) -> None:
+        """Say that a run was deleted, in another terminal."""
+        listed = next((each for each in self._runs_listed if each.run == run), None)
+        name = run.id if listed is None else listed.summary.label
+        self.notify(self.host.look.text(f"{clean(name, 80)} was deleted"), severity="warning",
+                    markup=False)  # fmt: skip
+        self._forget(run)
+
+    def _forget(self, run: Run) -> None:
+        """A deleted run is shown nowhere from now on."""
+        if self.host.session.run == run:
+            self.host.watch_run(None)
+        self.host.session.unmark(run)
+        self.host.index.drop(run)
+        self.take(self.host.snapshot)
 
     def _is_loop(self, run: Run) -> bool:
         found = (each.summary.steps for each in self._runs_listed if each.run.id == run.id)
@@ -210,6 +255,8 @@ class RunsView(HostedView):
         try:
             if answer is not None:
                 run.rename(answer)
+        except FileNotFoundError:
+            self._gone(run)
         except OSError as error:
             self._refused(error)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +62,7 @@ class Choices(_AxisChoices, frozen=True, kw_only=True):  # type: ignore[misc,cal
     measure_steps: str = "10"
 
 
-@dataclass(frozen=True)
-class NumberField:
+class NumberField(msgspec.Struct, frozen=True):
     """A number of the form: its name in the choices, its label, its least, if it may be a list."""
 
     name: str
@@ -85,19 +83,24 @@ NUMBER_FIELDS = (
 )
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(msgspec.Struct, frozen=True):
     """An experiment, or what is wrong with which field."""
 
     experiment: Experiment | None
     cases: int
     errors: dict[str, str]
     smoke: bool = False
+    command: tuple[str, ...] = ()  # what runs the same without a screen
 
     @property
     def message(self) -> str:
         """The first thing that is wrong; "" when nothing is."""
         return next(iter(self.errors.values()), "")
+
+    @property
+    def line(self) -> str:
+        """The command as one line for a shell."""
+        return shlex.join(self.command)
 
 
 def check_choices(choices: Choices, models: dict[str, ModelShape]) -> Checked:
@@ -150,7 +153,8 @@ def _build(choices: Choices, axes: dict[str, Any]) -> Checked:
         experiment = build_experiment(name, changed, smoke=smoke)
     except SpecError as error:
         return Checked(None, 0, {"experiment": clean(str(error))})
-    return Checked(experiment, len(experiment.cases()), {}, smoke)
+    words = (*_named(name), "--smoke") if smoke else _written(experiment, own)
+    return Checked(experiment, len(experiment.cases()), {}, smoke, words)
 
 
 def choose_experiment(
@@ -231,22 +235,28 @@ def _wanted(field: NumberField) -> str:
     return " or ".join(("a whole number", *field.words))
 
 
-def command(experiment: Experiment, *, smoke: bool = False) -> tuple[str, ...]:
+def command(experiment: Experiment) -> tuple[str, ...]:
     """The command line that runs the same experiment without a screen.
 
     Of a named experiment it says what differs; of the default one also the sizes as they are.
     """
+    return _written(experiment, build_experiment(experiment.name, {}))
+
+
+def _written(experiment: Experiment, own: Experiment) -> tuple[str, ...]:
+    """The command line for an experiment that is `own` but for some fields."""
     name = experiment.name
-    words = ["llmprof", "run"] if name == DEFAULT else ["llmprof", "run", name]
-    if smoke:
-        return (*words, "--smoke")
-    own = build_experiment(name, {})
+    words = _named(name)
     for option, field in _OPTIONS:
         values = getattr(experiment, field)
         if values != getattr(own, field) or (name == DEFAULT and field in _ALWAYS):
             listed = values if isinstance(values, tuple) else (values,)
             words += _options(option, listed)
     return tuple(words)
+
+
+def _named(name: str) -> list[str]:
+    return ["llmprof", "run"] if name == DEFAULT else ["llmprof", "run", name]
 
 
 def _options(option: str, values: tuple[Any, ...]) -> list[str]:
@@ -267,8 +277,3 @@ def _word(value: ModelShape | Value) -> str:
     if value is None:
         return NONE
     return value.name if isinstance(value, ModelShape) else str(value)
-
-
-def command_line(experiment: Experiment, *, smoke: bool = False) -> str:
-    """The same as one line for a shell."""
-    return shlex.join(command(experiment, smoke=smoke))

@@ -16,7 +16,6 @@ from llmprof.tui.session.choices import (
     Choices,
     check_choices,
     choose_experiment,
-    command,
 )
 
 _KEPT = (
@@ -50,7 +49,7 @@ def probe_plan(name: str, choices: Choices, models: dict[str, ModelShape]) -> Pr
     checked = check_choices(form, models)
     if checked.experiment is None:
         return ProbePlan(None, problem=checked.message)
-    return ProbePlan(checked.experiment, command(checked.experiment))
+    return ProbePlan(checked.experiment, checked.command)
 
 
 def choices_of(case: Case) -> Choices:

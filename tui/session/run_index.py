@@ -84,6 +84,11 @@ class RunIndex:
         """Read the folder now rather than at the next period."""
         self._wake.set()
 
+    def drop(self, run: Run) -> None:
+        """A run was deleted: it is listed no longer."""
+        if self.latest is not None:
+            self.latest = tuple(each for each in self.latest if each.run != run)
+
     def close(self) -> None:
         """End the thread; waits at most two seconds."""
         self._stop.set()
@@ -120,7 +125,7 @@ class RunIndex:
                 listed.append(ListedRun(run, summarize_run(run, figures.view), figures))
             if self.latest is None and len(listed) % 20 == 0:
                 self.latest = tuple(listed)
-        self.latest = tuple(listed)
+        self.latest = tuple(each for each in listed if each.run.path.is_dir())
 
     def _read(self, run: Run) -> RunFigures:
         """The run without its steps, and its figures; a run that grew is read on from there."""
@@ -168,11 +173,8 @@ def case_line(state: CaseState) -> CaseLine:
     """A case, with its mean and standard deviation or what became of it."""
     label, total = clean(state.case.label, 120), total_of(state)
     if state.failure is not None:
-        cut_off = state.failure.outside
-        word = "not run" if cut_off and state.status == "skipped" else state.status
-        return CaseLine(
-            label, word, clean(state.failure.message, 200), "warn" if cut_off else "bad"
-        )
+        role = "warn" if state.failure.outside else "bad"
+        return CaseLine(label, state.status, clean(state.failure.message, 200), role)
     peak = state.memory.peak_bytes if state.memory is not None else None
     if total is None and peak is not None:
         return CaseLine(label, memory_text(peak), "peak memory", "text")

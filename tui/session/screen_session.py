@@ -227,9 +227,13 @@ class ScreenSession:
     def mark(self, run: Run) -> None:
         """Mark a run for comparison, the older of two marks gives way; or take its mark away."""
         if run in self.marked:
-            self.marked = tuple(each for each in self.marked if each != run)
+            self.unmark(run)
         else:
             self.marked = (*self.marked, run)[-2:]
+
+    def unmark(self, run: Run) -> None:
+        """Take a run's mark away, if it has one."""
+        self.marked = tuple(each for each in self.marked if each != run)
 
     def swap_marked(self) -> None:
         """Compare the other way round."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from llmprof.core.spec.shape import ModelShape
 from llmprof.tui.kit.colors import DARK_THEME
@@ -17,14 +18,13 @@ if TYPE_CHECKING:
     from llmprof.tui.session.starter import Starter
 
 
-@dataclass
-class Setting:
+class Setting(msgspec.Struct):
     """Where runs live, how they start, how the screen looks and what it shows first."""
 
     store: RunStore
     starter: Starter
     models: dict[str, ModelShape]
-    choices: Choices = field(default_factory=Choices)
+    choices: Choices = msgspec.field(default_factory=Choices)
     look: Look = UNICODE
     encoding: str = "utf-8"
     refresh_hz: float = 4.0
@@ -32,5 +32,7 @@ class Setting:
     watch: Run | None = None
     view: str = "bench"
     demo: bool = False  # a replay: it ends with the screen, without asking
-    samples: Mapping[str, Run] = field(default_factory=dict)  # what a demo's views show else
+    samples: Mapping[str, Run] = msgspec.field(
+        default_factory=dict
+    )  # what a demo's views show else
     monitoring: Monitoring | None = None  # None: every card, at the usual pace

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from llmprof.core.engine.client import Engine, Plan
-from llmprof.core.spec.experiment import Experiment
-from llmprof.core.store.run import Run
 from llmprof.core.system.modules_by_name import REPLAYER
+
+if TYPE_CHECKING:
+    from llmprof.core.engine.client import Engine
+    from llmprof.core.spec.experiment import Experiment
+    from llmprof.core.store.run import Run
 
 
 class CannotStart(RuntimeError):
@@ -56,6 +58,8 @@ class EngineStarter:
 
     def warm(self) -> None:
         """Start an idle engine unless one waits."""
+        from llmprof.core.engine.client import Engine  # not needed for the first frame
+
         with self._lock:
             if not self._closed and (self._idle is None or self._idle.poll() is not None):
                 self._idle = Engine()
@@ -65,6 +69,8 @@ class EngineStarter:
         resume: tuple[int, ...] | None = None,
     ) -> None:  # fmt: skip
         """Hand the plan to the waiting engine, or to a new one. Raises CannotStart or OSError."""
+        from llmprof.core.engine.client import Engine, Plan  # not needed for the first frame
+
         if importlib.util.find_spec("torch") is None:
             raise CannotStart("torch is not installed, and measuring needs it: pip install torch")
         plan = Plan(run_dir=str(run.path), experiment=experiment, command=command, resume=resume)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import selectors
 import signal
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
+
+from textual import events
 
 from llmprof.tui.terminal.textual_inside import InnerDriver
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.message_pump import MessagePump
 
-MOVES = frozenset({"tab", "shift+tab", "enter", "escape"})  # keys that give the focus away
-MOVE_S = 0.03  # that this takes
+LOOK_S = 0.05  # between looks whether the terminal is given back while a key is at work
+LONGEST_S = 2.0  # that keys wait for the one before
 
 
 class TerminalFile:
@@ -60,6 +65,7 @@ class TerminalDriver(InnerDriver):
 
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
+        self.app = app
         self.output = TerminalFile(sys.__stderr__.fileno(), self.encoding, self._hung_up)  # type: ignore[union-attr]
         self.write_to(self.output)
         self._reported = False
@@ -82,18 +88,44 @@ class TerminalDriver(InnerDriver):
                     text = decode(data).replace("\ufffd", "")
                     for message in parser.feed(text) if text else ():  # "" would mean the end
                         self.process_message(message)
-                        if (
-                            getattr(message, "key", "") in MOVES
-                        ):  # what follows is for another field
-                            self.exit_event.wait(MOVE_S)
+                        if isinstance(message, events.Key):
+                            self._wait_for_effect()
                 for message in parser.tick():
                     self.process_message(message)
+
+    def _wait_for_effect(self) -> None:
+        """Wait until a key has done what it does: the next may be for what has the focus then."""
+        done = self.on_loop(effect_of_key(self.app))
+        for _ in range(round(LONGEST_S / LOOK_S)):
+            if self.exit_event.is_set() or wait([done], LOOK_S).done:
+                break
+        done.cancel()
 
     def _hung_up(self) -> None:
         """The terminal is gone: as if SIGHUP had come, which some terminals fail to send."""
         if not self._reported and not self.exit_event.is_set():
             self._reported = True
             os.kill(os.getpid(), signal.SIGHUP)
+
+
+async def effect_of_key(app: App[Any]) -> None:
+    """Return once a key that was given to the app is through with everything that it reaches.
+
+    A message that is sent after it along its way, from what has the focus up to the app, arrives
+    after it; what it asks the app or a new screen for is done one turn later.
+    """
+    await _turn(app)
+    for node in (app.focused or app.screen).ancestors_with_self:
+        await _turn(node)
+    for pump in (app, app.screen, app):
+        await _turn(pump)
+
+
+async def _turn(pump: MessagePump) -> None:
+    """Return once a pump has handled what it was sent so far."""
+    handled = asyncio.Event()
+    if pump.post_message(events.Callback(callback=handled.set)):
+        await handled.wait()
 
 
 def _wait_writable(fd: int) -> None:

@@ -6,7 +6,10 @@ and this is the file to mend.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, cast
 
 from rich.segment import Segment, Segments
@@ -29,6 +32,10 @@ class InnerDriver(LinuxDriver):
     def key_parser(self) -> XTermParser:
         """What makes events of what a terminal sends."""
         return XTermParser(self._debug)
+
+    def on_loop(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        """Have something done on the app's loop, from the thread that reads keys."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     @property
     def backlog(self) -> int:

@@ -7,9 +7,10 @@ import sys
 
 from llmprof.cli.exits import UserError
 from llmprof.cli.follow import Follow, exit_code_of
+from llmprof.cli.open_screen import open_screen, require_terminal
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import deliver
-from llmprof.cli.screen import add_look_options, open_screen, require_terminal
+from llmprof.cli.screen import add_look_options
 from llmprof.cli.streams import tell
 from llmprof.core.store.run import RunNotFound, RunStore
 

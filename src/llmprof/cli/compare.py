@@ -14,7 +14,7 @@ from llmprof.cli.show import find_view
 from llmprof.cli.streams import put, tell
 from llmprof.cli.types import percent_type
 from llmprof.core.figures.two_runs import TwoRuns
-from llmprof.core.report import ExportError, Format, format_of, write
+from llmprof.core.report.formats import ExportError, Format, format_of, write
 from llmprof.core.report.loop_comparison import LoopComparison
 from llmprof.core.report.loop_comparison import render as render_loops
 from llmprof.core.report.run_comparison import RunComparison, regressions

@@ -8,7 +8,8 @@ from importlib import resources
 from pathlib import Path
 
 from llmprof.cli.exits import UserError
-from llmprof.cli.screen import add_look_options, open_screen, require_terminal
+from llmprof.cli.open_screen import open_screen, require_terminal
+from llmprof.cli.screen import add_look_options
 from llmprof.cli.types import factor
 from llmprof.core.events import Environment, RunStarted, Segment
 from llmprof.core.store.pack import SUFFIX, unpack

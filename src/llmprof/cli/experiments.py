@@ -11,7 +11,7 @@ from llmprof.cli.exits import OK, UserError
 from llmprof.cli.streams import put
 from llmprof.core.catalog.experiments import SMOKE, build_experiment, load_experiments
 from llmprof.core.catalog.models import user_folder
-from llmprof.core.report.markdown import grid
+from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import SpecError

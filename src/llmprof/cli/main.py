@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from llmprof.cli.exits import CRASHED, INTERRUPTED, OK, USAGE, UserError, drop_output
 from llmprof.cli.streams import put, tell
-from llmprof.core.system.homes import NoHome
 from llmprof.version import __version__
 
 if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
+    import argparse
 
 # name: (module, one line of help); a module has add_arguments(parser) and run(args) -> int.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -53,39 +51,6 @@ class Command(Protocol):
         """Do it; the exit code. Raises UserError."""
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse, but a mistake is one line."""
-
-    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
-        """Write the help to standard output, whole."""
-        put(self.format_help(), end="")
-
-    def parse(self, words: list[str]) -> argparse.Namespace:
-        """The command's options; what is none of them ends the program with what may be meant."""
-        found, left = self.parse_known_args(words)
-        if left:
-            self.error(f"unrecognized arguments: {' '.join(left)}{self._meant(left[0], words)}")
-        return found
-
-    def _meant(self, word: str, words: list[str]) -> str:
-        """What may be meant by a word that is no option, in words that follow it."""
-        if word.startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(
-                word.split("=", maxsplit=1)[0], self._option_string_actions, 1
-            )
-            return f"; did you mean {near[0]}?" if near else ""
-        before = words[max(0, words.index(word) - 1)].rpartition("=")[2]
-        if before.startswith("-") or before == word:
-            return ""
-        return f"; the items of a list are joined by commas: {before},{word}"
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where help is, and exit with 2."""
-        self.exit(USAGE, f"{self.prog}: {message} (see `{self.prog} --help`)\n")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -97,9 +62,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         tell(f"llmprof: {error}")
         return error.code
-    except NoHome as error:
-        tell(f"llmprof: {error}")
-        return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -109,19 +71,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         drop_output()
         tell(f"llmprof: {error.filename or 'output'}: {error.strerror}")
         return CRASHED
+    except RuntimeError as error:
+        from llmprof.core.system.homes import NoHome  # what only prints its help needs no folder
+
+        if not isinstance(error, NoHome):
+            raise
+        tell(f"llmprof: {error}")
+        return USAGE
 
 
 def dispatch(arguments: list[str]) -> int:
     """Find the command and run it. `llmprof --export F` is `llmprof run --export F`."""
     if arguments and arguments[0] in ("-h", "--help"):
-        _overview().print_help()
+        put(overview())
         return OK
     if arguments and arguments[0] in ("-V", "--version"):
         put(f"llmprof {__version__}")
         return OK
     if not arguments:
-        arguments = ["screen"]
-    elif arguments[0].startswith("-"):
+        from llmprof.cli.open_screen import open_screen  # nothing to parse
+
+        return open_screen()
+    if arguments[0].startswith("-"):
         arguments = ["run", *arguments]
     name, *rest = arguments
     if name not in COMMANDS:
@@ -132,26 +103,32 @@ def dispatch(arguments: list[str]) -> int:
     if [name, *rest[:1]] == WRITEUP[0].split():
         name, (module, summary) = WRITEUP
         del rest[0]
+    from llmprof.cli.parser import Parser  # what only prints or opens the screen parses nothing
+
     command = cast(Command, importlib.import_module(f"llmprof.cli.{module}"))
     parser = Parser(prog=f"llmprof {name}", description=_sentence(summary))
     command.add_arguments(parser)
     return command.run(parser.parse(rest))
 
 
-def _overview() -> Parser:
+def overview() -> str:
+    """What `llmprof --help` prints."""
     width = max(map(len, COMMANDS)) + 2
-    lines = [f"  {name:<{width}}{summary}" for name, (_, summary) in COMMANDS.items()]
-    return Parser(
-        prog="llmprof",
-        usage="llmprof [COMMAND] [OPTIONS]",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Measure and profile transformer language-model training on this machine.\n\n"
-        "commands:\n" + "\n".join(lines),
-        epilog="`llmprof COMMAND --help` tells a command's options.\n"
-        "`llmprof --export results.md` is `llmprof run --export results.md`.\n"
-        "Exit codes: 0 results, 1 a case crashed, 2 usage, 3 nothing measured, 4 a regression\n"
-        "(compare --fail-on), 128 + n ended by signal n (130 Ctrl-C, 143 SIGTERM, 129 SIGHUP).",
-    )
+    commands = "\n".join(f"  {name:<{width}}{what}" for name, (_, what) in COMMANDS.items())
+    return f"""usage: llmprof [COMMAND] [OPTIONS]
+
+Measure and profile transformer language-model training on this machine.
+
+commands:
+{commands}
+
+options:
+  -h, --help  show this help message and exit
+
+`llmprof COMMAND --help` tells a command's options.
+`llmprof --export results.md` is `llmprof run --export results.md`.
+Exit codes: 0 results, 1 a case crashed, 2 usage, 3 nothing measured, 4 a regression
+(compare --fail-on), 128 + n ended by signal n (130 Ctrl-C, 143 SIGTERM, 129 SIGHUP)."""
 
 
 def _sentence(text: str) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.machine import print_table
-from llmprof.cli.screen import add_look_options, open_screen, require_terminal
+from llmprof.cli.open_screen import open_screen, require_terminal
+from llmprof.cli.screen import add_look_options
 from llmprof.cli.streams import put
 from llmprof.cli.types import factor
 from llmprof.core.devices.gpm import METRIC_IDS

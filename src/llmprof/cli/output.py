@@ -11,9 +11,9 @@ from llmprof.cli.terminal_tables import on_terminal, report_text, show_text
 from llmprof.core.document.results import findings_text
 from llmprof.core.lint.completeness import missing
 from llmprof.core.memory.picture_files import links, write_pictures
-from llmprof.core.report import ExportError, check_writable, export, render
 from llmprof.core.report.case_groups import status_word
-from llmprof.core.report.markdown import grid
+from llmprof.core.report.formats import ExportError, check_writable, export, render
+from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean, counted, duration

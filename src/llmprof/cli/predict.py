@@ -18,10 +18,10 @@ from llmprof.core.catalog.experiments import DEFAULT
 from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
 from llmprof.core.predict.fits import Room, decide
 from llmprof.core.predict.traced import TracedCase, trace_cases, traced_prediction
-from llmprof.core.report import ExportError, format_of, write
 from llmprof.core.report.advice import advice_table
+from llmprof.core.report.formats import ExportError, format_of, write
 from llmprof.core.report.long_csv import to_cells
-from llmprof.core.report.markdown import section
+from llmprof.core.report.markdown_table import section
 from llmprof.core.report.prediction_document import prediction_document
 from llmprof.core.report.prediction_parts import parts_table, peak_table
 from llmprof.core.report.predictions import (

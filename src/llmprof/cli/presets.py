@@ -9,12 +9,10 @@ import msgspec
 
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.streams import put
-from llmprof.core.catalog.cards import load_cards
 from llmprof.core.catalog.models import load_models, user_folder
-from llmprof.core.report.markdown import grid
+from llmprof.core.report.markdown_table import grid
+from llmprof.core.report.shape_columns import SHAPE, shape_cells
 from llmprof.core.report.table import Column, Table
-from llmprof.core.report.timing import SHAPE, shape_cells
-from llmprof.core.spec.axes import PRECISIONS
 from llmprof.core.spec.shape import SpecError
 
 
@@ -74,6 +72,9 @@ def _models(*, as_json: bool) -> int:
 
 
 def _cards(*, as_json: bool) -> int:
+    from llmprof.core.catalog.cards import load_cards  # the models need none
+    from llmprof.core.spec.axes import PRECISIONS
+
     cards = load_cards()
     if as_json:
         data = [msgspec.to_builtins(card) for card in cards.values()]

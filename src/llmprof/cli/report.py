@@ -18,7 +18,7 @@ from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import SourcesDiffer, identity, sources_of
 from llmprof.core.document.tables import tables_of
 from llmprof.core.engine.writeup import Writeup, WriteupError
-from llmprof.core.report import ExportError, check_writable, extension_of, write
+from llmprof.core.report.formats import ExportError, check_writable, extension_of, write
 from llmprof.core.state.view import RunView
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import RunNotFound

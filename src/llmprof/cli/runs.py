@@ -10,7 +10,7 @@ from functools import partial
 from llmprof.cli.exits import OK
 from llmprof.cli.streams import put
 from llmprof.cli.terminal_tables import on_terminal, show_text, table_text
-from llmprof.core.report.markdown import grid
+from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.store.listing import RunSummary, summaries
 from llmprof.core.store.run import RunStore

@@ -15,7 +15,8 @@ from llmprof.core.document.markdown import write_section
 from llmprof.core.document.sections import SECTIONS, document
 from llmprof.core.document.sources import sources_of
 from llmprof.core.document.tables import tables_of
-from llmprof.core.report import ExportError, check_writable, markdown
+from llmprof.core.report.formats import ExportError, check_writable
+from llmprof.core.report.markdown_table import section
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.state.view import RunView
 from llmprof.core.store.baselines import find_baseline
@@ -59,14 +60,12 @@ def _section(path: Path, name: str) -> str:
         raise UserError(f"no section or table is called {unknown(name, (*SECTIONS, *BUILDERS))}")
     if meant in SECTIONS:
         made = document(tables_of(sources_of([(view, path)])), [meant])
-        section = replace(made.sections[0], figures=())
-        return write_section(section)
+        return write_section(replace(made.sections[0], figures=()))
     found = tables(view, [meant])
     if not found:
         raise UserError(f"this run has no table {meant}")
     return (
-        "\n\n".join(markdown.section(replace(each, folded=False), any_width=True) for each in found)
-        + "\n"
+        "\n\n".join(section(replace(each, folded=False), any_width=True) for each in found) + "\n"
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import sys
 from typing import TextIO
 
@@ -43,6 +42,8 @@ def write_whole(fd: int, data: bytes) -> None:
         try:
             left = left[os.write(fd, left) :]
         except BlockingIOError:
+            import select  # rarely needed, and a library to load
+
             poll = select.poll()
             poll.register(fd, select.POLLOUT)
             poll.poll()

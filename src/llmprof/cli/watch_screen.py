@@ -15,7 +15,7 @@ from types import FrameType
 from typing import IO
 
 from llmprof.cli.exits import UserError
-from llmprof.cli.screen import open_screen, require_terminal
+from llmprof.cli.open_screen import open_screen, require_terminal
 from llmprof.cli.streams import tell
 from llmprof.core.store.run import Run, RunStore
 

@@ -21,7 +21,7 @@ from llmprof.core.catalog.names import named, unknown
 from llmprof.core.engine.client import Plan
 from llmprof.core.engine.writeup import Manifest, Writeup, WriteupError, left_of, planned
 from llmprof.core.events import Environment
-from llmprof.core.report.markdown import grid
+from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.table import Column, Table
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import SpecError
