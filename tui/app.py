@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from llmprof.core.spec.experiment import Experiment
     from llmprof.core.store.run import Run
     from llmprof.tui.chart.cells import Row
+    from llmprof.tui.host import Exportable
     from llmprof.tui.kit.dialog import Dialog
     from llmprof.tui.kit.host import Tab
     from llmprof.tui.kit.snapshot import Snapshot
@@ -224,13 +225,19 @@ class LlmprofApp(InnerApp):
         self.show_newest()
 
     def export(self, run: Run | None) -> None:
-        """Open the export dialog."""
+        """Open the export dialog for a run."""
         if run is None:
             self.notify("no run to export yet", severity="warning")
             return
+        from llmprof.tui.runs.run_export import RunExport  # not needed for the first frame
+
+        self.export_of(RunExport(run))
+
+    def export_of(self, what: Exportable) -> None:
+        """Open the export dialog."""
         from llmprof.tui.runs.export import ExportDialog  # not needed for the first frame
 
-        self.ask(ExportDialog(run), self._exported)
+        self.ask(ExportDialog(what), self._exported)
 
     def _exported(self, path: str | None) -> None:
         if path is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from llmprof.core.system.text import clean
 from llmprof.tui.kit.host import KitHost
@@ -21,6 +22,23 @@ if TYPE_CHECKING:
     from llmprof.tui.session.run_index import RunIndex
     from llmprof.tui.session.screen_session import ScreenSession
     from llmprof.tui.session.setting import Setting
+
+
+ExportFormat = Literal["md", "csv", "json", "html"]
+
+
+class Exportable(Protocol):
+    """What the export dialog writes. title names it, stem is the beginning of a file's name."""
+
+    formats: Sequence[ExportFormat]
+    title: str
+    stem: str
+
+    def text(self, fmt: ExportFormat) -> str:
+        """What a preview shows; called in a thread."""
+
+    def files(self, path: Path, fmt: ExportFormat, text: str) -> dict[Path, str]:
+        """What is written for a text that text() gave, the file first."""
 
 
 class Host(KitHost, Protocol):
@@ -65,6 +83,9 @@ class Host(KitHost, Protocol):
         """Hold the picture, or let it go on."""
 
     def export(self, run: Run | None) -> None:
+        """Open the export dialog for a run."""
+
+    def export_of(self, what: Exportable) -> None:
         """Open the export dialog."""
 
     def ask(self, dialog: Dialog[str], then: Callable[[str | None], None]) -> None:

@@ -12,9 +12,11 @@ from llmprof.core.document import levels as level_rows
 from llmprof.core.document import profiles as profile_rows
 from llmprof.core.document import steps as step_rows
 from llmprof.core.document import warmups as warmup_rows
+from llmprof.core.document.commands import SWITCHES, TRAIN
 from llmprof.core.document.configurations import parameters
 from llmprof.core.document.figures.svg import Figure
-from llmprof.core.document.findings import Finding, evidence_rows, findings, why_no_change
+from llmprof.core.document.finding import Finding
+from llmprof.core.document.findings import evidence_rows, findings, why_no_change
 from llmprof.core.document.loops import LIMITS as LOOP_LIMITS
 from llmprof.core.document.loops import METHOD as LOOP_METHOD
 from llmprof.core.document.loops import (
@@ -30,6 +32,7 @@ from llmprof.core.document.pictures import class_bars, growth_picture, peak_pict
 from llmprof.core.document.questions import GROUPS, answered
 from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, condensed, page_table
 from llmprof.core.document.sources import Source, differences
+from llmprof.core.document.spread import spread
 from llmprof.core.document.tables import Tables
 from llmprof.core.report.table import Column, Prose, Table
 
@@ -108,12 +111,12 @@ SECTIONS: dict[str, str] = {
 }
 MISSING: dict[str, str] = {
     "steps": "`llmprof run` measures it",
-    "switches": "`llmprof run switches` measures it",
+    "switches": f"`{SWITCHES}` measures it",
     "kernels": "`llmprof run kernels` measures it",
     "memory": "`llmprof run memory` measures it",
     "growth": "`llmprof run attention` and `llmprof run scaling` measure it",
     "predicted": "`llmprof run memory` on a card measures it",
-    "cost": "`llmprof run --mode train` measures it",
+    "cost": f"`{TRAIN}` measures it",
 }
 
 
@@ -223,17 +226,12 @@ def _findings(tables: Tables, found: Sequence[Finding], look: Outlook) -> Sectio
         text.append(("Nothing holds that could be called a finding.",))
     if nothing:
         text.append((nothing,))
-    after: list[Sentence] = [("Verdict. ", *look.verdict)]
-    after += [
-        ("To try: ", *step.evidence, f": `{step.command}`. Expected: ", step.promise, ".")
-        for step in look.steps
-    ]
     return Section(
         "findings",
         SECTIONS["findings"],
         text=tuple(text),
         items=tuple(finding.text for finding in found),
-        after=tuple(after),
+        after=look.lines,
     )
 
 
@@ -317,6 +315,8 @@ def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:
             peaks = [key for key in whole.keys if _reads(whole, key, "Kind", level_rows.PEAK)]
             trained = [key for key in peaks if _reads(whole, key, "Mode", "train")]
             return [key for key in trained if _reads(whole, key, "As", "fp32", "bf16")][:8]
+        case "predicted":
+            return [key for key in whole.keys if _reads(whole, key, "Mode", "train")]
         case "growth":
             return [each.key for each in tables.growths if each.fit is not None]
     return []
@@ -365,6 +365,9 @@ def _limits(tables: Tables) -> tuple[Sentence, ...]:
     if rules:
         lines.append((f"Checks say no to some cells ({', '.join(rules)}): they stand in tables, "
                       "and no finding rests on them.",))  # fmt: skip
+    apart = spread(tables)
+    if apart:
+        lines.append(apart)
     if tables.profiled:
         lines.append(("The profiler lengthens what it sees: shares are of profiled steps, and idle "
                       "time is told by the plain step.",))  # fmt: skip
@@ -372,7 +375,7 @@ def _limits(tables: Tables) -> tuple[Sentence, ...]:
     if mixed:
         lines.append((f"Runs are mixed: {'; '.join(mixed)}.",))
     if not tables.all_changes:
-        lines.append(("No switch was measured beside its baseline.",))
+        lines.append((f"No switch was measured beside its baseline; `{SWITCHES}` does.",))
     lines.append(("Predicted rates of other cards are bounds from published peaks, and no "
                   "measurement.",))  # fmt: skip
     return tuple(lines[:5])

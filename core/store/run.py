@@ -22,11 +22,11 @@ from llmprof.core.store.opening import ended, opened_at
 from llmprof.core.system.atomic import write_file
 from llmprof.core.system.boot import host_name
 from llmprof.core.system.homes import state_home
-from llmprof.core.system.processes import ProcessState, process_state
 from llmprof.core.system.text import clean
 
 if TYPE_CHECKING:
     from llmprof.core.state.view import RunView
+    from llmprof.core.system.processes import ProcessState
 
 RunStatus = Literal["running", "complete", "stopped", "interrupted", "failed", "empty"]
 
@@ -123,6 +123,8 @@ class Run(msgspec.Struct, frozen=True):
 
     def process_state(self, pid: int, node: str) -> ProcessState:
         """What became of one of its processes; those that cannot be seen from here go on."""
+        from llmprof.core.system.processes import process_state  # not needed for the first frame
+
         state = process_state(pid) if node == host_name() else "going"
         if state == "going":
             return state

@@ -18,7 +18,7 @@ MOST_CASES = 200  # whose widths are looked at
 
 
 class RunPreview(Canvas, can_focus=True):
-    """Device and progress, the cases with their figures, the command.
+    """Device and progress, verdict and what to try, the cases with figures, the command.
 
     Its own state: the case under the cursor, while it has the keys.
     """
@@ -48,16 +48,17 @@ class RunPreview(Canvas, can_focus=True):
     def __init__(self) -> None:
         super().__init__(id="run-preview")
         self._listed: ListedRun | None = None
+        self._outlook: tuple[str, ...] = ()
         self._cursor = 0
         self._top = 0
 
-    def show(self, listed: ListedRun | None) -> None:
-        """Take a run."""
-        if listed != self._listed:
+    def show(self, listed: ListedRun | None, outlook: tuple[str, ...] = ()) -> None:
+        """Take a run, with the verdict on it and what to try next where these are known."""
+        if (listed, outlook) != (self._listed, self._outlook):
             before = self._listed
             if before is None or listed is None or before.run != listed.run:
                 self._cursor = self._top = 0
-            self._listed = listed
+            self._listed, self._outlook = listed, outlook
             self.repaint()
 
     def action_move(self, by: int) -> None:
@@ -82,9 +83,8 @@ class RunPreview(Canvas, can_focus=True):
         facts = [summary.device or "", summary.experiment or "", figures.running]
         said = "  ".join(clean(fact, 60) for fact in facts if fact)
         top.append([(look.text(said), "muted")])
-        wrapped = textwrap.wrap(look.text(clean(figures.command, 600)), max(20, width - 2),
-                                break_on_hyphens=False, subsequent_indent="  ")[:3]  # fmt: skip
-        below: list[Row] = [[(line, "muted")] for line in wrapped]
+        below = [_muted(line) for line in self._wrapped(figures.command, width)[:3]]
+        top += self._outlook_rows(width, (height - len(top) - len(below)) * 2 // 3)
         return [*top, *self._cases(width, max(1, height - len(top) - len(below))), *below]
 
     def _cases(self, width: int, room: int) -> list[Row]:
@@ -109,6 +109,25 @@ class RunPreview(Canvas, can_focus=True):
             lines.append([(f"and {more} more: enter opens the run", "muted")])
         return lines
 
+    def _outlook_rows(self, width: int, room: int) -> list[Row]:
+        """The verdict and each thing to try, as many lines as there is room for."""
+        rows: list[Row] = []
+        for at, line in enumerate(self._outlook):
+            role = "muted" if at else "title"
+            rows += [[(each, role)] for each in self._wrapped(line, width)]
+        if len(rows) > room:
+            more = len(rows) - max(0, room - 1)
+            rows = [*rows[: max(0, room - 1)], _muted(f"{more} more lines: e exports them")]
+        return rows
+
+    def _wrapped(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(
+            self.look.text(clean(text, 600)),
+            max(20, width - 2),
+            break_on_hyphens=False,
+            subsequent_indent="  ",
+        )
+
     def _case(self, case: CaseLine, width: int, longest: int, widest: int, *, here: bool) -> Row:
         """Label and figure, each below the others; what is said of it where there is room."""
         figure = self.look.text(case.figure).rjust(widest)
@@ -124,3 +143,7 @@ class RunPreview(Canvas, can_focus=True):
             row = [(text, f"{role or 'text'}+cursor") for text, role in row]
             row.append((" " * max(0, width - row_length(row)), "text+cursor"))
         return row
+
+
+def _muted(text: str) -> Row:
+    return [(text, "muted")]
