@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from llmprof.core.spec.shape import SpecError
+from llmprof.core.spec.source_names import check_name
 from llmprof.core.system.text import clean
 
 _WRITTEN = re.compile(r"(?P<path>.+\.py):(?P<name>[^\W\d]\w*)")
@@ -21,7 +22,9 @@ def function_value(text: str, option: str) -> str:
     if found is None:
         raise SpecError(f"{option} {clean(text, 100)}: write path/to/file.py:function")
     path = Path(found["path"]).expanduser().absolute()
-    return f"{path}:{found['name']}#{content_of(path, option)}"
+    content = content_of(path, option)
+    check_name(path, found["name"], option)
+    return f"{path}:{found['name']}#{content}"
 
 
 def content_of(path: Path, option: str) -> str:

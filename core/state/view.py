@@ -63,6 +63,10 @@ class CaseState:
         """Whether nothing more will come of this case."""
         return self.status not in ("pending", "running")
 
+    def has_part(self, phase: str) -> bool:
+        """Whether a step has a phase of this name: no loss where the forward computes it."""
+        return phase != "loss" or self.model is None or not self.model.loss_inside
+
     @property
     def steps_done(self) -> int:
         """Steps finished, warm-up included."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
+from llmprof.core.spec.own_function import path_and_name
 from llmprof.core.worker.failures import OwnModelError, Stopped
 
 
@@ -35,13 +36,20 @@ def load_function(source: Source) -> Callable[..., Any]:
     found = getattr(module, source.function, None)
     if callable(found):
         return cast(Callable[..., Any], found)
-    there = sorted(
-        name
+    own = {
+        name: value
         for name, value in vars(module).items()
         if callable(value) and getattr(value, "__module__", None) == module.__name__
-    )
+    }
+    there = sorted(own, key=lambda name: (inspect.isclass(own[name]), name))
     has = f"it has {', '.join(there[:6])}" if there else "it defines no function"
     raise OwnModelError(f"{Path(source.path).name} has no function {source.function}; {has}")
+
+
+def load_attention(value: str) -> Callable[..., Any]:
+    """The function that a value of the axis attention names. Raises what its module raises."""
+    path, name = path_and_name(value)
+    return load_function(Source(str(path), str(path.parent), path.stem, name))
 
 
 def _module(source: Source) -> ModuleType:

@@ -70,7 +70,7 @@ def prints() -> nn.Module:
 
 def hangs() -> nn.Module:
     print("hostile:hangs sleeps", flush=True)
-    time.sleep(3600)
+    threading.Event().wait()
     return _model()
 
 
