@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from llmprof.tui.session.run_index import RunIndex
     from llmprof.tui.starts import Starts
 
+LOOP = "loop"
+OFFERING = (VIEWS[0].view, LOOP)  # views with a key for the run that goes on beside
 AROUND_S = 3.0  # between looks for runs that others have started
 
 
@@ -152,10 +154,21 @@ class LlmprofApp(InnerApp):
         return stack[0] if stack and isinstance(stack[0], View) else None
 
     def show_newest(self) -> None:
-        """Hand the newest snapshot to the view."""
+        """Hand the newest snapshot to the view; say which training has begun meanwhile."""
+        if (begun := self.session.take_begun()) is not None:
+            self._show_begun(begun)
         view = self.base_view
         if view is not None:
             view.catch_up()
+
+    def _show_begun(self, training: Run) -> None:
+        """Open it where somebody waits for one; else say how."""
+        if self.session.run is None and self.current_mode == LOOP:
+            self.open_run(training)
+            return
+        how = "w shows it" if self.current_mode in OFFERING else "6, then w, shows it"
+        name = self.look.text(clean(training.label, 60))
+        self.notify(how, title=f"Training {name} has begun", markup=False)
 
     # Runs
 
@@ -164,6 +177,11 @@ class LlmprofApp(InnerApp):
         self.session.watch(run)
         self.ticker.look_often()
         self.show_newest()
+
+    def open_run(self, run: Run) -> None:
+        """Show another run, in the view that is made for it."""
+        self.watch_run(run)
+        self.action_view(LOOP if run.is_loop else VIEWS[0].view)
 
     def start_run(
         self, experiment: Experiment, command: tuple[str, ...], then: Callable[[], None]
@@ -185,7 +203,7 @@ class LlmprofApp(InnerApp):
         """What starts runs, once the first is asked for."""
         from llmprof.tui.starts import Starts  # not needed for the first frame
 
-        return Starts(self, self.session, self.ask, self.watch_run, demo=self.setting.demo)
+        return Starts(self, self.session, self.ask, self.open_run, demo=self.setting.demo)
 
     def stop_run(self, run: Run | None = None) -> None:
         """Ask a run's engine to stop, by default the watched one's."""

@@ -65,6 +65,9 @@ class Host(KitHost, Protocol):
     def watch_run(self, run: Run | None) -> None:
         """Show another run."""
 
+    def open_run(self, run: Run) -> None:
+        """Show another run, in the view that is made for it."""
+
     def start_run(
         self, experiment: Experiment, command: tuple[str, ...], then: Callable[[], None]
     ) -> None:

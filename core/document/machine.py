@@ -63,9 +63,13 @@ def _facts(sources: Sequence[Source]) -> Iterable[str]:
         yield f"measuring code {source.environment.worker_source}"
     for each in sources:
         run, missing = each.subject, to_resume(each.subject)
-        if run.outcome != "complete" and missing:
+        if run.outcome == "complete":
+            continue
+        if missing:
+            remedy = "" if run.going else f", `llmprof resume {run.run_id}` measures them"
             yield (
-                f"{each.name} {run.outcome or 'interrupted'}: {len(missing)} of "
-                f"{counted(len(run.cases), 'case')} not measured, `llmprof resume {run.run_id}` "
-                "measures them"
+                f"{each.name} {run.state_words}: {len(missing)} of "
+                f"{counted(len(run.cases), 'case')} not measured{remedy}"
             )
+        elif run.loops:
+            yield f"{each.name} {run.state_words}"

@@ -17,12 +17,21 @@ from llmprof.core.document.configurations import parameters
 from llmprof.core.document.figures.svg import Figure
 from llmprof.core.document.finding import Finding
 from llmprof.core.document.findings import evidence_rows, findings, why_no_change
+from llmprof.core.document.loops import LIMITS as LOOP_LIMITS
+from llmprof.core.document.loops import METHOD as LOOP_METHOD
+from llmprof.core.document.loops import (
+    NOT_OF_A_LOOP,
+    loop_findings,
+    loop_tables,
+    loop_title,
+    with_loops,
+)
 from llmprof.core.document.machine import machine_lines
 from llmprof.core.document.next_steps import Outlook, outlook
 from llmprof.core.document.pictures import class_bars, growth_picture, peak_picture, step_bars
 from llmprof.core.document.questions import GROUPS, answered
 from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, condensed, page_table
-from llmprof.core.document.sources import differences
+from llmprof.core.document.sources import Source, differences
 from llmprof.core.document.spread import spread
 from llmprof.core.document.tables import Tables
 from llmprof.core.report.table import Column, Prose, Table
@@ -113,6 +122,9 @@ MISSING: dict[str, str] = {
 
 def document(tables: Tables, wanted: Iterable[str] = (), *, questions: bool = False) -> Document:
     """The document of some runs: whole, some of its sections, or by a hand-out's questions."""
+    trained = with_loops(tables.sources)
+    if len(trained) == len(tables.sources) and not questions:
+        return _of_loops(tables, wanted)
     found, look = findings(tables), outlook(tables)
     rows = evidence_rows(found)
     quoted: dict[str, list[str]] = {}
@@ -128,11 +140,39 @@ def document(tables: Tables, wanted: Iterable[str] = (), *, questions: bool = Fa
         **page.measured(),
         "limits": Section("limits", SECTIONS["limits"], items=_limits(tables)),
     }
+    if trained:
+        every |= _beside(every, trained)
     names = list(wanted) or list(SECTIONS)
     chosen = tuple(every[name] for name in SECTIONS if name in names)
     return Document(
         _title(tables), chosen, (*page.whole(look), _method(tables)) if not wanted else (), tables
     )
+
+
+def _of_loops(tables: Tables, wanted: Iterable[str]) -> Document:
+    """The document of training loops alone: sections that are about cases are left out."""
+    every = {
+        "machine": Section("machine", SECTIONS["machine"], items=machine_lines(tables.sources)),
+        "findings": Section("findings", SECTIONS["findings"], items=loop_findings(tables.sources)),
+        "steps": Section("steps", "The training loop", tables=loop_tables(tables.sources)),
+        "limits": Section("limits", SECTIONS["limits"], items=LOOP_LIMITS),
+    }
+    names = list(wanted)
+    for name in names:
+        every.setdefault(name, Section(name, SECTIONS[name], text=((NOT_OF_A_LOOP,),)))
+    chosen = tuple(every[name] for name in SECTIONS if name in (names or every))
+    method = () if names else (Section("method", "Method", text=LOOP_METHOD),)
+    return Document(loop_title(tables.sources), chosen, method, tables)
+
+
+def _beside(every: dict[str, Section], trained: Sequence[Source]) -> dict[str, Section]:
+    """The sections that training loops add to, where the document is of cases as well."""
+    found, steps, limits = every["findings"], every["steps"], every["limits"]
+    return {
+        "findings": replace(found, items=(*found.items, *loop_findings(trained))),
+        "steps": replace(steps, tables=(*steps.tables, *loop_tables(trained))),
+        "limits": replace(limits, items=(*limits.items, *LOOP_LIMITS)),
+    }
 
 
 def _by_questions(tables: Tables, page: _Page, look: Outlook) -> Document:

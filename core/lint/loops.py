@@ -336,6 +336,11 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+def is_judged(loop: LoopState) -> bool:
+    """Whether enough steps have ended, beyond those that warm up, to say what costs time."""
+    return sum(loop.rows.count(_warm(loop))) >= LEAST_STEPS
+
+
 def _warm(loop: LoopState) -> int:
     """The first row that counts."""
     begun = loop.restarts[-1][1] if loop.restarts else 0
@@ -344,10 +349,7 @@ def _warm(loop: LoopState) -> int:
 
 def _settled(loop: LoopState) -> dict[str, Part]:
     """Parts of the steps that have warmed up; none where they are too few."""
-    start = _warm(loop)
-    if sum(loop.rows.count(start)) < LEAST_STEPS:
-        return {}
-    return {part.name: part for part in parts(loop, start)}
+    return {part.name: part for part in parts(loop, _warm(loop))} if is_judged(loop) else {}
 
 
 def _wall(found: dict[str, Part]) -> float:

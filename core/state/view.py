@@ -128,6 +128,7 @@ class RunView:
     cases: tuple[CaseState, ...] = ()
     loops: tuple[LoopState, ...] = ()  # of someone's own training, a rank each
     outcome: ev.Outcome | None = None
+    going: bool = False  # it was still written when it was read, as far as whoever read it knows
     host_cpu: SeriesView = field(default_factory=SeriesView)
     host_memory: SeriesView = field(default_factory=SeriesView)
     cards: dict[int, CardHistoryView] = field(default_factory=dict)
@@ -137,6 +138,11 @@ class RunView:
     events: int = 0
     unknown_events: int = 0
     damaged_lines: int = 0
+
+    @property
+    def state_words(self) -> str:
+        """How it ended, or that it goes on."""
+        return self.outcome or ("running" if self.going else "interrupted")
 
     @property
     def current(self) -> CaseState | None:

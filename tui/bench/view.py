@@ -108,7 +108,7 @@ class BenchView(HostedView):
         if self._live is not None and self._live.ready:
             case = self._case_in_sight(view) if view else None
             note = snapshot.error or session.problem
-            other = next((run.label for run in session.others if run != session.run), "")
+            other = "" if session.beside is None else session.beside.label
             self._live.show(view, case, alive=session.alive, now_ns=session.now_ns(), note=note,
                             zoom=self.zoom, other=other, following=self._next,
                             verdict=self._verdict)  # fmt: skip
@@ -195,9 +195,11 @@ class BenchView(HostedView):
         """Only what can be done now is offered."""
         session = self.host.session
         if action in ("stop", "pause"):
-            return session.run is not None and (session.alive or session.paused)
+            there = session.run is not None and (session.alive or session.paused)
+            ours = action != "stop" or not (there and session.snapshot.view.loops)
+            return there and ours  # somebody's training is not ours to end
         if action == "watch":
-            return any(run != session.run for run in session.others)
+            return session.beside is not None
         if action == "next":
             return any(step.key == parameters[0] for step in self._next)
         if action == "follow":
@@ -272,9 +274,8 @@ class BenchView(HostedView):
 
     def action_watch(self) -> None:
         """Watch the run that is going."""
-        if others := self.host.session.others:
-            self.host.watch_run(others[0])
-            self.show_setup(False)
+        if (beside := self.host.session.beside) is not None:
+            self.host.open_run(beside)
 
     def action_stop(self) -> None:
         """Stop the run in sight."""

@@ -89,11 +89,12 @@ class PartsChart(Canvas):
         body = width - TABLE_WIDTH - LOOP_GUTTER - 2
         span = sight.span(body)
         found = part_columns(sight.loop, span)
-        note = f"last {duration(span.seconds)}, host clock"
+        limit = self._limit.update(found.typical or None)
+        scale = scale_for("ms", limit)
+        note = f"{scale.unit}, last {duration(span.seconds)}, host clock"
         title = heading(look, width, "Parts of a step", note, [("ms/step   %", "muted")])
         if not found.typical:
             return [title, [("no step ended in this time", "muted")]]
-        limit = self._limit.update(found.typical)
         layers = tuple(
             Layer(role, f"on {role}", part_letter(name, found.names))
             for name in found.names
@@ -103,7 +104,7 @@ class PartsChart(Canvas):
             layers=layers,
             columns=[_within(column, limit) for column in found.columns],
             limit=limit,
-            scale=scale_for("ms", limit),
+            scale=scale,
             labels=_labels(span),
             gutter=LOOP_GUTTER,
             letters=self.colourless,
