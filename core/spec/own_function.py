@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from llmprof.core.spec.shape import SpecError
-from llmprof.core.spec.source_names import check_name
 from llmprof.core.system.text import clean
 
 _WRITTEN = re.compile(r"(?P<path>.+\.py):(?P<name>[^\W\d]\w*)")
@@ -23,6 +22,8 @@ def function_value(text: str, option: str) -> str:
         raise SpecError(f"{option} {clean(text, 100)}: write path/to/file.py:function")
     path = Path(found["path"]).expanduser().absolute()
     content = content_of(path, option)
+    from llmprof.core.spec.source_names import check_name  # files are rare
+
     check_name(path, found["name"], option)
     return f"{path}:{found['name']}#{content}"
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from llmprof.core.spec.own_function import content_of
 from llmprof.core.spec.shape import ModelShape, SpecError
-from llmprof.core.spec.source_names import check_arguments, check_name
 from llmprof.core.system.text import clean
 
 HUGGING_FACE = "hf:"  # before the path of a configuration of a causal language model
@@ -72,6 +71,8 @@ def find_own_model(
         path, folder = _module_file(where, folders)
         module = where
     content = content_of(path, "--model")
+    from llmprof.core.spec.source_names import check_arguments, check_name  # files are rare
+
     check_name(path, factory, "--model")
     check_arguments(path, factory, arguments, FILLED)
     name = f"{path.stem if where.endswith('.py') else where}:{factory}"

@@ -517,7 +517,7 @@ async def test_enter_shows_what_was_cut(tmp_path: Path) -> None:
     run = RunStore(tmp_path).create("bench")
     writer = journals.Writer(run)
     writer.begin(plan)
-    writer.fail(0, message="out of memory: tried to take 3.00 GiB of the card beside 77 GiB")
+    writer.fail(0, "error", "out of memory: tried to take 3.00 GiB of the card beside 77 GiB")
     writer.end()
     app, _ = make_app(tmp_path, watch=run)
     async with app.run_test(size=(80, 24)) as pilot:
