@@ -31,7 +31,7 @@ BLOCKED_SHARE = 0.2  # of the looks at the training thread
 LEAST_LOOKS = 20
 LOCKSTEP = 0.1  # by how much of a part's time host and card may differ
 LAUNCHES_SHARE = 0.5  # of the time that such parts must take
-BUSY_PERCENT = 90.0  # utilization from which a card is not said to wait
+BUSY_PERCENT = 90.0  # from which a card is not said to wait, and processors are said to be full
 CREEP_BYTES = 64 * 2**20
 CREEP_SHARE = 0.03
 CREEP_BEATS = 9
@@ -67,7 +67,7 @@ def loop_verdicts(view: RunView) -> tuple[LoopVerdict, ...]:
             known = found.get(verdict.rule)
             if known is None or verdict.weight > known.weight:
                 found[verdict.rule] = verdict
-    slow = slow_rank(view.loops)
+    slow = slow_rank(view)
     if slow is not None:
         found[slow.rule] = slow
     ordered = sorted(found.values(), key=lambda verdict: -verdict.weight)
@@ -305,22 +305,38 @@ def fragmentation(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict 
     )
 
 
-def slow_rank(loops: Sequence[LoopState]) -> LoopVerdict | None:
+def slow_rank(view: RunView) -> LoopVerdict | None:
     """A rank for which the others wait."""
+    loops = view.loops
     slow = straggler(loops)
     if slow is None or min(len(loop.rows) for loop in loops) < LEAST_STEPS:
         return None
     loop = next(each for each in loops if each.rank == slow.rank)
     wall = _wall(_settled(loop)) if _settled(loop) else math.inf
+    crowded = _crowded(view)
     return LoopVerdict(
         "straggler",
         slow.rank,
         min(1.0, slow.excess_ms / wall),
         f"rank {slow.rank} works {_ms(slow.excess_ms)} longer a step than the others, most of it "
-        f"in {slow.part}, and they wait for it in backward",
-        "compare its batches, its card's clocks and its machine with the others'",
+        f"in {slow.part}, and they wait for it in backward{crowded}",
+        "give each rank processors of its own (OMP_NUM_THREADS, taskset), then look again"
+        if crowded
+        else "compare its batches, its card's clocks and its machine with the others'",
         "own work of the ranks differs by less than 5 % of a step",
     )
+
+
+def _crowded(view: RunView) -> str:
+    """What the host's load says where ranks of one machine share processors that are all busy."""
+    if len({loop.started.node for loop in view.loops}) > 1:
+        return ""
+    start = max(loop.rows.start_ns(_warm(loop))[0] for loop in view.loops)
+    busy = view.host_cpu.between(start, max(loop.last_t for loop in view.loops) + 1)
+    share = sum(busy) / len(busy) if busy else 0.0
+    if share < BUSY_PERCENT:
+        return ""
+    return f"; the processors that they share were {share:.0f} % busy, which may be all of it"
 
 
 RULES: tuple[Rule, ...] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -82,6 +83,8 @@ async def test_without_colours_the_parts_have_letters(
             assert (run_of_letters in text) == no_color
         assert ("b backward" in text) == no_color
         assert "before the optimizer" in text  # whole
+        (whole,) = [line.split() for line in text.splitlines() if re.search(r"\bstep +4", line)]
+        assert whole[-2:] == ["step", "46.00"]
 
 
 @sizes

@@ -113,7 +113,7 @@ class PartsChart(Canvas):
         return [title, *_beside(left, self._table(sight, span), width - TABLE_WIDTH)]
 
     def _table(self, sight: LoopSight, span: Span) -> list[Row]:
-        """A row a part: its colour, mean and share in the time in sight."""
+        """A row a part: its colour, mean and share in the time in sight; then the whole step."""
         loop = sight.loop
         start = loop.rows.row_at(span.start_ns)
         found = parts(loop, min(start, max(0, len(loop.rows) - 1)))
@@ -130,6 +130,8 @@ class PartsChart(Canvas):
                     (f"{100 * part.share:>4.0f}", "muted"),
                 ]
             )
+        whole = sum(part.host_ms for part in found)
+        rows.append([(f"   {'step':<{WORDS}}{whole:>8.2f}", "title"), ("    ", "")])
         return rows
 
 
