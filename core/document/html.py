@@ -8,7 +8,7 @@ from html import escape
 
 from llmprof.core.document.figures.svg import style
 from llmprof.core.document.quotes import Sentence, cell_text, shown
-from llmprof.core.document.sections import Document, Section
+from llmprof.core.document.sections import BESIDE, Document, Section
 from llmprof.core.report.table import Cell, Figure, Prose, Table
 from llmprof.core.system.text import clean
 
@@ -88,10 +88,7 @@ def _beside(names: tuple[str, ...]) -> str:
     if not names:
         return ""
     listed = ", ".join(f"<code>{escape(name)}</code>" for name in names)
-    return (
-        '<p class="quiet">Logs, samples, coverage, full kernel tables and the figures\' data: '
-        f"{listed}.</p>"
-    )
+    return f'<p class="quiet">{BESIDE}: {listed}.</p>'
 
 
 def _section(section: Section, tables: int, figures: int, *, appendix: bool) -> str:

@@ -36,6 +36,7 @@ from llmprof.core.document.spread import spread
 from llmprof.core.document.tables import Tables
 from llmprof.core.report.table import Column, Prose, Table
 
+BESIDE = "Whole tables, logs and the figures' data"  # what the CSV files beside a document hold
 DECIDED = ("faster", "slower")
 LESS = frozenset(
     {
