@@ -355,7 +355,7 @@ def test_the_method_says_what_the_columns_of_changes_are() -> None:
         if section.name == "method"
     )
     text = " ".join(plain(item) for item in method.items)
-    for words in ("geometric means", "Excluded beyond:", "above 100 %", "CV:"):
+    for words in ("geometric means", "even in its sign", "Excluded beyond:", "above 100 %", "CV:"):
         assert words in text
 
 
