@@ -142,7 +142,7 @@ async def main(recording: Path) -> None:
         await photograph("screen-live", setting(live), WIDE)
         await photograph("screen-live-narrow", setting(live), NARROW)
         await photograph("screen-results", setting(finished, "llmprof-light", runs=alone), WIDE)
-        await photograph("screen-runs", setting(whole), WIDE, ["2"])
+        await photograph("screen-runs", setting(whole), WIDE, ["2", "down"])
         await photograph("screen-export", setting(whole), WIDE, ["e"])
         await photograph("screen-quit", setting(live), NARROW, ["q"])
         for view, run in samples_in(RunStore(Path(folder) / "samples")).items():

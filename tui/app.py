@@ -33,12 +33,15 @@ if TYPE_CHECKING:
     from llmprof.core.spec.experiment import Experiment
     from llmprof.core.store.run import Run
     from llmprof.tui.chart.cells import Row
+    from llmprof.tui.host import Exportable
     from llmprof.tui.kit.dialog import Dialog
     from llmprof.tui.kit.host import Tab
     from llmprof.tui.kit.snapshot import Snapshot
     from llmprof.tui.session.run_index import RunIndex
     from llmprof.tui.starts import Starts
 
+LOOP = "loop"
+OFFERING = (VIEWS[0].view, LOOP)  # views with a key for the run that goes on beside
 AROUND_S = 3.0  # between looks for runs that others have started
 
 
@@ -76,21 +79,19 @@ class LlmprofApp(InnerApp):
         self.stylesheet.set_variables(self._styled)
 
     def get_css_variables(self) -> dict[str, str]:
-        """The variables of the theme in use, made once a theme; Textual asks with every view."""
+        """The theme's, among 16 colours where there are no more; made once a theme, for Textual
+        asks with every view.
+        """
         theme = self.current_theme
         if self._variables[0] is not theme:
-            self._variables = theme, super().get_css_variables()
+            few = self.console.color_system == "standard"
+            found = super().get_css_variables()
+            self._variables = theme, found | few_colors(theme.dark) if few else found
         return self._variables[1]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our variables in themes that do not have them."""
         return theme_variables(self.current_theme.dark)
-
-    def get_css_variables(self) -> dict[str, str]:
-        """The theme's; where there are 16 colours, among those."""
-        variables = super().get_css_variables()
-        few = self.console.color_system == "standard"
-        return variables | few_colors(self.current_theme.dark) if few else variables
 
     def refresh_css(self, animate: bool = True) -> None:
         """Parse the styles anew where colours changed; Textual asks with every new view."""
@@ -153,10 +154,21 @@ class LlmprofApp(InnerApp):
         return stack[0] if stack and isinstance(stack[0], View) else None
 
     def show_newest(self) -> None:
-        """Hand the newest snapshot to the view."""
+        """Hand the newest snapshot to the view; say which training has begun meanwhile."""
+        if (begun := self.session.take_begun()) is not None:
+            self._show_begun(begun)
         view = self.base_view
         if view is not None:
             view.catch_up()
+
+    def _show_begun(self, training: Run) -> None:
+        """Open it where somebody waits for one; else say how."""
+        if self.session.run is None and self.current_mode == LOOP:
+            self.open_run(training)
+            return
+        how = "w shows it" if self.current_mode in OFFERING else "6, then w, shows it"
+        name = self.look.text(clean(training.label, 60))
+        self.notify(how, title=f"Training {name} has begun", markup=False)
 
     # Runs
 
@@ -165,6 +177,11 @@ class LlmprofApp(InnerApp):
         self.session.watch(run)
         self.ticker.look_often()
         self.show_newest()
+
+    def open_run(self, run: Run) -> None:
+        """Show another run, in the view that is made for it."""
+        self.watch_run(run)
+        self.action_view(LOOP if run.is_loop else VIEWS[0].view)
 
     def start_run(
         self, experiment: Experiment, command: tuple[str, ...], then: Callable[[], None]
@@ -186,7 +203,7 @@ class LlmprofApp(InnerApp):
         """What starts runs, once the first is asked for."""
         from llmprof.tui.starts import Starts  # not needed for the first frame
 
-        return Starts(self, self.session, self.ask, self.watch_run, demo=self.setting.demo)
+        return Starts(self, self.session, self.ask, self.open_run, demo=self.setting.demo)
 
     def stop_run(self, run: Run | None = None) -> None:
         """Ask a run's engine to stop, by default the watched one's."""
@@ -208,13 +225,19 @@ class LlmprofApp(InnerApp):
         self.show_newest()
 
     def export(self, run: Run | None) -> None:
-        """Open the export dialog."""
+        """Open the export dialog for a run."""
         if run is None:
             self.notify("no run to export yet", severity="warning")
             return
+        from llmprof.tui.runs.run_export import RunExport  # not needed for the first frame
+
+        self.export_of(RunExport(run))
+
+    def export_of(self, what: Exportable) -> None:
+        """Open the export dialog."""
         from llmprof.tui.runs.export import ExportDialog  # not needed for the first frame
 
-        self.ask(ExportDialog(run), self._exported)
+        self.ask(ExportDialog(what), self._exported)
 
     def _exported(self, path: str | None) -> None:
         if path is not None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
+from llmprof.core.system.text import clean
 from llmprof.tui.kit.host import KitHost
 from llmprof.tui.kit.view import View
 
 if TYPE_CHECKING:
     from llmprof.core.spec.experiment import Experiment
     from llmprof.core.spec.shape import ModelShape
+    from llmprof.core.state.view import CaseState, RunView
     from llmprof.core.store.run import Run
     from llmprof.tui.kit.dialog import Dialog
     from llmprof.tui.kit.table import RowTable
@@ -18,6 +22,23 @@ if TYPE_CHECKING:
     from llmprof.tui.session.run_index import RunIndex
     from llmprof.tui.session.screen_session import ScreenSession
     from llmprof.tui.session.setting import Setting
+
+
+ExportFormat = Literal["md", "csv", "json", "html"]
+
+
+class Exportable(Protocol):
+    """What the export dialog writes. title names it, stem is the beginning of a file's name."""
+
+    formats: Sequence[ExportFormat]
+    title: str
+    stem: str
+
+    def text(self, fmt: ExportFormat) -> str:
+        """What a preview shows; called in a thread."""
+
+    def files(self, path: Path, fmt: ExportFormat, text: str) -> dict[Path, str]:
+        """What is written for a text that text() gave, the file first."""
 
 
 class Host(KitHost, Protocol):
@@ -44,6 +65,9 @@ class Host(KitHost, Protocol):
     def watch_run(self, run: Run | None) -> None:
         """Show another run."""
 
+    def open_run(self, run: Run) -> None:
+        """Show another run, in the view that is made for it."""
+
     def start_run(
         self, experiment: Experiment, command: tuple[str, ...], then: Callable[[], None]
     ) -> None:
@@ -59,6 +83,9 @@ class Host(KitHost, Protocol):
         """Hold the picture, or let it go on."""
 
     def export(self, run: Run | None) -> None:
+        """Open the export dialog for a run."""
+
+    def export_of(self, what: Exportable) -> None:
         """Open the export dialog."""
 
     def ask(self, dialog: Dialog[str], then: Callable[[str | None], None]) -> None:
@@ -84,3 +111,11 @@ class HostedView(View):
 
         if (row := table.current_row) is not None:
             self.host.ask(RowDialog(table.title, table.columns, row), lambda _: None)
+
+    def show_oom_account(self, state: CaseState, view: RunView) -> None:
+        """Show what was alive in a case that ran out of memory, and what would have made it fit."""
+        from llmprof.core.report.oom_account import oom_account  # loads what predicts
+        from llmprof.tui.kit.table_dialog import TableDialog
+
+        title = f"Out of memory: {clean(state.case.label, 120)}"
+        self.host.ask(TableDialog(title, partial(oom_account, state, view)), lambda _: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -40,18 +41,23 @@ def writeup_names() -> list[str]:
 
 
 def build_experiment(
-    name: str, overrides: dict[str, Any], *, smoke: bool = False, writeup: bool = False
+    name: str,
+    overrides: dict[str, Any],
+    *,
+    smoke: bool = False,
+    writeup: bool = False,
+    also: Sequence[str] = (),
 ) -> Experiment:
     """An experiment with some of its fields replaced; models are given by name or as shapes.
 
     smoke takes the small sizes that the experiment names, writeup what a write-up measures of
-    it; overrides still replace both.
+    it; overrides still replace both. also: other names that a message about an unknown one lists.
     Raises SpecError for an unknown experiment or a field that doesn't fit.
     """
     known = load_experiments()
     meant = named(name, known)
     if meant is None:
-        raise SpecError(f"unknown experiment {unknown(name, known)}")
+        raise SpecError(f"unknown experiment {unknown(name, (*known, *also))}")
     name, preset = meant, dict(known[meant])
     small, wider = preset.pop(SMOKE, None), preset.pop(WRITEUP, {})
     if smoke and small is None:

@@ -25,7 +25,7 @@ METRICS: dict[str, tuple[str, str]] = {
     "dram_activity": ("%", "share of cycles with device memory busy (GPM)"),
     "sm_occupancy": ("%", "resident warps against the most there can be (GPM)"),
     "utilization_window": ("ms", "length of the driver's window for utilization"),
-    "throttle": ("", "clock event reasons as NVML's bit mask, see devices/throttle.py"),
+    "throttle": ("", "clock event reasons as NVML's bit mask, see events/throttle.py"),
     "temperature_slowdown": ("°C", "temperature at which the hardware slows the chip down"),
     "energy_estimated": ("J", "power integrated since the sampler began, where no counter is"),
     "other_processes": ("", "processes on the card that are not of this run"),

@@ -11,13 +11,11 @@ from llmprof.core.document.sources import Source
 from llmprof.core.figures.comparison import Comparison, PartChange
 from llmprof.core.report.comparisons import (
     TESTED_TOGETHER,
-    grouped_alike,
+    beside_baselines,
     only_alone,
     switch_name,
 )
 from llmprof.core.report.table import Cell, Column, Figure
-from llmprof.core.spec.axes import SWITCHES, neutral
-from llmprof.core.state.view import CaseState
 from llmprof.core.system.numbers import interval
 
 COLUMNS = (
@@ -76,22 +74,17 @@ class Change:
 
 
 def changes_of(sources: Sequence[Source]) -> list[Change]:
-    """Every measured case against the one of its group that has no switch on, or the first."""
-    found = []
+    """Every measured case against the baseline of its group."""
+    found: list[Change] = []
     for source in sources:
         states = [state for state in source.cases if state.case.probe in ("timing", "attention")]
-        for group in grouped_alike(states, *SWITCHES):
-            base = _baseline(group)
-            for state in group:
-                against = None if state is base else source.subject.compare(base, state)
-                if against is not None:
-                    found.append(Change(source, against))
+        for base, *others in beside_baselines(states):
+            found += [
+                Change(source, against)
+                for state in others
+                if (against := source.subject.compare(base, state)) is not None
+            ]
     return found
-
-
-def _baseline(group: list[CaseState]) -> CaseState:
-    plain = [state for state in group if state.case == neutral(state.case, SWITCHES)]
-    return (plain or group)[0]
 
 
 def change_table(changes: Sequence[Change], sources: Sequence[Source]) -> KeyedTable | None:

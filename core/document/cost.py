@@ -77,15 +77,14 @@ def training_cells(sources: Sequence[Source]) -> list[Found]:
 
 def unsound_training(sources: Sequence[Source]) -> str:
     """The checks that say no to measured training steps; "" where there are none of either."""
-    found = (
-        source.why_unsound(
-            state
-            for state in source.cases
-            if state.case.probe == "timing" and state.case.mode == "train"
-        )
+    rules = (
+        rule
         for source in sources
+        for state in source.cases
+        if state.case.probe == "timing" and state.case.mode == "train" and state.total is not None
+        for rule in source.failed_checks(state)
     )
-    return ", ".join(dict.fromkeys(filter(None, found)))
+    return ", ".join(dict.fromkeys(rules))
 
 
 def rates(cells: Sequence[Found]) -> list[Rate]:
@@ -222,10 +221,9 @@ def before_the_appendix(found: Iterable[Rate]) -> list[Hashable]:
     listed = list(found)
     measured = [rate for rate in listed if rate.measured]
     predicted = [rate for rate in listed if not rate.measured]
-    plain = [rate for rate in measured if switches_text(rate.found[1].case) in ("fp32", "bf16")]
     last = [rate.found for rate in predicted if is_plain(rate.found[1].case)][-1:]
-    largest = [rate.key for rate in predicted if rate.found in last][:MOST_CARDS]
-    room = MOST_ROWS - len(largest)
-    return [*(rate.key for rate in (*plain, *measured)), *largest] if room >= len(measured) else [
-        *[rate.key for rate in plain][:room], *largest
-    ]  # fmt: skip
+    elsewhere = [rate.key for rate in predicted if rate.found in last][:MOST_CARDS]
+    here = [rate for rate in measured if rate.found in last]
+    plain = [rate for rate in measured if switches_text(rate.found[1].case) in ("fp32", "bf16")]
+    mine = list(dict.fromkeys(rate.key for rate in (*here, *plain, *measured)))
+    return [*mine[: MOST_ROWS - len(elsewhere)], *elsewhere]

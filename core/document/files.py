@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from llmprof.core.document.html import write_html
+from llmprof.core.document.loops import with_loops
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.sections import Document, document
 from llmprof.core.document.sources import Source, sources_of
@@ -18,6 +19,7 @@ from llmprof.core.report.case_csv import flat
 from llmprof.core.report.csv_cells import csv_cell
 from llmprof.core.report.exports import rates_of, step_document
 from llmprof.core.report.long_csv import to_cells
+from llmprof.core.report.loops import loops_csv
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Table
 from llmprof.core.state.view import RunView
@@ -29,11 +31,15 @@ FORMATS: tuple[DocumentFormat, ...] = ("md", "html")
 def document_files(document: Document, path: Path, fmt: DocumentFormat) -> dict[Path, str]:
     """Every file of a document with its text, the document itself first."""
     stem, sources = path.stem, document.tables.sources
-    beside = {
-        f"{stem}-cases.csv": cases_csv(sources),
-        f"{stem}-samples.csv": samples_csv(sources),
-        f"{stem}-tables.csv": tables_csv(sources),
-    }
+    trained = with_loops(sources)
+    beside = {}
+    if len(trained) < len(sources):
+        beside[f"{stem}-cases.csv"] = cases_csv(sources)
+        beside[f"{stem}-samples.csv"] = samples_csv(sources)
+    for at, source in enumerate(trained, 1):
+        name = f"{stem}-rows.csv" if len(trained) == 1 else f"{stem}-rows-{at}.csv"
+        beside[name] = loops_csv(source.subject)
+    beside[f"{stem}-tables.csv"] = tables_csv(sources)
     if document.figures:
         beside[f"{stem}-figures.csv"] = to_cells(figure.data for figure in document.figures)
     names = tuple(beside)

@@ -8,7 +8,7 @@ from html import escape
 
 from llmprof.core.document.figures.svg import style
 from llmprof.core.document.quotes import Sentence, cell_text, shown
-from llmprof.core.document.sections import Document, Section
+from llmprof.core.document.sections import BESIDE, Document, Section
 from llmprof.core.report.table import Cell, Figure, Prose, Table
 from llmprof.core.system.text import clean
 
@@ -20,10 +20,11 @@ CSS = """
 @media screen and (prefers-color-scheme:dark){:root{--ink:#d6dde6;--soft:#98a3b1;--rule:#39424f;
 --page:#10151b;--shade:#1b232d;--accent:#5ab4e8}}
 *{box-sizing:border-box}
-body{margin:0 auto;padding:1.5rem;max-width:62rem;background:var(--page);color:var(--ink);
+body{margin:0 auto;padding:1.5rem;max-width:74rem;background:var(--page);color:var(--ink);
 font:15px/1.45 system-ui,sans-serif}
 h1{font-size:1.5rem;margin:0 0 .6rem}h2{font-size:1.1rem;margin:1.4rem 0 .4rem;color:var(--accent)}
-p,ul,ol{margin:.35rem 0}li{margin:.15rem 0}.quiet{color:var(--soft);font-size:.8rem}
+p,ul,ol{margin:.35rem 0;max-width:62rem;overflow-wrap:anywhere}
+li{margin:.15rem 0}.quiet{color:var(--soft);font-size:.8rem}
 code{font:.88em ui-monospace,monospace;background:var(--shade);padding:.05em .3em;border-radius:3px;
 overflow-wrap:anywhere}
 .wide{overflow-x:auto;margin:.5rem 0}
@@ -33,17 +34,18 @@ th,td{padding:.15rem .5rem;text-align:left;vertical-align:bottom;
 border-bottom:1px solid var(--rule)}
 td{vertical-align:top}th.n,td.n{text-align:right}td.n,td.s{white-space:nowrap}
 th{font-weight:600;color:var(--soft);max-width:7rem}th[data-sort]{cursor:pointer}
-figure{margin:.6rem 0}figure svg{max-width:100%;height:auto}
+figure{margin:.6rem 0;overflow-x:auto}figure svg{max-width:100%;min-width:34rem;height:auto}
 figcaption{color:var(--soft);font-size:.85rem}
 .findings li{margin:.3rem 0}
 @media print{@page{size:A4;margin:11mm}
 body{padding:0;max-width:none;font-size:8.4pt;line-height:1.25;background:#fff}
 h1{font-size:13pt;margin:0 0 3pt}h2{font-size:9.5pt;margin:5pt 0 1pt;break-after:avoid}
-p,ul,ol{margin:1.5pt 0}li,.findings li{margin:0 0 1pt}
+p,ul,ol{margin:1.5pt 0;max-width:none}li,.findings li{margin:0 0 1pt}
 table{font-size:6.5pt;line-height:1.15}th,td{padding:.5pt 3pt}caption{padding:1pt 0}
 .wide{overflow:visible;margin:2pt 0}.quiet{font-size:6.9pt}
 ul,ol{padding-left:12pt}
-figure{margin:2pt 0;break-inside:avoid}figure svg{width:104mm;height:auto}
+figure{margin:2pt 0;break-inside:avoid;overflow:visible}
+figure svg{width:104mm;min-width:0;height:auto}
 figcaption{font-size:7.4pt}
 tr{break-inside:avoid}.appendix{break-before:page}code{padding:0;background:none}}
 """
@@ -86,10 +88,7 @@ def _beside(names: tuple[str, ...]) -> str:
     if not names:
         return ""
     listed = ", ".join(f"<code>{escape(name)}</code>" for name in names)
-    return (
-        '<p class="quiet">Logs, samples, coverage, full kernel tables and the figures\' data: '
-        f"{listed}.</p>"
-    )
+    return f'<p class="quiet">{BESIDE}: {listed}.</p>'
 
 
 def _section(section: Section, tables: int, figures: int, *, appendix: bool) -> str:

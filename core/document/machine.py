@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from llmprof.core.document.quotes import Sentence
 from llmprof.core.document.sources import Source
 from llmprof.core.events import Environment
+from llmprof.core.figures.outcomes import to_resume
+from llmprof.core.system.text import counted
 from llmprof.core.system.units import GIB
 
 
@@ -60,5 +62,14 @@ def _facts(sources: Sequence[Source]) -> Iterable[str]:
     if source.environment is not None and source.environment.worker_source:
         yield f"measuring code {source.environment.worker_source}"
     for each in sources:
-        if each.subject.outcome not in ("complete", None):
-            yield f"{each.name} {each.subject.outcome}, not every case was measured"
+        run, missing = each.subject, to_resume(each.subject)
+        if run.outcome == "complete":
+            continue
+        if missing:
+            remedy = "" if run.going else f", `llmprof resume {run.run_id}` measures them"
+            yield (
+                f"{each.name} {run.state_words}: {len(missing)} of "
+                f"{counted(len(run.cases), 'case')} not measured{remedy}"
+            )
+        elif run.loops:
+            yield f"{each.name} {run.state_words}"

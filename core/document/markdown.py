@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from llmprof.core.document.quotes import Sentence, cell_text, shown
-from llmprof.core.document.sections import Document, Section
+from llmprof.core.document.sections import BESIDE, Document, Section
 from llmprof.core.report.markdown_table import escape, escape_text
 from llmprof.core.report.table import Cell, Prose, Table
 
@@ -18,7 +18,7 @@ def write_markdown(document: Document, stem: str, beside: Sequence[str] = ()) ->
         parts += _section(section, stem, count)
     if beside:
         names = ", ".join(f"`{name}`" for name in beside)
-        parts.append(f"Logs, samples, coverage, full kernel tables and the figures' data: {names}.")
+        parts.append(f"{BESIDE}: {names}.")
     if document.appendix:
         parts.append("---")
     for section in document.appendix:

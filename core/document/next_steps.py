@@ -6,17 +6,17 @@ bring at most where that can be predicted. Where the evidence is thin there is n
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
 
 from llmprof.core.catalog.cards import match_device
+from llmprof.core.document.commands import TRAIN, judged, profiling
 from llmprof.core.document.configurations import parameters, work_of
 from llmprof.core.document.cost import NOT_STANDING, unsound_training
 from llmprof.core.document.levels import requested_peak_of
-from llmprof.core.document.profiles import IDLE, idle_share, profile_key
+from llmprof.core.document.profiles import IDLE, idle_share, part_of, profile_key
 from llmprof.core.document.quotes import Quote, Sentence
 from llmprof.core.document.steps import Found, step_key
 from llmprof.core.document.tables import Tables
@@ -26,9 +26,8 @@ from llmprof.core.lint.physics import OPTIMIZER_BYTES
 from llmprof.core.predict.advice import advise
 from llmprof.core.predict.as_event import room_here
 from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
-from llmprof.core.predict.command import command_of
 from llmprof.core.report.sentences import is_launch_bound
-from llmprof.core.spec.axes import BY_FIELD, NONE
+from llmprof.core.spec.axes import NONE
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.state.view import CaseState
 
@@ -60,6 +59,17 @@ class Outlook:
     verdict: Sentence
     steps: tuple[NextStep, ...]
 
+    @property
+    def lines(self) -> tuple[Sentence, ...]:
+        """The verdict, then a line a step: why, the command, what it may bring."""
+        return (
+            ("Verdict. ", *self.verdict),
+            *(
+                ("To try: ", *step.evidence, f": `{step.command}`. Expected: ", step.promise, ".")
+                for step in self.steps
+            ),
+        )
+
 
 def outlook(tables: Tables) -> Outlook:
     """The verdict on the largest sound training case, and what to try on it."""
@@ -67,8 +77,9 @@ def outlook(tables: Tables) -> Outlook:
     if found is None or tables.steps is None:
         unsound = unsound_training(tables.sources)
         if unsound:
-            return Outlook((f"Training steps were measured, but {NOT_STANDING}: {unsound}.",), ())
-        return Outlook(("No sound training step was measured that a verdict could rest on.",), ())
+            return Outlook((f"A training step was measured, but {NOT_STANDING}: {unsound}.",), ())
+        return Outlook((f"No training step was measured that a verdict could rest on; `{TRAIN}` "
+                        "measures one.",), ())  # fmt: skip
     proposed = sorted(_proposed(tables, found), key=lambda step: -step.rank)
     return Outlook(_verdict(tables, found), tuple(proposed[:MOST]))
 
@@ -105,7 +116,7 @@ def _verdict(tables: Tables, found: Found) -> Sentence:
             return ("Launch-bound: of the step of ", *name, " the card idles ", idle, " %.")
         idles = (
             " the card has caught up with the host at the end of phases that make most of the "
-            "step; how long it idles was not measured."
+            f"step; how long it idles was not measured, `{profiling(state.case)}` measures it."
         )
         return ("Consistent with a launch-bound step: in ", *name, idles)
     if table.known(key, "Of dense peak"):
@@ -130,11 +141,10 @@ def _fewer_launches(tables: Tables, found: Found) -> Iterator[NextStep]:
         return
     profile = _profile(tables, found)
     if profile is None:
-        profiled = command_of(msgspec.structs.replace(state.case, probe="kernels"))
         yield NextStep(
             ("The card has caught up with the host at the end of most phases of ",
              *_name(tables, found)),
-            profiled,
+            profiling(state.case),
             "it says how long the card idles, the most that fewer launches can bring",
             0.5,
         )  # fmt: skip
@@ -145,7 +155,7 @@ def _fewer_launches(tables: Tables, found: Found) -> Iterator[NextStep]:
     quote = tables.profiles.quote(profile_key(*profile, WHOLE_STEP), "Idle of plain")
     yield NextStep(
         ("The card idles ", quote, " % of the step of ", *_name(tables, found)),
-        _judged(state.case, "compile", NONE, "reduce-overhead"),
+        judged(state.case, "compile", NONE, "reduce-overhead"),
         "at most that idle time, were every launch free",
         idle,
         idle,
@@ -164,18 +174,30 @@ def _lower_precision(tables: Tables, found: Found) -> Iterator[NextStep]:
     if _measured(tables, msgspec.structs.replace(case, precision="bf16")):
         return
     assert state.total is not None
-    work = sum(state.summaries[phase].mean for phase in MULTIPLIED if phase in state.summaries)
-    saved = work / state.total.mean * (1 - there[0] / there[1])
+    products, why = _products_ms(tables, found)
+    saved = products / state.total.mean * (1 - there[0] / there[1])
     if saved >= WORTH:
         yield NextStep(
             ("Forward and backward of ", *_name(tables, found), " take ",
              tables.steps.quote(step_key(*found), "Forward"), " and ",
              tables.steps.quote(step_key(*found), "Backward"), " ms in fp32"),
-            _judged(case, "precision", "fp32", "bf16"),
-            _at_most(saved, "by the card's dense peaks"),
+            judged(case, "precision", "fp32", "bf16"),
+            _at_most(saved, why),
             saved,
             saved,
         )  # fmt: skip
+
+
+def _products_ms(tables: Tables, found: Found) -> tuple[float, str]:
+    """What of a step a lower precision acts on at most, and by what that is told."""
+    profile = _profile(tables, found)
+    parts = [part_of(profile[1], phase) for phase in MULTIPLIED] if profile else []
+    known = [part.gemm_ms for part in parts if part is not None]
+    if len(known) == len(MULTIPLIED):
+        return sum(known), "by the card's dense peaks and the time of matrix products"
+    summaries = found[1].summaries
+    whole = sum(summaries[phase].mean for phase in MULTIPLIED if phase in summaries)
+    return whole, "by the card's dense peaks, were both products alone"
 
 
 def _fused_optimizer(tables: Tables, found: Found) -> Iterator[NextStep]:
@@ -197,7 +219,7 @@ def _fused_optimizer(tables: Tables, found: Found) -> Iterator[NextStep]:
             ("The optimizer of ", *_name(tables, found), " takes ",
              tables.steps.quote(step_key(*found), "Optimizer"), " ms and moves ",
              tables.steps.quote(step_key(*found), "Optimizer moves"), " GB/s"),
-            _judged(case, "optimizer", case.optimizer, "fused"),
+            judged(case, "optimizer", case.optimizer, "fused"),
             _at_most(saved, "by the bytes that it cannot do without"),
             saved,
             saved,
@@ -226,7 +248,7 @@ def _fused_attention(tables: Tables, found: Found) -> Iterator[NextStep]:
             ("In one layer's attention of ", *_name(tables, found), " the softmax takes ",
              table.quote(key, "Of its time"), " % of the time for ",
              table.quote(key, "Of its operations"), " % of the operations"),
-            _judged(case, "attention", "naive", "sdpa"),
+            judged(case, "attention", "naive", "sdpa"),
             _at_most(saved, "by its passes over the scores") + _less_memory(case, state),
             saved,
             saved,
@@ -280,17 +302,6 @@ def _measured(tables: Tables, case: Case) -> bool:
         for state in source.cases
         if state.total is not None
     )
-
-
-def _judged(case: Case, axis: str, *values: str) -> str:
-    """The command that measures a case beside others, in processes that judge the difference."""
-    words = shlex.split(command_of(case))
-    option, listed = BY_FIELD[axis].option, ",".join(values)
-    if option in words:
-        words[words.index(option) + 1] = listed
-    else:
-        words += [option, listed]
-    return shlex.join([*words, "--processes", "3"])
 
 
 def _at_most(saved: float, why: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,7 @@ from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 
 SIZE = "Size"  # the column by which a table is cut evenly
 MOST_ROWS = 12  # of a table before the appendix
+PLACE = re.compile(r"\{([^{}]+)\}")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,14 @@ def plain(sentence: Sentence) -> str:
 def shown(piece: str | Quote) -> str:
     """A piece of a sentence as text; a cell with a sign that is a minus and no hyphen."""
     return piece if isinstance(piece, str) else piece.text
+
+
+def joined(parts: Iterable[Sentence], between: str = ", ") -> Sentence:
+    """Parts in a row."""
+    pieces: list[str | Quote] = []
+    for part in parts:
+        pieces += [between, *part] if pieces else part
+    return tuple(pieces)
 
 
 def unknown(cell: Cell) -> bool:
@@ -72,6 +82,26 @@ class KeyedTable:
             raise KeyError(header)
         cell = self.table.rows[self.keys.index(key)][at]
         return Quote(cell_text(cell), self.table.key, key, header)
+
+    def told(self, key: Hashable, text: str, /, **pieces: str | Sentence) -> Sentence:
+        """A sentence about a row: `{Step}` in its text is that cell, `{name}` one of the pieces.
+
+        Names from outside come as pieces, for a text may hold no other braces.
+        """
+        found: list[str | Quote] = []
+        for at, part in enumerate(PLACE.split(text)):
+            if at % 2 == 0:
+                found.append(part)
+            elif part in pieces:
+                piece = pieces[part]
+                found += [piece] if isinstance(piece, str) else piece
+            else:
+                found.append(self.quote(key, part))
+        return tuple(each for each in found if each != "")
+
+    def knows(self, key: Hashable, *headers: str) -> bool:
+        """Whether a row has a figure in all of these columns."""
+        return all(self.known(key, header) for header in headers)
 
     def _column(self, header: str) -> int | None:
         for names in (

@@ -12,18 +12,31 @@ from llmprof.core.document import levels as level_rows
 from llmprof.core.document import profiles as profile_rows
 from llmprof.core.document import steps as step_rows
 from llmprof.core.document import warmups as warmup_rows
+from llmprof.core.document.commands import SWITCHES, TRAIN
 from llmprof.core.document.configurations import parameters
 from llmprof.core.document.figures.svg import Figure
-from llmprof.core.document.findings import Finding, evidence_rows, findings, why_no_change
+from llmprof.core.document.finding import Finding
+from llmprof.core.document.findings import evidence_rows, findings, why_no_change
+from llmprof.core.document.loops import LIMITS as LOOP_LIMITS
+from llmprof.core.document.loops import METHOD as LOOP_METHOD
+from llmprof.core.document.loops import (
+    NOT_OF_A_LOOP,
+    loop_findings,
+    loop_tables,
+    loop_title,
+    with_loops,
+)
 from llmprof.core.document.machine import machine_lines
 from llmprof.core.document.next_steps import Outlook, outlook
 from llmprof.core.document.pictures import class_bars, growth_picture, peak_picture, step_bars
 from llmprof.core.document.questions import GROUPS, answered
 from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, condensed, page_table
-from llmprof.core.document.sources import differences
+from llmprof.core.document.sources import Source, differences
+from llmprof.core.document.spread import spread
 from llmprof.core.document.tables import Tables
 from llmprof.core.report.table import Column, Prose, Table
 
+BESIDE = "Whole tables, logs and the figures' data"  # what the CSV files beside a document hold
 DECIDED = ("faster", "slower")
 LESS = frozenset(
     {
@@ -99,17 +112,20 @@ SECTIONS: dict[str, str] = {
 }
 MISSING: dict[str, str] = {
     "steps": "`llmprof run` measures it",
-    "switches": "`llmprof run switches` measures it",
+    "switches": f"`{SWITCHES}` measures it",
     "kernels": "`llmprof run kernels` measures it",
     "memory": "`llmprof run memory` measures it",
     "growth": "`llmprof run attention` and `llmprof run scaling` measure it",
     "predicted": "`llmprof run memory` on a card measures it",
-    "cost": "`llmprof run --mode train` measures it",
+    "cost": f"`{TRAIN}` measures it",
 }
 
 
 def document(tables: Tables, wanted: Iterable[str] = (), *, questions: bool = False) -> Document:
     """The document of some runs: whole, some of its sections, or by a hand-out's questions."""
+    trained = with_loops(tables.sources)
+    if len(trained) == len(tables.sources) and not questions:
+        return _of_loops(tables, wanted)
     found, look = findings(tables), outlook(tables)
     rows = evidence_rows(found)
     quoted: dict[str, list[str]] = {}
@@ -125,11 +141,39 @@ def document(tables: Tables, wanted: Iterable[str] = (), *, questions: bool = Fa
         **page.measured(),
         "limits": Section("limits", SECTIONS["limits"], items=_limits(tables)),
     }
+    if trained:
+        every |= _beside(every, trained)
     names = list(wanted) or list(SECTIONS)
     chosen = tuple(every[name] for name in SECTIONS if name in names)
     return Document(
         _title(tables), chosen, (*page.whole(look), _method(tables)) if not wanted else (), tables
     )
+
+
+def _of_loops(tables: Tables, wanted: Iterable[str]) -> Document:
+    """The document of training loops alone: sections that are about cases are left out."""
+    every = {
+        "machine": Section("machine", SECTIONS["machine"], items=machine_lines(tables.sources)),
+        "findings": Section("findings", SECTIONS["findings"], items=loop_findings(tables.sources)),
+        "steps": Section("steps", "The training loop", tables=loop_tables(tables.sources)),
+        "limits": Section("limits", SECTIONS["limits"], items=LOOP_LIMITS),
+    }
+    names = list(wanted)
+    for name in names:
+        every.setdefault(name, Section(name, SECTIONS[name], text=((NOT_OF_A_LOOP,),)))
+    chosen = tuple(every[name] for name in SECTIONS if name in (names or every))
+    method = () if names else (Section("method", "Method", text=LOOP_METHOD),)
+    return Document(loop_title(tables.sources), chosen, method, tables)
+
+
+def _beside(every: dict[str, Section], trained: Sequence[Source]) -> dict[str, Section]:
+    """The sections that training loops add to, where the document is of cases as well."""
+    found, steps, limits = every["findings"], every["steps"], every["limits"]
+    return {
+        "findings": replace(found, items=(*found.items, *loop_findings(trained))),
+        "steps": replace(steps, tables=(*steps.tables, *loop_tables(trained))),
+        "limits": replace(limits, items=(*limits.items, *LOOP_LIMITS)),
+    }
 
 
 def _by_questions(tables: Tables, page: _Page, look: Outlook) -> Document:
@@ -183,17 +227,12 @@ def _findings(tables: Tables, found: Sequence[Finding], look: Outlook) -> Sectio
         text.append(("Nothing holds that could be called a finding.",))
     if nothing:
         text.append((nothing,))
-    after: list[Sentence] = [("Verdict. ", *look.verdict)]
-    after += [
-        ("To try: ", *step.evidence, f": `{step.command}`. Expected: ", step.promise, ".")
-        for step in look.steps
-    ]
     return Section(
         "findings",
         SECTIONS["findings"],
         text=tuple(text),
         items=tuple(finding.text for finding in found),
-        after=tuple(after),
+        after=look.lines,
     )
 
 
@@ -277,6 +316,8 @@ def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:
             peaks = [key for key in whole.keys if _reads(whole, key, "Kind", level_rows.PEAK)]
             trained = [key for key in peaks if _reads(whole, key, "Mode", "train")]
             return [key for key in trained if _reads(whole, key, "As", "fp32", "bf16")][:8]
+        case "predicted":
+            return [key for key in whole.keys if _reads(whole, key, "Mode", "train")]
         case "growth":
             return [each.key for each in tables.growths if each.fit is not None]
     return []
@@ -325,6 +366,9 @@ def _limits(tables: Tables) -> tuple[Sentence, ...]:
     if rules:
         lines.append((f"Checks say no to some cells ({', '.join(rules)}): they stand in tables, "
                       "and no finding rests on them.",))  # fmt: skip
+    apart = spread(tables)
+    if apart:
+        lines.append(apart)
     if tables.profiled:
         lines.append(("The profiler lengthens what it sees: shares are of profiled steps, and idle "
                       "time is told by the plain step.",))  # fmt: skip
@@ -332,7 +376,7 @@ def _limits(tables: Tables) -> tuple[Sentence, ...]:
     if mixed:
         lines.append((f"Runs are mixed: {'; '.join(mixed)}.",))
     if not tables.all_changes:
-        lines.append(("No switch was measured beside its baseline.",))
+        lines.append((f"No switch was measured beside its baseline; `{SWITCHES}` does.",))
     lines.append(("Predicted rates of other cards are bounds from published peaks, and no "
                   "measurement.",))  # fmt: skip
     return tuple(lines[:5])

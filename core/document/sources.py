@@ -11,6 +11,7 @@ from pathlib import Path
 from llmprof.core.events import Environment
 from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.text import clean
 
 
 class SourcesDiffer(ValueError):
@@ -59,6 +60,13 @@ class Source:
         return not any(self.failed_checks(state) for state in states)
 
 
+def _name(subject: Subject) -> str:
+    """What it measured; of someone's own training what that is called."""
+    if subject.loops:
+        return clean(subject.loops[0].started.label, 40)
+    return "run" if subject.experiment is None else subject.experiment.name
+
+
 def sources_of(
     runs: Sequence[tuple[RunView, Path | None]], *, mixed: bool = False
 ) -> tuple[Source, ...]:
@@ -71,7 +79,7 @@ def sources_of(
     count: dict[str, int] = {}
     for view, path in runs:
         subject = subject_of(view)
-        name = "run" if subject.experiment is None else subject.experiment.name
+        name = _name(subject)
         count[name] = count.get(name, 0) + 1
         found.append(Source(name if count[name] == 1 else f"{name} {count[name]}", subject, path))
     wrong = differences(found)

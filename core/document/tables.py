@@ -83,6 +83,10 @@ class Tables:
             for number, table in enumerate(_built(name, source.subject.as_one))
         )
 
+    def grids_named(self, name: str) -> list[KeyedTable]:
+        """The tables of this name, one or several a run."""
+        return [grid for grid in self.grids if grid.table.key.split(" ")[0] == name]
+
     @cached_property
     def rates(self) -> list[Rate]:
         """Tokens a second, here and elsewhere."""

@@ -7,6 +7,7 @@ from typing import Literal
 
 from llmprof.core.events import Failure
 from llmprof.core.system.numbers import as_given
+from llmprof.core.worker.request import SILENT
 
 _OUT_OF_MEMORY = {
     "cgroup": "the kernel ended the process: the host was out of memory",
@@ -31,7 +32,7 @@ def failure_of(
     the kernel killed for memory meanwhile; log: the file that holds what the process wrote.
     """
     if silence_s is not None:
-        message = f"nothing heard for {as_given(silence_s)} s, ended"
+        message = SILENT.format(as_given(silence_s))
         return Failure(kind="timeout", message=message, exit_code=code)
     if stopped:
         message = "the run was stopped"

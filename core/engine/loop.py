@@ -259,6 +259,7 @@ class EngineRun:
             run_dir=str(self._run.path),
             memory_limit_bytes=limit,
             scratch=scratch,
+            silence_s=self._plan.experiment.silence_s,
             created_ns=time.monotonic_ns(),
         )
         return self._pool.start(request, str(self._run.log))

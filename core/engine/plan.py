@@ -21,8 +21,10 @@ BYTES_PER_SECOND = {"cpu": 8e9, "cuda": 1.5e12}  # for the optimizer's pass over
 OPTIMIZER_BYTES = 28  # read p, g, m, v; write p, m, v; fp32
 SPEEDUP = {"fp32": 1.0, "tf32": 4.0, "bf16": 6.0, "fp16": 6.0}  # on CUDA, of matrix products
 SCORE_PASSES = 8  # reads and writes of the scores in a forward of unfused attention
-COMPILE_S = {"cpu": 20.0, "cuda": 8.0}  # cold
-COMPILE_LAYER_S = 1.0
+# Of compiling one graph, cold; a backward is a second one. Read off recorded runs.
+COMPILE_S = {"cpu": 17.5, "cuda": 3.5}
+COMPILE_ATTENTION_S = {"cpu": 4.5, "cuda": 0.75}  # alone
+COMPILE_LAYER_S = {"cpu": 1.0, "cuda": 1.25}
 START_ESTIMATE_S = {"cpu": 0.5, "cuda": 1.5}
 LAUNCH_S = 3e-3  # a layer's launches in one step of all phases
 
@@ -50,8 +52,13 @@ def estimate_s(case: Case, environment: Environment) -> float | None:
         step += OPTIMIZER_BYTES * shape.parameters / BYTES_PER_SECOND[kind]
     build = 16 * shape.parameters / BYTES_PER_SECOND[kind]
     if case.compile is not None:
-        build += COMPILE_S[kind] + COMPILE_LAYER_S * shape.num_layers
+        build += _compile_s(case, shape.num_layers, kind)
     return START_ESTIMATE_S[kind] + build + _steps_s(case, step)
+
+
+def _compile_s(case: Case, layers: int, kind: str) -> float:
+    graph = (COMPILE_ATTENTION_S if case.probe == "attention" else COMPILE_S)[kind]
+    return (2 if "backward" in case.phases else 1) * (graph + COMPILE_LAYER_S[kind] * layers)
 
 
 def _steps_s(case: Case, step_s: float) -> float:

@@ -81,8 +81,8 @@ class Recorder:
                 self._take(worker)
                 now = time.monotonic()
                 if now - worker.heard > self._silence_s and not overdue:
-                    overdue = True
-                    worker.kill()
+                    overdue, killed_at = True, now
+                    worker.ask_where()
                 if self.stopping == "kill":
                     worker.kill()
                 elif self.stopping == "stop" and killed_at is None:

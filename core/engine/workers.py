@@ -130,6 +130,10 @@ class Worker:
         """Let it send the steps it has and end."""
         self._signal(signal.SIGTERM)
 
+    def ask_where(self) -> None:
+        """Let it say where it is, as far as it can, and end."""
+        self._signal(signal.SIGUSR1)
+
     def kill(self) -> None:
         """End its whole process group now."""
         if not self.closed:

@@ -106,9 +106,14 @@ def left_of(run: Run) -> tuple[int, ...]:
 
 
 def planned(
-    experiments: Iterable[Experiment], environment: Environment, budget_s: float | None
+    experiments: Iterable[Experiment],
+    environment: Environment,
+    budget_s: float | None,
+    start_s: float = 0.0,
 ) -> Manifest:
     """The experiments at the sizes that a device can take within a budget, with estimates.
+
+    start_s: what a run takes that measures nothing, its engine's start and end.
 
     Sizes are taken from the smallest on, in all experiments together; the smallest is taken
     whatever it needs. What has no sizes, attention alone, is kept to lengths that take a share.
@@ -118,7 +123,8 @@ def planned(
     if budget_s is not None:
         share = ATTENTION_SHARE * budget_s
         listed = [_shortened(each, environment, share, shortened) for each in listed]
-    kept = _sizes(listed, environment, budget_s)
+    for_cases = None if budget_s is None else budget_s - start_s * len(listed)
+    kept = _sizes(listed, environment, for_cases)
     entries: list[Entry] = []
     dropped: dict[str, Model] = {}
     for experiment in listed:
@@ -126,7 +132,8 @@ def planned(
         dropped |= {m.name: m for m in experiment.models if m.name not in kept}
         if models:
             reduced = msgspec.structs.replace(experiment, models=models)
-            entries.append(Entry(experiment=reduced, estimate_s=seconds(reduced, environment)))
+            estimate = start_s + seconds(reduced, environment)
+            entries.append(Entry(experiment=reduced, estimate_s=estimate))
     names = sorted(dropped, key=lambda name: _size(dropped[name]))
     return Manifest(entries=tuple(entries), left_out=(*names, *shortened))
 
@@ -158,6 +165,12 @@ def seconds(experiment: Experiment, environment: Environment) -> float:
         for case in experiment.cases()
         if refusal(case, experiment, environment, free) is None
     )
+
+
+def left_s(entries: Sequence[Entry], estimated_s: float, took_s: float) -> float:
+    """About how long entries take, by how long others took that were estimated at so much."""
+    pace = took_s / estimated_s if estimated_s else 1.0
+    return pace * sum(entry.estimate_s or 0.0 for entry in entries)
 
 
 def _size(model: Model) -> int:

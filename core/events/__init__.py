@@ -38,11 +38,13 @@ from llmprof.core.events.loop import (
     LoopBeat,
     LoopDevice,
     LoopDone,
+    LoopOutOfMemory,
     LoopStarted,
     LoopSteps,
 )
 from llmprof.core.events.memory import (
     LiveAllocation,
+    MemoryAtFailure,
     MemoryEdge,
     MemoryPhase,
     MemoryStep,
@@ -89,8 +91,10 @@ __all__ = [
     "LoopBeat",
     "LoopDevice",
     "LoopDone",
+    "LoopOutOfMemory",
     "LoopStarted",
     "LoopSteps",
+    "MemoryAtFailure",
     "MemoryEdge",
     "MemoryPhase",
     "MemoryStep",
@@ -130,6 +134,7 @@ AnyEvent = (
     | MemoryStep
     | Predicted
     | MemoryTimeline
+    | MemoryAtFailure
     | DeviceSample
     | KernelTable
     | TimelineFacts
@@ -142,6 +147,7 @@ AnyEvent = (
     | LoopDevice
     | LoopSteps
     | LoopBeat
+    | LoopOutOfMemory
     | LoopDone
     | Log
     | RunDone

@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from llmprof.core.events.base import Bytes, Count, Event, Ns
+from llmprof.core.events.memory import LiveAllocation
 from llmprof.core.events.run import Outcome
 
 # Parts of a turn of the loop, in their usual order; a user's own phases come beside them.
@@ -120,4 +121,25 @@ class LoopDone(Event, frozen=True, kw_only=True, omit_defaults=True):
     part: Name = ""  # in which it ended, of an exception
 
 
-LoopEvent = LoopStarted | LoopDevice | LoopSteps | LoopBeat | LoopDone
+class LoopOutOfMemory(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """An allocator had no room: in which part, what was asked, and what it had given out.
+
+    Of the card it is read inside the refusal, also where the program gets over it; a process says
+    it of its first one and of the one that ends it.
+    """
+
+    rank: Count = 0
+    restart: Count = 0
+    part: Name
+    index: Count  # of the step
+    bytes_asked: Bytes | None = None
+    free_bytes: Bytes | None = None  # on the card
+    total_bytes: Bytes | None = None  # of the card
+    allocated_bytes: Bytes | None = None
+    peak_bytes: Bytes | None = None
+    reserved_bytes: Bytes | None = None
+    alloc_retries: Count | None = None
+    largest: tuple[LiveAllocation, ...] = ()  # where the program had the allocator's history on
+
+
+LoopEvent = LoopStarted | LoopDevice | LoopSteps | LoopBeat | LoopOutOfMemory | LoopDone

@@ -126,3 +126,19 @@ class MemoryTimeline(Event, frozen=True, kw_only=True):
     card: CardSample | None = None  # the same moment as NVML sees it
     snapshot: str | None = None  # pickle for pytorch.org/memory_viz
     missing: tuple[str, ...] = ()  # what belongs to it or was asked for, and why it is not there
+
+
+class MemoryAtFailure(Event, frozen=True, kw_only=True):
+    """What was alive when the allocator had no room, from its history, in requested bytes.
+
+    Recorded while the steps of a case that ran out of memory were run once more in its process:
+    recording slows steps, so the case itself is measured without.
+    """
+
+    case: int
+    source: Literal["cuda allocator", "cpu tensors"]
+    phase: str  # in which the repeat failed
+    bytes_asked: int | None
+    live: dict[str, int]  # by category
+    largest: tuple[LiveAllocation, ...]
+    overflow: bool = False  # the start of the history is lost: some of it is of no known category

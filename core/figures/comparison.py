@@ -90,11 +90,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class CasePair:
-    """A case of one run and its like of another; acts_on: the phases that the difference may."""
+    """A case of one run and its like of another.
+
+    acts_on: the phases that the difference may act on. failed_checks: those that say no to either.
+    """
 
     base: CaseState
     other: CaseState
     acts_on: frozenset[Part]
+    failed_checks: tuple[str, ...] = ()
 
 
 def compare(
@@ -109,7 +113,7 @@ def compare(
     if not found:
         return None
     processes = found[-1][3].processes
-    why = _failed(failed_checks) or _not_judged(base, other, processes)
+    why = _not_judged(base, other, processes, failed_checks)
     sure = not why and _opened(found, touched)
     parts = tuple(
         PartChange(
@@ -136,8 +140,10 @@ def compare_together(pairs: Sequence[CasePair]) -> tuple[Comparison, ...]:
         for pair in pairs
         if (found := _measured(pair.base, pair.other, in_turns=False))
     ]
-    reasons = [_not_judged(pair.base, pair.other, found[-1][3].processes)
-               for pair, found in measured]  # fmt: skip
+    reasons = [
+        _not_judged(pair.base, pair.other, found[-1][3].processes, pair.failed_checks)
+        for pair, found in measured
+    ]
     tested: list[set[Part]] = [
         {part for part, *_ in found if part in pair.acts_on and _counts(found, part)} or {"total"}
         for pair, found in measured
@@ -240,11 +246,12 @@ def _took_turns(base: CaseState, other: CaseState) -> bool:
     return rounds[0] == rounds[1]
 
 
-def _failed(checks: Sequence[str]) -> str:
-    return f"not judged: failed check {', '.join(checks)}" if checks else ""
-
-
-def _not_judged(base: CaseState, other: CaseState, processes: int) -> str:
+def _not_judged(
+    base: CaseState, other: CaseState, processes: int, failed_checks: Sequence[str]
+) -> str:
+    """Why nothing is said of a pair; "" where something may be."""
+    if failed_checks:
+        return f"not judged: failed check {', '.join(failed_checks)}"
     if processes < 2:
         return ONE_PROCESS
     factor = pace_apart(base, other)

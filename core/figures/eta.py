@@ -24,6 +24,13 @@ def remaining(view: RunView) -> float | None:
     return left
 
 
+def start_s(view: RunView) -> float:
+    """Seconds from a run's beginning until its device was read, torch loaded; 0 before that."""
+    if view.environment is None or not view.segments:
+        return 0.0
+    return max(0.0, (view.environment.t - view.segments[0].t) / 1e9)
+
+
 def case_remaining(state: CaseState, now_ns: int) -> float | None:
     """Seconds left of a running case by its own steps; None before the second step."""
     # Only the newest: a screen asks several times a second, of cases of any length.

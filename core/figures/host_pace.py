@@ -6,7 +6,6 @@ import statistics
 from dataclasses import dataclass
 
 from llmprof.core.figures.replicates import processes_of
-from llmprof.core.state.launch_bound import MOST_OF_STEP
 from llmprof.core.state.view import CaseState
 from llmprof.core.system.numbers import significant
 
@@ -46,7 +45,7 @@ def host_sets_pace(state: CaseState) -> bool:
     if state.environment.device == "cpu":
         return True
     found = state.launch_bound
-    return found is not None and found.share >= MOST_OF_STEP
+    return found is not None and found.most_of_step
 
 
 def pace_apart(one: CaseState, other: CaseState) -> float | None:

@@ -12,12 +12,12 @@ from llmprof.core.events import Environment
 from llmprof.core.lint import (
     completeness,
     host_pace,
-    launch_bound,
     losses,
     neighbours,
     observed,
     physics,
     steadiness,
+    what_sets_the_pace,
 )
 from llmprof.core.lint.verdict import Context, Rule, Severity, Verdict
 from llmprof.core.state.view import CaseState, RunView
@@ -39,7 +39,7 @@ RULES: tuple[Rule, ...] = (
     steadiness.warming,
     steadiness.drifting,
     steadiness.unmet,
-    launch_bound.launch_bound,
+    what_sets_the_pace.launch_bound,
     completeness.incomplete,
 )
 RUN_RULES: tuple[Callable[[RunView], list[tuple[int, Verdict]]], ...] = (
@@ -48,13 +48,13 @@ RUN_RULES: tuple[Callable[[RunView], list[tuple[int, Verdict]]], ...] = (
     neighbours.elsewhere,
     host_pace.slow_host,
     losses.trains_differently,
-    launch_bound.card_disturbed,
+    what_sets_the_pace.card_disturbed,
 )
 EXPLAINED: dict[str, str] = {
     **observed.EXPLAINED,
     **physics.EXPLAINED,
     **steadiness.EXPLAINED,
-    **launch_bound.EXPLAINED,
+    **what_sets_the_pace.EXPLAINED,
     **completeness.EXPLAINED,
     **neighbours.EXPLAINED,
     **host_pace.EXPLAINED,

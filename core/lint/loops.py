@@ -15,6 +15,7 @@ from itertools import pairwise
 from llmprof.core import events as ev
 from llmprof.core.events.loop import CHECKPOINT, EVALUATION
 from llmprof.core.figures.loops import Part, parts, straggler
+from llmprof.core.memory.refusals import says_out_of_memory
 from llmprof.core.state.histories import CardHistoryView
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
@@ -30,7 +31,7 @@ BLOCKED_SHARE = 0.2  # of the looks at the training thread
 LEAST_LOOKS = 20
 LOCKSTEP = 0.1  # by how much of a part's time host and card may differ
 LAUNCHES_SHARE = 0.5  # of the time that such parts must take
-BUSY_PERCENT = 90.0  # utilization from which a card is not said to wait
+BUSY_PERCENT = 90.0  # from which a card is not said to wait, and processors are said to be full
 CREEP_BYTES = 64 * 2**20
 CREEP_SHARE = 0.03
 CREEP_BEATS = 9
@@ -66,7 +67,7 @@ def loop_verdicts(view: RunView) -> tuple[LoopVerdict, ...]:
             known = found.get(verdict.rule)
             if known is None or verdict.weight > known.weight:
                 found[verdict.rule] = verdict
-    slow = slow_rank(view.loops)
+    slow = slow_rank(view)
     if slow is not None:
         found[slow.rule] = slow
     ordered = sorted(found.values(), key=lambda verdict: -verdict.weight)
@@ -76,26 +77,28 @@ def loop_verdicts(view: RunView) -> tuple[LoopVerdict, ...]:
 def out_of_memory(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
     """The run ended for want of memory: in which part, and what was read last."""
     done = loop.done
-    if done is None or not any(
-        word in done.error for word in ("OutOfMemory", "out of memory", "MemoryError")
-    ):
+    if done is None or not says_out_of_memory(done.error):
         return None
     where = f" in {done.part}" if done.part else ""
+    found = loop.out_of_memory
+    last = loop.beat if found is None or found.allocated_bytes is None else found
     read = [
         f"{name} {_mib(value)}"
         for name, value in (
-            ("allocated", loop.beat and loop.beat.allocated_bytes),
-            ("reserved", loop.beat and loop.beat.reserved_bytes),
-            ("most ever", loop.beat and loop.beat.peak_bytes),
+            ("asked", found and found.bytes_asked),
+            ("free", found and found.free_bytes),
+            ("allocated", last and last.allocated_bytes),
+            ("reserved", last and last.reserved_bytes),
+            ("most ever", last and last.peak_bytes),
         )
         if value
     ]
-    last = f"; last read: {', '.join(read)}" if read else ""
+    said = f"; {'then' if last is found else 'last read'}: {', '.join(read)}" if read else ""
     return LoopVerdict(
         "out of memory",
         loop.rank,
         2.0,
-        f"it ended{where} after {loop.steps:,} steps: {done.error}{last}",
+        f"it ended{where} after {loop.steps:,} steps: {done.error}{said}",
         "a smaller batch with accumulation, activation checkpointing, or bf16; "
         "`llmprof predict` says what fits",
         "it passes the step at which this one ended",
@@ -302,22 +305,38 @@ def fragmentation(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict 
     )
 
 
-def slow_rank(loops: Sequence[LoopState]) -> LoopVerdict | None:
+def slow_rank(view: RunView) -> LoopVerdict | None:
     """A rank for which the others wait."""
+    loops = view.loops
     slow = straggler(loops)
     if slow is None or min(len(loop.rows) for loop in loops) < LEAST_STEPS:
         return None
     loop = next(each for each in loops if each.rank == slow.rank)
     wall = _wall(_settled(loop)) if _settled(loop) else math.inf
+    crowded = _crowded(view)
     return LoopVerdict(
         "straggler",
         slow.rank,
         min(1.0, slow.excess_ms / wall),
         f"rank {slow.rank} works {_ms(slow.excess_ms)} longer a step than the others, most of it "
-        f"in {slow.part}, and they wait for it in backward",
-        "compare its batches, its card's clocks and its machine with the others'",
+        f"in {slow.part}, and they wait for it in backward{crowded}",
+        "give each rank processors of its own (OMP_NUM_THREADS, taskset), then look again"
+        if crowded
+        else "compare its batches, its card's clocks and its machine with the others'",
         "own work of the ranks differs by less than 5 % of a step",
     )
+
+
+def _crowded(view: RunView) -> str:
+    """What the host's load says where ranks of one machine share processors that are all busy."""
+    if len({loop.started.node for loop in view.loops}) > 1:
+        return ""
+    start = max(loop.rows.start_ns(_warm(loop))[0] for loop in view.loops)
+    busy = view.host_cpu.between(start, max(loop.last_t for loop in view.loops) + 1)
+    share = sum(busy) / len(busy) if busy else 0.0
+    if share < BUSY_PERCENT:
+        return ""
+    return f"; the processors that they share were {share:.0f} % busy, which may be all of it"
 
 
 RULES: tuple[Rule, ...] = (
@@ -333,6 +352,11 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+def is_judged(loop: LoopState) -> bool:
+    """Whether enough steps have ended, beyond those that warm up, to say what costs time."""
+    return sum(loop.rows.count(_warm(loop))) >= LEAST_STEPS
+
+
 def _warm(loop: LoopState) -> int:
     """The first row that counts."""
     begun = loop.restarts[-1][1] if loop.restarts else 0
@@ -341,10 +365,7 @@ def _warm(loop: LoopState) -> int:
 
 def _settled(loop: LoopState) -> dict[str, Part]:
     """Parts of the steps that have warmed up; none where they are too few."""
-    start = _warm(loop)
-    if sum(loop.rows.count(start)) < LEAST_STEPS:
-        return {}
-    return {part.name: part for part in parts(loop, start)}
+    return {part.name: part for part in parts(loop, _warm(loop))} if is_judged(loop) else {}
 
 
 def _wall(found: dict[str, Part]) -> float:

@@ -109,14 +109,16 @@ def _undercuts(state: CaseState, other: CaseState) -> bool:
 def _one_apart(case: Case, other: Case) -> bool:
     """Whether cases of one kind differ in only one of model, batch and context.
 
-    Work of different shape has different rates: long contexts wait for memory, wide models don't.
+    Work of different shape has different rates: long contexts wait for memory, wide models don't;
+    and two models of the user's own may have nothing in common.
     """
     apart = (
         case.model != other.model,
         case.batch_size != other.batch_size,
         case.context_length != other.context_length,
     )
-    return sum(apart) == 1 and not (case.probe == "attention" and apart[0])
+    alike = case.probe != "attention" and case.shape is not None and other.shape is not None
+    return sum(apart) == 1 and (alike or not apart[0])
 
 
 def _tight(state: CaseState, view: RunView) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from llmprof.core.events import Environment
-from llmprof.core.state.launch_bound import MOST_OF_STEP
 from llmprof.core.state.view import CaseState
 
 Severity = Literal["info", "warning", "error"]
@@ -41,4 +40,4 @@ def on_card(context: Context) -> bool:
 def waits_for_host(state: CaseState, context: Context) -> bool:
     """Whether the host's launches, not the card, set the pace of most of a case's step."""
     found = state.launch_bound if on_card(context) else None
-    return found is not None and found.share >= MOST_OF_STEP
+    return found is not None and found.most_of_step

@@ -56,12 +56,19 @@ def read_snapshot(snapshot: Mapping[str, Any], device: int, max_entries: int) ->
     entries = []
     for each in raw:
         if each["action"] == "alloc":
-            stack = stacks.add(_places(each.get("frames", ())))
+            stack = stacks.add(places(each.get("frames", ())))
             entries.append(AllocatorEntry(each["time_us"], each["addr"], each["size"], stack))
         elif each["action"] == "free_completed":
             entries.append(AllocatorEntry(each["time_us"], each["addr"], -each["size"]))
-    marks = read_marks(snapshot.get("external_annotations", ()), device)
+    last_us = raw[-1]["time_us"] if raw else 0
+    marks = read_marks(snapshot.get("external_annotations", ()), device, last_us)
     return Trace(entries, marks, stacks.known, len(raw) >= max_entries)
+
+
+def bytes_refused(snapshot: Mapping[str, Any], device: int) -> int | None:
+    """What was asked when the allocator last had no room; None where it always had."""
+    raw: Sequence[Mapping[str, Any]] = snapshot["device_traces"][device]
+    return next((int(each["size"]) for each in reversed(raw) if each["action"] == "oom"), None)
 
 
 def settle(trace: Trace, first: int, last: int) -> int:
@@ -79,8 +86,10 @@ def settle(trace: Trace, first: int, last: int) -> int:
     return base
 
 
-def read_marks(annotations: Iterable[Mapping[str, Any]], device: int) -> list[PhaseMark]:
-    """Phases from the annotations of a snapshot."""
+def read_marks(
+    annotations: Iterable[Mapping[str, Any]], device: int, last_us: int
+) -> list[PhaseMark]:
+    """Phases from the annotations of a snapshot; one that was cut short ends at last_us."""
     open_at: dict[str, int] = {}
     marks = []
     for each in annotations:
@@ -90,9 +99,14 @@ def read_marks(annotations: Iterable[Mapping[str, Any]], device: int) -> list[Ph
         if each["stage"] == "START":
             open_at[name] = each["time_us"]
         elif name in open_at:
-            _, step, phase = name.split(" ", 2)
-            marks.append(PhaseMark(int(step), phase, open_at.pop(name), each["time_us"]))
+            marks.append(_mark(name, open_at.pop(name), each["time_us"]))
+    marks += (_mark(name, start, max(start, last_us)) for name, start in open_at.items())
     return marks
+
+
+def _mark(name: str, start_us: int, end_us: int) -> PhaseMark:
+    _, step, phase = name.split(" ", 2)
+    return PhaseMark(int(step), phase, start_us, end_us)
 
 
 Place = tuple[str, int, str]  # file, line, function
@@ -124,7 +138,8 @@ class Stacks:
         return text
 
 
-def _places(frames: Iterable[Mapping[str, Any]]) -> list[Place]:
+def places(frames: Iterable[Mapping[str, Any]]) -> list[Place]:
+    """The frames of an entry or a block, innermost first."""
     return [
         (str(frame["filename"]), int(frame.get("line", 0)), str(frame.get("name", "")))
         for frame in frames

@@ -1,4 +1,4 @@
-"""What is live at the peak of a timeline, largest first."""
+"""What is live at the peak of a timeline, or at another moment, largest first."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ class LiveBlock:
         return self.size * self.count
 
 
-def largest_live(timeline: Timeline, limit: int) -> list[LiveBlock]:
-    """The largest allocations live at the peak, alike ones together, largest total first."""
-    at = timeline.peak_at
+def largest_live(timeline: Timeline, limit: int, at: int | None = None) -> list[LiveBlock]:
+    """The largest allocations live at the peak, alike ones together, largest total first.
+
+    at: after which entry instead.
+    """
+    at = timeline.peak_at if at is None else at
     found: dict[tuple[int, str, str, str], int] = {}
     stacks: dict[tuple[int, str, str, str], PythonStack] = {}
     for held in timeline.held:

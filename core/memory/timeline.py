@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llmprof.core.memory.allocator_entries import AllocatorEntry, PhaseMark, Trace
+from llmprof.core.memory.recompute import runs
 from llmprof.core.predict.byte_levels import (
     ACTIVATIONS,
     CATEGORIES,
@@ -61,7 +62,8 @@ class Known:
     """What the recorder knows of addresses: gradients step by step, state after the last."""
 
     gradients: Sequence[dict[int, str]] = ()  # a step: address of a gradient -> its parameter
-    copies: frozenset[int] = frozenset()  # n-th alloc of a step's forward is an autocast copy
+    copies: frozenset[int] = frozenset()  # entries that are autocast's copies of weights
+    again: frozenset[int] = frozenset()  # entries that a checkpoint made in its second run
     state: Mapping[int, str] = field(default_factory=dict)  # address of optimizer state -> its name
 
 
@@ -152,18 +154,17 @@ def _classify(timeline: Timeline, known: Known) -> None:
     ends = {mark: _after(entries, mark.end_us) for mark in timeline.trace.marks}
     backward = {mark.step: end for mark, end in ends.items() if mark.phase == "backward"}
     last = max((mark.step for mark in timeline.trace.marks), default=0)
-    ordinal: dict[PhaseMark | None, int] = {}
+    run_ends = runs(timeline.trace, known.again)
     for block in timeline.blocks:
-        if block.end == OPEN and 0 <= block.step < last:
+        if block.end == OPEN and (0 <= block.step < last or block.address in known.state):
             _stays(timeline, block, known)
             continue
-        count = ordinal.get(block.mark, 0)
-        if block.phase == "forward":
-            ordinal[block.mark] = count + 1
-            if count in known.copies:
-                block.category = COPIES
-                continue
-        if (name := _gradient(block, known, backward)) is not None:
+        if block.start in known.copies:
+            block.category = COPIES
+        elif block.start in run_ends:
+            if _lives_at(block, run_ends[block.start]):
+                block.category = ACTIVATIONS
+        elif (name := _gradient(block, known, backward)) is not None:
             block.category = GRADIENTS
             timeline.names[block.start] = f"gradient of {starred(name)}"
         elif (
@@ -175,7 +176,7 @@ def _classify(timeline: Timeline, known: Known) -> None:
 
 
 def _stays(timeline: Timeline, block: MemoryBlock, known: Known) -> None:
-    """What an earlier step made and no step frees: optimizer state, else the workspace's."""
+    """What a step made and no step frees: optimizer state, else the workspace's."""
     name = known.state.get(block.address)
     block.category = WORKSPACE if name is None else OPTIMIZER
     if name is not None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
 from llmprof.core.events import AttentionErrors, Environment
 from llmprof.core.figures.throughput import ceiling_of
 from llmprof.core.predict.flops import forward_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike
 from llmprof.core.report.sentences import ref, why_not
-from llmprof.core.report.subject import subject_of
+from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
@@ -45,6 +48,42 @@ def kernel_of(case: Case) -> str:
     return name if case.compile is None else f"{name}, compiled"
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """Kernels at the longest context at which one ran that no check says no to, fastest first.
+
+    left_out: those that ran there and to which a check says no, each with the checks.
+    """
+
+    fastest: tuple[CaseState, ...]
+    left_out: tuple[tuple[CaseState, tuple[str, ...]], ...]
+
+
+def ranking(subject: Subject, states: Sequence[CaseState]) -> Ranking | None:
+    """The kernels of one table in their order; None where none that is sound ran."""
+    failed = {state.index: subject.failed_checks(state) for state in states}
+    ran = [state for state in states if state.total is not None]
+    sound = [state for state in ran if not failed[state.index]]
+    if not sound:
+        return None
+    longest = max(state.case.context_length for state in sound)
+    there = [state for state in ran if state.case.context_length == longest]
+    return Ranking(
+        tuple(sorted((state for state in there if not failed[state.index]), key=_both_ms)),
+        tuple((state, failed[state.index]) for state in there if failed[state.index]),
+    )
+
+
+def _both_ms(state: CaseState) -> float:
+    assert state.total is not None
+    return state.total.mean
+
+
+def in_rows(states: Iterable[CaseState]) -> list[list[CaseState]]:
+    """Cases as the table's rows have them: a group for each context, a case for each kernel."""
+    return grouped_alike(states, *(BY_FIELD[name] for name in KERNEL))
+
+
 def _table(view: RunView, states: list[CaseState], axes: list[tuple[str, Column]]) -> Table:
     columns = (
         Column("Context", "tokens"),
@@ -65,7 +104,7 @@ def _table(view: RunView, states: list[CaseState], axes: list[tuple[str, Column]
         Column("Backward of ceiling", "%"),
     )
     rows = []
-    for group in grouped_alike(states, *(BY_FIELD[name] for name in KERNEL)):
+    for group in in_rows(states):
         naive = next((s for s in group if kernel_of(s.case) == "naive"), None)
         for state in group:
             environment = state.environment or view.environment
@@ -73,14 +112,8 @@ def _table(view: RunView, states: list[CaseState], axes: list[tuple[str, Column]
             rows.append((*head, kernel_of(state.case), *_cells(state, naive, environment)))
     first = states[0].case
     title = f"Attention kernels, {first.model.name}, batch {first.batch_size}, {first.precision}"
-    notes = (*_notes(view, states), *_best(states, _unsound(view)), *why_not(states))
+    notes = (*_notes(view, states), *_best(subject_of(view), states), *why_not(states))
     return Table("attention-kernels", title, columns, tuple(rows), notes, number="M40")
-
-
-def _unsound(view: RunView) -> frozenset[int]:
-    """Cases of which a check says that they cannot be what they should."""
-    said = subject_of(view).verdicts.items()
-    return frozenset(at for at, found in said if any(each.level == "error" for each in found))
 
 
 def _cells(
@@ -172,13 +205,19 @@ def _notes(view: RunView, states: list[CaseState]) -> list[str]:
     return lines
 
 
-def _best(states: list[CaseState], unsound: frozenset[int]) -> list[str]:
+def _best(subject: Subject, states: list[CaseState]) -> list[str]:
     """The fastest kernel at the longest context at which anything sound ran."""
-    ran = [state for state in states if state.total is not None and state.index not in unsound]
-    if not ran:
+    found = ranking(subject, states)
+    if found is None:
         return []
-    length = max(state.case.context_length for state in ran)
-    there = [(s.total.mean, s) for s in ran if s.case.context_length == length and s.total]
-    mean, best = min(there, key=lambda each: each[0])
-    text = f"At {length:,} tokens {kernel_of(best.case)} takes least, {format_number(mean)} ms"
-    return [f"{text} forward and backward in the one process that was measured {ref(best)}."]
+    best = found.fastest[0]
+    text = f"At {best.case.context_length:,} tokens {kernel_of(best.case)} takes least"
+    if found.left_out:
+        text += " of the sound ones"
+    text += f", {format_number(_both_ms(best))} ms forward and backward in the one process that"
+    left_out = [
+        f"{kernel_of(state.case)}, {format_number(_both_ms(state))} ms ({', '.join(checks)})"
+        for state, checks in found.left_out
+    ]
+    end = f"; left out, since a check says no to them: {'; '.join(left_out)}" if left_out else ""
+    return [f"{text} was measured {ref(best)}{end}."]

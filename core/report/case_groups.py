@@ -94,6 +94,8 @@ def axis_cells(case: Case, axes: list[tuple[str, Column]]) -> tuple[Cell, ...]:
 def axis_value(case: Case, name: str) -> Cell:
     """A case's value on an axis, as a cell."""
     axis = BY_FIELD[name]
+    if name == "attention" and case.attention == axis.neutral and case.has_own_attention:
+        return "its own"
     return axis.shown(axis.of(case))
 
 

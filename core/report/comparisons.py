@@ -33,6 +33,18 @@ def grouped_alike(states: Iterable[CaseState], *axes: Axis) -> list[list[CaseSta
     return list(found.values())
 
 
+def beside_baselines(states: Iterable[CaseState]) -> list[list[CaseState]]:
+    """Cases that differ in switches alone, in groups of several with their baseline first.
+
+    The baseline is the case that has no switch on, else the first.
+    """
+    groups = (group for group in grouped_alike(states, *SWITCHES) if len(group) > 1)
+    return [
+        sorted(group, key=lambda state: state.case != neutral(state.case, SWITCHES))
+        for group in groups
+    ]
+
+
 def switch_name(case: Case, base: Case) -> str:
     """What a case switches on or off against another: bf16 + SDPA + torch.compile."""
     names = [axis.named(axis.of(case)) for axis in apart(case, base, SWITCHES)]

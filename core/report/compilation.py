@@ -9,6 +9,7 @@ from llmprof.core.report.comparisons import (
     judging_note,
     ratio_cells,
 )
+from llmprof.core.report.repayment import steps_until_repaid
 from llmprof.core.report.sentences import peak_bytes, ref, why_not
 from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Table
@@ -16,7 +17,6 @@ from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
-from llmprof.core.system.numbers import format_number
 from llmprof.core.system.text import counted
 from llmprof.core.system.units import MIB
 
@@ -68,7 +68,8 @@ def compilation(view: RunView) -> Table | None:
     notes = (
         f"Each row against the eager one of its group. {judging_note(found)}",
         "Compile times are cold, each cell with an empty cache, and are in no mean. Repaid: the "
-        "compile time over what a step gains; graphs are those of the forward.",
+        "compile time over what a step gains, only where the step's change is judged and told from "
+        "equal; graphs are those of the forward.",
         *(line for group in groups for line in _broken(group)),
         *why_not(state for state in states if state.total is None),
     )
@@ -103,7 +104,7 @@ def _figures(subject: Subject, state: CaseState, base: CaseState) -> tuple[Cell,
             else ratio_cells(None if found is None else found.total.speedup)
         ),
         "eager" if not compiled else Figure(None if cold is None else cold / 1e3, 0.1),
-        "" if not compiled else _repaid(state, base),
+        "" if not compiled or found is None else steps_until_repaid(found),
         None if peak is None else Figure(peak / MIB, 10.0),
         None if seen is None else seen.graphs,
         None if seen is None else seen.graph_breaks,
@@ -114,15 +115,6 @@ def _figures(subject: Subject, state: CaseState, base: CaseState) -> tuple[Cell,
 
 def _mean(found: Summary | None) -> Cell:
     return None if found is None else Figure(found.mean, found.ci95)
-
-
-def _repaid(state: CaseState, base: CaseState) -> Cell:
-    """After how many steps the time of compiling is gained back."""
-    cold = None if state.observed is None else state.observed.compile_ms
-    if cold is None or state.total is None or base.total is None:
-        return None
-    gain = base.total.mean - state.total.mean
-    return "never" if gain <= 0 else format_number(cold / gain, cold / gain / 10)
 
 
 def _broken(group: list[CaseState]) -> list[str]:

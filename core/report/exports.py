@@ -40,7 +40,7 @@ def document(view: RunView) -> dict[str, Any]:
         "run": view.run_id,
         "experiment": None if view.experiment is None else view.experiment.name,
         "command": list(view.command),
-        "outcome": view.outcome or "interrupted",
+        "outcome": view.state_words,
         "environment": environment,
         "cases": [
             case_document(state, said[state.index], rates_of(state, view)) for state in view.cases

@@ -28,7 +28,11 @@ def timeline_table(view: RunView) -> Table | None:
     for state in profiled:
         assert state.timeline is not None
         plain = twin(view, state)
-        rows += [_share_cells(state, plain, p, on_card=on_card) for p in state.timeline.parts]
+        rows += [
+            _share_cells(state, plain, part, on_card=on_card)
+            for part in state.timeline.parts
+            if state.has_part(part.phase)
+        ]
         notes += _notes(state, plain)
     title = "Timeline of one profiled step"
     columns = _share_columns(on_card)
@@ -44,6 +48,7 @@ def launch_table(view: RunView) -> Table | None:
         for state in view.cases
         if state.timeline is not None and state.timeline.source == "cuda"
         for part in state.timeline.parts
+        if state.has_part(part.phase)
     ]
     columns = (
         Column("Case", numeric=False),

@@ -26,8 +26,14 @@ def part_words(name: str, *, apart: bool = False) -> str:
     return PART_WORDS.get(name, name)
 
 
-def loop_line(loop: LoopState, now_ns: int | None, dot: str = "·") -> str:
-    """step 12,345 · 19.8/s · epoch 3 · in backward 0.4 s."""
+def place_words(name: str, *, apart: bool = False) -> str:
+    """Where in a step that is: in a part, or before, between or after what is part of it."""
+    words = part_words(name, apart=apart)
+    return words if name in ("between", "before", "after") else f"in {words}"
+
+
+def loop_line(loop: LoopState, now_ns: int | None, dot: str = "·", *, error: bool = True) -> str:
+    """step 12,345 · 19.8/s · epoch 3 · in backward 0.4 s; error: with what an exception said."""
     words = [_step(loop)]
     rate = steps_per_s(loop, now_ns)
     if rate is not None:
@@ -36,12 +42,12 @@ def loop_line(loop: LoopState, now_ns: int | None, dot: str = "·") -> str:
         words.append(f"epoch {loop.epoch + 1:,}{_of_epoch(loop)}")
     here = loop.current
     if loop.done is not None:
-        words.append(_ended(loop))
+        words.append(_ended(loop, error=error))
     elif here is not None and now_ns is not None:
         since_s = (now_ns - here.since_ns) / 1e9
         if since_s >= LINGERS_S:
             apart = loop.started.model
-            words.append(f"in {part_words(here.part, apart=apart)} {seconds(since_s)}")
+            words.append(f"{place_words(here.part, apart=apart)} {seconds(since_s)}")
     return f" {dot} ".join(words)
 
 
@@ -69,8 +75,10 @@ def _of_epoch(loop: LoopState) -> str:
     return f" ({min(beat.position, beat.length):,} of {beat.length:,})"
 
 
-def _ended(loop: LoopState) -> str:
+def _ended(loop: LoopState, *, error: bool) -> str:
     done = loop.done
     assert done is not None
-    where = f" in {part_words(done.part)}" if done.part and done.outcome != "complete" else ""
-    return f"{done.outcome}{where}" + (f": {done.error}" if done.error else "")
+    apart = loop.started.model
+    somewhere = done.part and done.outcome != "complete"
+    where = f" {place_words(done.part, apart=apart)}" if somewhere else ""
+    return f"{done.outcome}{where}" + (f": {done.error}" if error and done.error else "")

@@ -12,15 +12,19 @@ from typing import Any
 
 import msgspec
 
-from llmprof.core.events.loop import PARTS
+from llmprof.core.events.loop import PARTS, LoopOutOfMemory
 from llmprof.core.figures.loops import parts, steps_per_s, straggler
+from llmprof.core.memory.refusals import says_out_of_memory
 from llmprof.core.report.csv_cells import csv_cell
-from llmprof.core.report.loop_words import part_words
+from llmprof.core.report.loop_words import part_words, place_words
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
 from llmprof.core.system.numbers import significant
+from llmprof.core.system.units import MIB
 
+LONG_FIRST_S = 1.0
+LONG_FIRST_TIMES = 10  # the median step
 ROW_COLUMNS = ("rank", "step", "steps", "epoch", "start_s", "wall_ms", "least_ms", "most_ms")
 
 
@@ -41,7 +45,7 @@ def loop_table(view: RunView) -> Table | None:
         Column("llmprof's own", "µs/step"),
         Column("End", numeric=False),
     )
-    rows = tuple(_rank(loop) for loop in view.loops)
+    rows = tuple(_rank(loop, going=view.going) for loop in view.loops)
     return Table("loop", "The training loop", columns, rows, tuple(_notes(view)))
 
 
@@ -97,6 +101,47 @@ def loop_values(view: RunView) -> Table | None:
     return Table("loop-values", "Logged values", columns, tuple(rows.values()))
 
 
+def loop_out_of_memory(view: RunView) -> list[Table]:
+    """A table a rank whose allocator had no room: what was asked, what it had given out."""
+    return [_refused(loop, loop.out_of_memory) for loop in view.loops if loop.out_of_memory]
+
+
+def _refused(loop: LoopState, found: LoopOutOfMemory) -> Table:
+    columns = (Column("What", numeric=False), Column("Blocks"), Column("Size", "MiB"))
+    read = (
+        ("asked", found.bytes_asked),
+        ("free on the card", found.free_bytes),
+        ("the card has", found.total_bytes),
+        ("allocated", found.allocated_bytes),
+        ("allocated, most ever", found.peak_bytes),
+        ("reserved by the allocator", found.reserved_bytes),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (name, None, Figure(size / MIB, 0.1)) for name, size in read if size is not None
+    ]
+    rows += [
+        (each.what, each.count, Figure(each.size * each.count / MIB, 0.1)) for each in found.largest
+    ]
+    where = part_words(found.part, apart=loop.started.model)
+    ended = loop.done is not None and says_out_of_memory(loop.done.error)
+    notes = [
+        f"Rank {loop.rank} had no room in {where} at step {found.index + 1:,}"
+        f"{', which ended it' if ended else ' and went on'}."
+    ]
+    if found.largest:
+        notes.append(
+            "The last rows are the largest blocks then, by the history that the script had the "
+            "allocator keep; unknown ones are from before it."
+        )
+    elif found.allocated_bytes is not None:
+        notes.append(
+            "Which blocks these are is known where the script calls "
+            "torch.cuda.memory._record_memory_history before its loop."
+        )
+    title = f"Out of memory: rank {loop.rank}"
+    return Table(f"loop-out-of-memory-{loop.rank}", title, columns, tuple(rows), tuple(notes))
+
+
 def in_order(found: Sequence[Any], name: Any) -> list[Any]:
     """Parts in the order of a step; the user's own before what comes after the optimizer."""
     last = PARTS.index("after")
@@ -139,6 +184,9 @@ def loop_document(loop: LoopState) -> dict[str, Any]:
         "started": msgspec.to_builtins(loop.started),
         "device": None if loop.device is None else msgspec.to_builtins(loop.device),
         "last_beat": None if loop.beat is None else msgspec.to_builtins(loop.beat),
+        "out_of_memory": (
+            None if loop.out_of_memory is None else msgspec.to_builtins(loop.out_of_memory)
+        ),
         "end": None if loop.done is None else msgspec.to_builtins(loop.done),
         "rows": {
             "step": rows.index(),
@@ -158,7 +206,7 @@ def loop_document(loop: LoopState) -> dict[str, Any]:
     }
 
 
-def _rank(loop: LoopState) -> tuple[Cell, ...]:
+def _rank(loop: LoopState, *, going: bool) -> tuple[Cell, ...]:
     rows, beat, done = loop.rows, loop.beat, loop.done
     end = rows.end_ns
     lasted = None if end is None else (end - loop.first_t) / 1e9
@@ -177,7 +225,7 @@ def _rank(loop: LoopState) -> tuple[Cell, ...]:
         Figure(statistics.median(working) if working else None),
         None if beat is None else beat.updates_skipped,
         Figure(None if beat is None else beat.own_us),
-        "interrupted" if done is None else done.outcome,
+        done.outcome if done is not None else "running" if going else "interrupted",
     )
 
 
@@ -193,13 +241,28 @@ def _notes(view: RunView) -> list[str]:
             f"others, most of it in {part_words(slow.part, apart=apart)}."
         )
     for loop in view.loops:
+        notes += _long_first_step(loop)
         if loop.done is not None and loop.done.error:
-            where = f" in {part_words(loop.done.part)}" if loop.done.part else ""
+            apart = loop.started.model
+            where = f" {place_words(loop.done.part, apart=apart)}" if loop.done.part else ""
             notes.append(f"Rank {loop.rank} ended{where}: {loop.done.error}.")
         if loop.beat is not None and loop.beat.dropped:
             notes.append(f"Rank {loop.rank}: {loop.beat.dropped:,} steps could not be kept.")
     notes += [log.message for log in view.log if log.level != "info"][:5]
     return notes
+
+
+def _long_first_step(loop: LoopState) -> list[str]:
+    """What the first step took where that is out of all proportion, and what of it compiling."""
+    walls = loop.rows.wall_ms()
+    if len(walls) < 3 or loop.rows.count()[0] > 1:
+        return []
+    first_s = walls[0] / 1000
+    if first_s < LONG_FIRST_S or walls[0] < LONG_FIRST_TIMES * statistics.median(walls):
+        return []
+    compiled_s = next((beat.compile_s for beat in loop.beats if beat.index), 0.0)
+    compiling = f", {significant(compiled_s)} s of it in torch.compile" if compiled_s >= 1 else ""
+    return [f"Rank {loop.rank}'s first step took {significant(first_s)} s{compiling}."]
 
 
 def _part_names(view: RunView) -> list[str]:

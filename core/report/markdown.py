@@ -81,8 +81,8 @@ def facts(view: RunView) -> Iterable[tuple[str, str]]:
     if view.outcome != "complete":
         all_there = bool(view.cases) and not to_resume(view)
         when = "after its last case" if all_there else "not every case was measured"
-        what = "" if view.loops else f": {when}"
-        yield "Outcome", f"**{view.outcome or 'interrupted'}**{what}"
+        what = "" if view.loops or view.going else f": {when}"
+        yield "Outcome", f"**{view.state_words}**{what}"
 
 
 def _host(environment: Environment) -> Iterable[str]:

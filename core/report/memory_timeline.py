@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from llmprof.core.events import MemoryTimeline
 from llmprof.core.figures.card_memory import memory_when_recorded
 from llmprof.core.predict.byte_levels import CATEGORIES
-from llmprof.core.report.case_groups import axes_of, axis_cells
+from llmprof.core.report.case_groups import axes_of, axis_cells, axis_value
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.spec.axes import BY_FIELD, neutral
 from llmprof.core.state.view import CaseState, RunView
@@ -104,7 +104,7 @@ def _peak_row(
     return (
         case.model.name,
         case.mode,
-        case.attention,
+        axis_value(case, "attention"),
         case.context_length,
         case.precision,
         *axis_cells(case, axes),
@@ -126,6 +126,7 @@ def memory_by_phase(state: CaseState, event: MemoryTimeline) -> Table:
     rows = tuple(
         (p.step + 1, p.phase, _mib(p.peak_bytes), _mib(p.after_bytes), _mib(p.after_bytes - start))
         for p in event.phases
+        if state.has_part(p.phase)
     )
     key = f"memory-phases-{state.index}"
     title = f"Requested memory by phase: {state.case.label}"

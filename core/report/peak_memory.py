@@ -31,7 +31,9 @@ def peak_memory(view: RunView) -> Table | None:
     rows: list[tuple[Cell, ...]] = []
     for state in measured:
         assert state.memory is not None
-        highest = {edge.phase: edge.peak_bytes for edge in state.memory.edges}
+        highest = {
+            edge.phase: edge.peak_bytes for edge in state.memory.edges if state.has_part(edge.phase)
+        }
         start = next((e.allocated_bytes for e in state.memory.edges if e.phase == "start"), None)
         peaks = peaks_of(state)
         rows.append(

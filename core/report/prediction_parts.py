@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmprof.core.predict.byte_levels import CATEGORIES
 from llmprof.core.predict.part_sizes import PARTS, WORDS, part_sizes
 from llmprof.core.report.predictions import PredictedRow, gib
 from llmprof.core.report.table import Cell, Column, Table
 
+LEFT_OUT = "Own models are left out: a trace tells the peaks of their steps, not the parts."
 _A_NOTE = 4  # parts that one note explains
 
 
@@ -19,6 +20,15 @@ class _Alike:
     row: PredictedRow
     sizes: dict[str, int]
     cards: str
+
+
+def part_tables(rows: list[PredictedRow]) -> list[Table]:
+    """Both tables of parts, of the cases that have parts: own models are traced as a whole."""
+    known = [row for row in rows if row.case.shape is not None]
+    tables = [parts_table(known), peak_table(known)] if known else []
+    if len(known) == len(rows):
+        return tables
+    return [replace(table, notes=(*table.notes, LEFT_OUT)) for table in tables]
 
 
 def parts_table(rows: list[PredictedRow]) -> Table:

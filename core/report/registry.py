@@ -20,7 +20,7 @@ from llmprof.core.report.kernel_shares import gemm_table
 from llmprof.core.report.kernel_timeline import launch_table, timeline_table
 from llmprof.core.report.kernels import kernel_tables
 from llmprof.core.report.loop_verdicts import verdict_table
-from llmprof.core.report.loops import loop_parts, loop_table, loop_values
+from llmprof.core.report.loops import loop_out_of_memory, loop_parts, loop_table, loop_values
 from llmprof.core.report.memory_timeline import memory_tables
 from llmprof.core.report.oom_account import oom_accounts
 from llmprof.core.report.overhead import overhead_table
@@ -44,6 +44,7 @@ Builder = Callable[[RunView], Table | Iterable[Table] | None]
 BUILDERS: dict[str, Builder] = {
     "loop": loop_table,
     "loop-verdicts": verdict_table,
+    "loop-out-of-memory": loop_out_of_memory,
     "loop-parts": loop_parts,
     "loop-values": loop_values,
     "warmup": warmup,
@@ -90,6 +91,10 @@ EACH_PROCESS = frozenset(
     {"stability", "failures", "checks", "devices", "card-memory", "coverage", "step-log"}
 )
 
+# What there is to say of a run all of whose cases failed by an error of theirs: of those that ran
+# out of memory the grid is the result.
+OF_ERRORS = frozenset({"failures", "checks"})
+
 # What a case has beside its record: tables of their own in every format.
 KERNEL_TABLES = ("timeline", "launches", "kernels", "gemms", "attention-lens", "overhead")
 
@@ -98,6 +103,8 @@ def tables(view: RunView, among: Iterable[str] = BUILDERS) -> list[Table]:
     """The tables that the run's experiment names, or all that its cases give, among some."""
     named = () if view.experiment is None else view.experiment.tables
     allowed = frozenset(among)
+    if view.all_failed:
+        allowed &= OF_ERRORS
     found: list[Table] = []
     subject = subject_of(view)
     for name in filter(allowed.__contains__, named or BUILDERS):

@@ -9,12 +9,12 @@ from functools import cached_property
 
 from llmprof.core.figures.comparison import Comparison, PartChange
 from llmprof.core.figures.replicates import processes_of
-from llmprof.core.figures.two_runs import Pair, TwoRuns, began
 from llmprof.core.report.case_groups import AXIS_COLUMNS, status_word
 from llmprof.core.report.class_changes import ByClass, by_class, explanation
 from llmprof.core.report.comparisons import excluded, named_parts
 from llmprof.core.report.sentences import peak_bytes, reason
 from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.two_runs import Pair, TwoRuns, began
 from llmprof.core.spec.axes import varying
 from llmprof.core.state.launch_bound import NEGLIGIBLE
 from llmprof.core.state.view import CaseState

@@ -49,7 +49,7 @@ def step_log(view: RunView) -> Table | None:
 
 
 def _rows(state: CaseState, device: CaseDevice) -> Iterator[tuple[Cell, ...]]:
-    for phase in state.case.phases:
+    for phase in filter(state.has_part, state.case.phases):
         at = PHASES.index(phase)
         warmup, measured = ([step.device_ms[at] for step in steps] for steps in _steps(state))
         yield (phase, *_listed(warmup, measured, state.summaries.get(phase)), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from llmprof.core.events import SKIPPED, Failure, FailureKind, Outcome
+from llmprof.core.events import SKIPPED, Failure, FailureKind
 from llmprof.core.figures.case_device import CaseDevice, join_run
 from llmprof.core.figures.comparison import Comparison, compare
 from llmprof.core.figures.replicates import configurations, processes_of
@@ -81,18 +81,20 @@ def subject_of(view: RunView) -> Subject:
     if isinstance(view, Subject):
         return view
     known = {each.name: getattr(view, each.name) for each in fields(RunView)}
-    return Subject(**known | {"cases": tuple(final(each, view.outcome) for each in view.cases)})
+    return Subject(**known | {"cases": tuple(final(each, view.state_words) for each in view.cases)})
 
 
-def final(state: CaseState, outcome: Outcome | None) -> CaseState:
-    """A case as a report shows it, of a run that ended so.
+def final(state: CaseState, of_run: str | None) -> CaseState:
+    """A case as a report shows it, of a run in some state.
 
     What never ran is skipped; what never ended was stopped by the user, or killed with its run.
     """
     if state.done:
         return state
-    if state.status == "running":
-        kind: FailureKind = "stopped" if outcome == "stopped" else "killed"
+    if of_run == "running":
+        failure = Failure(kind=SKIPPED, message="not yet: the run goes on", outside=True)
+    elif state.status == "running":
+        kind: FailureKind = "stopped" if of_run == "stopped" else "killed"
         failure = Failure(kind=kind, message="not finished when the run ended", outside=True)
     else:
         failure = Failure(kind=SKIPPED, message="the run ended first", outside=True)

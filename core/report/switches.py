@@ -8,9 +8,9 @@ from llmprof.core.figures.memory_peaks import kind_of
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import (
+    beside_baselines,
     decision_cell,
     excluded,
-    grouped_alike,
     judging_note,
     named_parts,
     phase_sentence,
@@ -18,6 +18,7 @@ from llmprof.core.report.comparisons import (
     switch_name,
     times,
 )
+from llmprof.core.report.repayment import compile_ms, steps_until_repaid
 from llmprof.core.report.sentences import is_launch_bound, listing, ms, peak_bytes, ref, why_not
 from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Table
@@ -48,9 +49,8 @@ def switches(view: RunView) -> list[Table]:
 
 
 def switch_groups(view: RunView) -> list[list[CaseState]]:
-    """Timing cases that differ in precision, attention, optimizer or compilation alone."""
-    timing = [state for state in view.cases if state.case.probe == "timing"]
-    return [group for group in grouped_alike(timing, *SWITCHES) if len(group) > 1]
+    """Timing cases that differ in switches alone, the baseline of each group first."""
+    return beside_baselines(state for state in view.cases if state.case.probe == "timing")
 
 
 def comparisons(subject: Subject, group: list[CaseState]) -> list[Comparison]:
@@ -235,23 +235,16 @@ def _unlike(name: str, base: CaseState, others: list[CaseState]) -> list[str]:
 
 
 def _repaid(found: Comparison) -> str | None:
-    state, base = found.other, found.base
-    cold = None if state.observed is None else state.observed.compile_ms
-    if cold is None or state.total is None or base.total is None or found.not_judged:
+    state, cold, steps = found.other, compile_ms(found), steps_until_repaid(found)
+    if cold is None or found.not_judged:
         return None
-    gain = base.total.mean - state.total.mean
     cost = f"compiling took {format_number(cold / 1e3, 1.0)} s"
-    name = f"{state.case.model.name}, {switch_name(state.case, base.case)}"
-    if found.total.decision == "faster":
-        return f"{name}: {cost}, repaid after about {_rough(cold / gain)} steps {ref(state)}."
-    if found.total.decision == "slower":
+    name = f"{state.case.model.name}, {switch_name(state.case, found.base.case)}"
+    if isinstance(steps, int):
+        return f"{name}: {cost}, repaid after about {steps:,} steps {ref(state)}."
+    if steps == "never":
         return f"{name}: {cost} and no step repays it {ref(state)}."
-    return f"{name}: {cost}; whether steps repay it is not distinguished {ref(state, base)}."
-
-
-def _rough(count: float) -> str:
-    digits = max(0, len(str(round(count))) - 2)
-    return f"{round(count, -digits):,.0f}"
+    return f"{name}: {cost}; whether steps repay it is {steps} {ref(state, found.base)}."
 
 
 def _figures(subject: Subject, state: CaseState, base: CaseState) -> tuple[Cell, ...]:

@@ -93,6 +93,11 @@ class Case(CaseAxes, frozen=True, kw_only=True):
         return self.model if isinstance(self.model, ModelShape) else None
 
     @property
+    def has_own_attention(self) -> bool:
+        """Whether the model's factory chooses an attention where none is asked for."""
+        return not isinstance(self.model, ModelShape) and not self.model.is_configuration
+
+    @property
     def reference(self) -> ModelShape:
         """The dimensions, for what is computed from them. Raises TypeError for an own model."""
         if isinstance(self.model, ModelShape):

@@ -21,7 +21,11 @@ def function_value(text: str, option: str) -> str:
     if found is None:
         raise SpecError(f"{option} {clean(text, 100)}: write path/to/file.py:function")
     path = Path(found["path"]).expanduser().absolute()
-    return f"{path}:{found['name']}#{content_of(path, option)}"
+    content = content_of(path, option)
+    from llmprof.core.spec.source_names import check_name  # files are rare
+
+    check_name(path, found["name"], option)
+    return f"{path}:{found['name']}#{content}"
 
 
 def content_of(path: Path, option: str) -> str:

@@ -12,6 +12,7 @@ from llmprof.core.system.text import clean
 
 HUGGING_FACE = "hf:"  # before the path of a configuration of a causal language model
 LONGEST_NAME = 60
+FILLED = ("device", "attention", "context_length", "batch_size")  # where a factory has them
 
 Argument = str | int | float | bool | None
 
@@ -69,7 +70,12 @@ def find_own_model(
     else:
         path, folder = _module_file(where, folders)
         module = where
-    name = f"{Path(path).stem if where.endswith('.py') else where}:{factory}"
+    content = content_of(path, "--model")
+    from llmprof.core.spec.source_names import check_arguments, check_name  # files are rare
+
+    check_name(path, factory, "--model")
+    check_arguments(path, factory, arguments, FILLED)
+    name = f"{path.stem if where.endswith('.py') else where}:{factory}"
     return OwnModel(
         name=_named(name, arguments),
         path=str(path),
@@ -77,7 +83,7 @@ def find_own_model(
         module=module,
         factory=factory,
         arguments=tuple(sorted(arguments.items())),
-        content=content_of(Path(path), "--model"),
+        content=content,
     )
 
 

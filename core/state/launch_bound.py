@@ -28,6 +28,16 @@ class LaunchBound:
     phases: tuple[Phase, ...]
     share: float  # of the device time of a step, 0 to 1
 
+    @property
+    def most_of_step(self) -> bool:
+        """Whether the step as a whole is called launch-bound: the host sets its pace."""
+        return self.share >= MOST_OF_STEP
+
+    @property
+    def nearly_all(self) -> bool:
+        """Whether there is no need to name the phases."""
+        return self.share >= NEARLY_ALL
+
 
 def launch_bound(measured: StepsView) -> LaunchBound | None:
     """Medians over measured steps; None where host or device times are not known."""

@@ -20,6 +20,7 @@ class LoopState:
     device: ev.LoopDevice | None = None
     beat: ev.LoopBeat | None = None
     beats: tuple[ev.LoopBeat, ...] = ()  # of its newest restart, thinned out where they are many
+    out_of_memory: ev.LoopOutOfMemory | None = None  # the newest
     done: ev.LoopDone | None = None
     rows: LoopRows = field(default_factory=LoopRows)
     restarts: tuple[tuple[int, int], ...] = ()  # restart, the row that it begins with
@@ -70,6 +71,7 @@ class _Rank:
     beats: list[ev.LoopBeat] = field(default_factory=list)
     every: int = 1  # of the beats one in so many is kept
     heard: int = 0
+    out_of_memory: ev.LoopOutOfMemory | None = None
     done: ev.LoopDone | None = None
     shown: LoopState | None = None  # as nothing has come since
 
@@ -89,6 +91,7 @@ class _Rank:
                 device=self.device,
                 beat=self.beat,
                 beats=tuple(self.beats),
+                out_of_memory=self.out_of_memory,
                 done=self.done,
                 rows=self.columns.view(),
                 restarts=self.restarts,
@@ -121,6 +124,8 @@ class Loops:
             rank.hear(event)
         elif isinstance(event, ev.LoopDevice):
             rank.device = event
+        elif isinstance(event, ev.LoopOutOfMemory):
+            rank.out_of_memory = event
         else:
             rank.done = event
         rank.last_t = max(rank.last_t, event.t)
@@ -150,7 +155,7 @@ class Loops:
         elif rank.started.restart >= event.restart:
             return False
         rank.started, rank.last_t, rank.shown = event, max(rank.last_t, event.t), None
-        rank.beat = rank.done = None
+        rank.beat = rank.done = rank.out_of_memory = None
         rank.beats, rank.every, rank.heard = [], 1, 0
         rank.restarts = (*rank.restarts, (event.restart, len(rank.columns.wall)))
         return True

@@ -75,7 +75,12 @@ class Reducer:
             case ev.Log():
                 self._log.append(event)
             case (
-                ev.LoopSteps() | ev.LoopBeat() | ev.LoopStarted() | ev.LoopDevice() | ev.LoopDone()
+                ev.LoopSteps()
+                | ev.LoopBeat()
+                | ev.LoopStarted()
+                | ev.LoopDevice()
+                | ev.LoopOutOfMemory()
+                | ev.LoopDone()
             ):
                 self._loop_event(event)
             case ev.Segment():
@@ -186,6 +191,8 @@ class Reducer:
                 self._change(event.case, predicted=event)
             case ev.MemoryTimeline():
                 self._change(event.case, memory_timeline=event)
+            case ev.MemoryAtFailure():
+                self._change(event.case, at_failure=event)
             case ev.MemoryStep():
                 self._change(event.case, memory=event)
             case ev.KernelTable():

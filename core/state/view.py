@@ -46,6 +46,7 @@ class CaseState:
     memory: ev.MemoryStep | None = None
     predicted: ev.Predicted | None = None
     memory_timeline: ev.MemoryTimeline | None = None
+    at_failure: ev.MemoryAtFailure | None = None
     kernels: ev.KernelTable | None = None
     timeline: ev.TimelineFacts | None = None
     lens: ev.AttentionLens | None = None
@@ -61,6 +62,10 @@ class CaseState:
     def done(self) -> bool:
         """Whether nothing more will come of this case."""
         return self.status not in ("pending", "running")
+
+    def has_part(self, phase: str) -> bool:
+        """Whether a step has a phase of this name: no loss where the forward computes it."""
+        return phase != "loss" or self.model is None or not self.model.loss_inside
 
     @property
     def steps_done(self) -> int:
@@ -123,6 +128,7 @@ class RunView:
     cases: tuple[CaseState, ...] = ()
     loops: tuple[LoopState, ...] = ()  # of someone's own training, a rank each
     outcome: ev.Outcome | None = None
+    going: bool = False  # it was still written when it was read, as far as whoever read it knows
     host_cpu: SeriesView = field(default_factory=SeriesView)
     host_memory: SeriesView = field(default_factory=SeriesView)
     cards: dict[int, CardHistoryView] = field(default_factory=dict)
@@ -134,9 +140,23 @@ class RunView:
     damaged_lines: int = 0
 
     @property
+    def state_words(self) -> str:
+        """How it ended, or that it goes on."""
+        return self.outcome or ("running" if self.going else "interrupted")
+
+    @property
     def current(self) -> CaseState | None:
         """The case that is running."""
         return next((case for case in self.cases if case.status == "running"), None)
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether every case ended by an error of its own, which leaves nothing to tabulate.
+
+        Running out of memory is none: there the grid is the result.
+        """
+        kinds = [case.failure and case.failure.kind for case in self.cases]
+        return "error" in kinds and set(kinds) <= {"error", "killed", "skipped"}
 
     @property
     def cases_done(self) -> int:

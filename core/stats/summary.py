@@ -53,7 +53,12 @@ class Summary:
     @property
     def cv_percent(self) -> float | None:
         """Coefficient of variation: std over mean, percent."""
-        return None if self.std is None or self.mean <= 0 else 100 * self.std / self.mean
+        return cv_percent(self.std, self.mean)
+
+
+def cv_percent(std: float | None, mean: float) -> float | None:
+    """Coefficient of variation: std over mean, percent; None where the mean is not above 0."""
+    return None if std is None or mean <= 0 else 100 * std / mean
 
 
 def summarize(samples: Sequence[float]) -> Summary:

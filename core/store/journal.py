@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
 from llmprof.core.store.earlier_versions import TRANSLATED, translated
 from llmprof.core.store.files import files_of
+from llmprof.core.store.run import Run
 from llmprof.core.store.time_shift import shifted
 
 _TRANSLATED = [f'"{each.__struct_config__.tag}"'.encode() for each in TRANSLATED]
@@ -252,14 +254,19 @@ def apply_line(reducer: Reducer, line: bytes, by_ns: int = 0) -> None:
 
 
 def replay(path: Path) -> RunView:
-    """The whole of a journal as it stands. Raises OSError when it can't be read."""
+    """The whole of a journal as it stands, and whether it goes on.
+
+    Raises OSError when it can't be read.
+    """
     if not path.is_file():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    going = Run(path.parent).alive()  # as it was before: an end that comes meanwhile is read
     follower = Follower(path)
     try:
         while follower.poll():
             pass
-        return follower.view()
+        view = follower.view()
+        return replace(view, going=True) if going and view.outcome is None else view
     finally:
         follower.close()
 

@@ -20,11 +20,13 @@ from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.lock import Holder
 from llmprof.core.store.opening import ended, opened_at
 from llmprof.core.system.atomic import write_file
+from llmprof.core.system.boot import host_name
 from llmprof.core.system.homes import state_home
 from llmprof.core.system.text import clean
 
 if TYPE_CHECKING:
     from llmprof.core.state.view import RunView
+    from llmprof.core.system.processes import ProcessState
 
 RunStatus = Literal["running", "complete", "stopped", "interrupted", "failed", "empty"]
 
@@ -118,6 +120,16 @@ class Run(msgspec.Struct, frozen=True):
         """Process id, where it runs, of the engine that holds the run; None when none does."""
         who = self.holder()
         return None if who is None else who.pid
+
+    def process_state(self, pid: int, node: str) -> ProcessState:
+        """What became of one of its processes; those that cannot be seen from here go on."""
+        from llmprof.core.system.processes import process_state  # not needed for the first frame
+
+        state = process_state(pid) if node == host_name() else "going"
+        if state == "going":
+            return state
+        who = self.holder()
+        return state if who is not None and not who.place else "going"
 
     def alive(self) -> bool:
         """Whether an engine holds the run, here or, as far as can be seen, elsewhere."""
@@ -271,6 +283,14 @@ class RunStore:
             names = ", ".join(run.id for run in found[:4])
             raise RunNotFound(f"{clean(name, 80)!r} could be {names}; give more of its id")
         return found[0]
+
+    def find_to_follow(self, name: str | None) -> Run:
+        """The run of a name; without one the newest that goes on, else the newest of all.
+
+        Raises RunNotFound.
+        """
+        going = self.going() if name is None else ()
+        return going[0] if going else self.find(name)
 
 
 def wait_started(

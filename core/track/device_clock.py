@@ -204,15 +204,20 @@ class CardClock:
         self._pool += [event for _, _, event in marks if isinstance(event, torch.cuda.Event)]
 
     def _look_at_memory(self) -> None:
-        stats = _raw_memory(self._device)
-        if stats is None:
-            return
-        self.memory = AllocatorFigures(
-            allocated=stats["allocated_bytes"]["all"]["current"],
-            peak=stats["allocated_bytes"]["all"]["peak"],
-            reserved=stats["reserved_bytes"]["all"]["current"],
-            retries=stats["num_alloc_retries"],
-        )
+        self.memory = allocator_figures(self._device) or self.memory
+
+
+def allocator_figures(device: int) -> AllocatorFigures | None:
+    """What the allocator of a card says now; None where it does not."""
+    stats = _raw_memory(device)
+    if stats is None:
+        return None
+    return AllocatorFigures(
+        allocated=stats["allocated_bytes"]["all"]["current"],
+        peak=stats["allocated_bytes"]["all"]["peak"],
+        reserved=stats["reserved_bytes"]["all"]["current"],
+        retries=stats["num_alloc_retries"],
+    )
 
 
 def _plain(values: dict[str, object]) -> dict[str, object]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from llmprof.core import events as ev
 from llmprof.core.system.text import cause, clean
+from llmprof.core.track.exits import Exits, UnseenExit, ended_well, exit_words
 from llmprof.core.track.identity import read_identity
 from llmprof.core.track.steps import Claim, Nothing, Phase, Step, Steps, as_number
 from llmprof.core.track.tracker import Tracker, say
@@ -21,6 +22,7 @@ from llmprof.core.track.writer import Plan, Writer
 if TYPE_CHECKING:
     from llmprof.core.track.device_clock import CardClock
     from llmprof.core.track.hooks import Hooks
+    from llmprof.core.track.refusals import CardRefusals, LastWords
 
 T = TypeVar("T")
 DISABLED = "LLMPROF_DISABLED"
@@ -132,6 +134,9 @@ class Tracked:
         self._hooks = hooks
         self._installed = False
         self._card: CardClock | None = None
+        self._refusals: CardRefusals | None = None
+        self._last_words: LastWords | None = None
+        self._exits: Exits | None = None
         self._blind = False
         self.notes: Callable[[], None] = self._blind_hooks  # asked for what is to be said
 
@@ -162,6 +167,7 @@ class Tracked:
             self._tracker.begin()
             self._tracker.find_device = self._find_card
             _active = self
+            self._exits = Exits(lambda: self._tracker.calls)
             atexit.register(self._at_exit)
             self._writer.start()
         except Exception as error:
@@ -176,11 +182,14 @@ class Tracked:
         _active = None
         try:
             atexit.unregister(self._at_exit)
-            part = self._tracker.finish(whole=error is None or _is_exit(error))
+            part = self._tracker.finish(whole=ended_well(error))
             part = _broke_in(error) or part
+            if self._exits is not None:
+                self._exits.remove()
             if self._hooks is not None:
                 self._hooks.remove()
             if self._writer is not None:
+                self._say_out_of_memory(error, part)
                 self._writer.finish(_done(error, part), FINISH_PATIENCE_S)
         except Exception as failure:
             self._give_up(failure)
@@ -252,14 +261,17 @@ class Tracked:
     def _at_exit(self) -> None:
         """The process ends, perhaps by an exception that nobody caught."""
         interactive = hasattr(sys, "ps1")
-        self.finish(None if interactive else getattr(sys, "last_value", None))
+        ending = None if interactive or self._exits is None else self._exits.ending()
+        self.finish(ending)
 
     def _install(self) -> None:
         """Hooks, as soon as there is a torch to hook."""
         if self._installed or "torch.optim" not in sys.modules:
             return
         from llmprof.core.track.hooks import Hooks, call_overhead_us
+        from llmprof.core.track.refusals import last_words  # now, not as the process ends
 
+        self._last_words = last_words
         self._installed = True
         self._hooks = self._hooks or Hooks(self._tracker)
         if self._model is not None:
@@ -272,7 +284,7 @@ class Tracked:
         self._install()
         if self._hooks is None:
             return None
-        from llmprof.core.track.device_clock import find_card, is_there
+        from llmprof.core.track.device_clock import allocator_figures, find_card, is_there
 
         if not is_there():
             self._tracker.find_device = None
@@ -281,7 +293,23 @@ class Tracked:
         if self._card is not None and self._writer is not None:
             identity = read_identity(os.environ, _ranks())
             self._writer.card = self._card.described(identity.rank, identity.restart)
+            from llmprof.core.track.refusals import watch_refusals
+
+            say = self._writer.refusals.append
+            self._refusals = watch_refusals(self._tracker, say, allocator_figures)
         return self._card
+
+    def _say_out_of_memory(self, error: BaseException | None, part: str) -> None:
+        """Of what ended the training: as the card's allocator said it, else as it is known now."""
+        if error is None or self._writer is None or self._last_words is None:
+            return
+        memory = None if self._card is None else self._card.memory
+        found = self._last_words(self._tracker, error, part, memory)
+        read = None if self._refusals is None else self._refusals.newest
+        if found is not None and read is not None and read.index == found.index:
+            found = None if self._refusals is None or read is self._refusals.first else read
+        if found is not None:
+            self._writer.refusals.append(found)
 
     def _blind_hooks(self) -> None:
         """Say once where the hooks on the model see nothing."""
@@ -301,12 +329,11 @@ class Tracked:
 
 
 def _done(error: BaseException | None, part: str) -> ev.LoopDone:
-    if error is None or _is_exit(error):
-        return ev.LoopDone(outcome="complete")
-    if isinstance(error, KeyboardInterrupt):
-        return ev.LoopDone(outcome="interrupted", part=part)
-    said = clean(f"{type(error).__name__}: {error}", 300)
-    return ev.LoopDone(outcome="failed", error=said, part=part)
+    if error is None or ended_well(error):
+        said = exit_words(error) if isinstance(error, UnseenExit) else ""
+        return ev.LoopDone(outcome="complete", error=said)
+    outcome: ev.Outcome = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+    return ev.LoopDone(outcome=outcome, error=exit_words(error), part=part)
 
 
 def _broke_in(error: BaseException | None) -> str:
@@ -318,11 +345,6 @@ def _broke_in(error: BaseException | None) -> str:
             return PART_OF_HOOK[code.co_name]
         trace = trace.tb_next
     return ""
-
-
-def _is_exit(error: BaseException) -> bool:
-    """Whether an exception is a script's way to end well."""
-    return isinstance(error, SystemExit) and error.code in (None, 0)
 
 
 def _ranks() -> tuple[int, int] | None:

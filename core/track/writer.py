@@ -63,6 +63,7 @@ class Writer:
         self.memory: Callable[[], AllocatorFigures | None] = lambda: None
         self.notes: Callable[[], None] = lambda: None  # asked for what is to be said
         self.logs: list[ev.Log] = []
+        self.refusals: list[ev.LoopOutOfMemory] = []  # of the allocator
         self._looks = Looks()
         self._plan = plan
         self._tracker = tracker
@@ -170,6 +171,9 @@ class Writer:
         self.notes()
         while self.logs:
             lines.put(self.logs.pop(0))
+        while self.refusals:
+            own = {"rank": self._rank, "restart": self._restart}
+            lines.put(msgspec.structs.replace(self.refusals.pop(0), **own))
         if self.card is not None and self.card != self._said_card:
             self._said_card = self.card
             lines.put(self.card)

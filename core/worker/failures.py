@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import msgspec
 import torch
 
 from llmprof.core.events import Failure
+from llmprof.core.memory.refusals import bytes_asked, says_out_of_memory
+from llmprof.core.system.numbers import as_given
 from llmprof.core.system.text import clean
-
-_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-_ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+) (bytes|KiB|MiB|GiB|TiB)")
-_OUT_OF_MEMORY = (
-    "out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
-    "DefaultCPUAllocator",
-    "can't allocate memory",
-)
+from llmprof.core.worker.request import SILENT
 
 
 class Unsupported(Exception):
@@ -28,6 +20,14 @@ class Unsupported(Exception):
     def __init__(self, reason: str, instead: str | None = None) -> None:
         super().__init__(reason)
         self.instead = instead
+
+
+class Stopped(SystemExit):
+    """The engine asked this process to end: no exit of the user's code."""
+
+
+class Overdue(BaseException):
+    """The engine has heard nothing for too long: raised wherever this process is."""
 
 
 class OwnModelError(Exception):
@@ -42,7 +42,7 @@ def describe_failure(error: BaseException, phase: str | None, folder: str | None
     text = str(error)
     if isinstance(error, Unsupported):
         return Failure(kind="unsupported", message=clean(text), phase=phase, instead=error.instead)
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or _says_out_of_memory(error):
+    if is_out_of_memory(error):
         return Failure(kind="oom", message=_plain(text), phase=phase, bytes_asked=bytes_asked(text))
     first = next((line for line in text.splitlines() if line.strip()), "")
     said = f"{type(error).__name__}: {first}"
@@ -52,6 +52,20 @@ def describe_failure(error: BaseException, phase: str | None, folder: str | None
     return Failure(
         kind="error", message=clean(f"{place}: {said}" if place else said, 300), phase=phase
     )
+
+
+def overdue(error: Overdue, silence_s: float, phase: str | None, folder: str | None) -> Failure:
+    """The failure of a case that was silent too long: the line of the user's code it is in."""
+    place = None if folder is None else _place(error, folder)
+    said = SILENT.format(as_given(silence_s))
+    return Failure(kind="timeout", message=f"{place}: {said}" if place else said, phase=phase)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocator had no room, of the card or of the host."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and says_out_of_memory(str(error))
 
 
 def with_card_memory(failure: Failure, device: torch.device) -> Failure:
@@ -66,7 +80,10 @@ def with_card_memory(failure: Failure, device: torch.device) -> Failure:
 
 
 def _place(error: BaseException, folder: str) -> str | None:
-    """`gpt.py:41 in forward`: the innermost line of a traceback below a folder."""
+    """`gpt.py:41 in forward`: the innermost line of a traceback below a folder.
+
+    Of an error made of another, as of an exit, where it has none itself, the other's line.
+    """
     found, trace = None, error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -74,13 +91,9 @@ def _place(error: BaseException, folder: str) -> str | None:
         if path.is_relative_to(folder) and "site-packages" not in path.parts:
             found = f"{path.relative_to(folder)}:{trace.tb_lineno} in {code.co_name}"
         trace = trace.tb_next
+    if found is None and error.__cause__ is not None:
+        return _place(error.__cause__, folder)
     return found
-
-
-def bytes_asked(message: str) -> int | None:
-    """Bytes of the allocation that failed, read from an allocator's message."""
-    match = _ASKED.search(message)
-    return None if match is None else round(float(match[1]) * _UNITS[match[2]])
 
 
 def _plain(text: str) -> str:
@@ -89,10 +102,3 @@ def _plain(text: str) -> str:
     if "DefaultCPUAllocator" in text and asked is not None:
         return f"the CPU's allocator could not get {asked / 2**30:,.2f} GiB"
     return clean(text.split(" If reserved but", maxsplit=1)[0], 300) or "out of memory"
-
-
-def _says_out_of_memory(error: BaseException) -> bool:
-    if not isinstance(error, RuntimeError):
-        return False
-    text = str(error)
-    return any(mark in text for mark in _OUT_OF_MEMORY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,7 @@ class Job:
         self.loss_inside = False  # the forward computes the loss: no time is that phase's
         self.own_ms: float | None = None  # from the engine's asking to here, less the context
         self.context_ms: float | None = None  # creating the CUDA context
+        self.started = time.monotonic()
         self.cards: CardSamples = ()  # before the context was made, where a probe asks for it
         self._fd = fd
         self._turns = turns

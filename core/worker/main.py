@@ -26,7 +26,13 @@ from llmprof.core.system.modules_by_name import PROBES
 from llmprof.core.worker import environment
 from llmprof.core.worker.card import cards_now
 from llmprof.core.worker.compiling import use_empty_cache
-from llmprof.core.worker.failures import describe_failure, with_card_memory
+from llmprof.core.worker.failures import (
+    Overdue,
+    Stopped,
+    describe_failure,
+    overdue,
+    with_card_memory,
+)
 from llmprof.core.worker.job import Job, write_all
 from llmprof.core.worker.optional_parts import log_traceback
 from llmprof.core.worker.request import REFUSED, WorkerRequest
@@ -52,12 +58,17 @@ def isolate(lifeline: int) -> None:
     die_with(lifeline)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGUSR1, _say_where)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)  # a probe's finally sends what it has
+    raise Stopped(128 + number)  # a probe's finally sends what it has
+
+
+def _say_where(number: int, frame: FrameType | None) -> None:
+    raise Overdue
 
 
 def limit_memory(extra_bytes: int) -> None:
@@ -82,6 +93,18 @@ def _look(request: WorkerRequest, fd: int) -> None:
 def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
     job = Job(request, case, torch.device(request.device), fd, turns)
     try:
+        _probe(job, request)
+    except SystemExit as stop:
+        _leave(int(stop.code or 0))
+    except Overdue:  # in the repeat of a case that has ended
+        _leave(1)
+    _leave(0)
+
+
+def _probe(job: Job, request: WorkerRequest) -> None:
+    """Run the case's probe and tell how it ended; of what had no memory left, what was alive."""
+    case, failure = job.case, None
+    try:
         if request.created_ns:
             job.own_ms = (time.monotonic_ns() - request.created_ns) / 1e6
         if job.device.type == "cuda":
@@ -96,9 +119,15 @@ def _measure(request: WorkerRequest, case: Case, fd: int, turns: int) -> None:
             failure = with_card_memory(failure, job.device)
         job.emit(ev.CaseFailed(case=job.index, failure=failure))
         log_traceback()
-    except SystemExit as stop:
-        _leave(int(stop.code or 0))
-    _leave(0)
+    except Overdue as error:
+        late = overdue(error, request.silence_s, job.phase, _own_folder(case))
+        job.emit(ev.CaseFailed(case=job.index, failure=late))
+        log_traceback()
+    if failure is not None and failure.kind == "oom":
+        from llmprof.core.worker.failed_step import repeat, worth_repeating  # seldom needed
+
+        if worth_repeating(job, failure):
+            repeat(job)
 
 
 def _own_folder(case: Case) -> str | None:

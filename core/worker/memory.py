@@ -5,7 +5,7 @@ The process is never used for timing: recording slows its steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from llmprof.core import events as ev
 from llmprof.core.memory.kept_timeline import save, thin
-from llmprof.core.memory.live_blocks import largest_live
+from llmprof.core.memory.live_blocks import LiveBlock, largest_live
 from llmprof.core.memory.timeline import Held, Timeline, base_of, build_timeline
 from llmprof.core.predict.byte_levels import CATEGORIES, INPUTS, OPTIMIZER, PARAMETERS
 from llmprof.core.spec.experiment import RECORDED_STEPS
@@ -112,7 +112,7 @@ def _record_cuda(
 
 def _record_cpu(job: Job, trainer: Trainer, held: list[Held]) -> ev.MemoryTimeline:
     recorder = TensorRecorder(trainer)
-    recorder.count(*(tensor for _, tensor, _ in _tensors(trainer)))
+    recorder.count(*(tensor for _, tensor, _ in held_tensors(trainer)))
     base = base_of(held, recorder.level)
     trace, known = recorder.record(RECORDED_STEPS)
     return _event(job, trainer, build_timeline(trace, base, held, known), "cpu tensors")
@@ -137,32 +137,38 @@ def _event(
         entries=len(timeline.trace.entries),
         overflow=timeline.trace.overflow,
         peak_bytes=timeline.peak,
-        at_peak=_named(timeline.at_peak),
-        before=_named(timeline.base),
-        after=_named(timeline.end),
+        at_peak=named(timeline.at_peak),
+        before=named(timeline.base),
+        after=named(timeline.end),
         phases=tuple(
             ev.MemoryPhase(
                 step=span.step, phase=span.phase, peak_bytes=span.peak, after_bytes=span.after
             )
             for span in timeline.spans
         ),
-        largest=tuple(
-            ev.LiveAllocation(
-                size=each.size,
-                count=each.count,
-                category=each.category,
-                phase=each.phase,
-                what=each.what,
-                stack=each.stack,
-            )
-            for each in largest_live(timeline, LARGEST)
-        ),
+        largest=live_allocations(largest_live(timeline, LARGEST)),
         saved=_saved(trainer),
         **measured,  # type: ignore[arg-type]
     )
 
 
-def _named(levels: tuple[int, ...]) -> dict[str, int]:
+def live_allocations(blocks: Iterable[LiveBlock]) -> tuple[ev.LiveAllocation, ...]:
+    """Live blocks as events have them."""
+    return tuple(
+        ev.LiveAllocation(
+            size=each.size,
+            count=each.count,
+            category=each.category,
+            phase=each.phase,
+            what=each.what,
+            stack=each.stack,
+        )
+        for each in blocks
+    )
+
+
+def named(levels: tuple[int, ...]) -> dict[str, int]:
+    """Bytes by category, without those of which there are none."""
     return {name: size for name, size in zip(CATEGORIES, levels, strict=True) if size}
 
 
@@ -186,14 +192,15 @@ def _saved(trainer: Trainer) -> tuple[ev.SavedBytes, ...]:
 def named_tensors(trainer: Trainer) -> Iterator[Held]:
     """What a warmed-up trainer holds between steps; a storage is named once."""
     seen: set[int] = set()
-    for name, tensor, category in _tensors(trainer):
+    for name, tensor, category in held_tensors(trainer):
         storage = tensor.untyped_storage()
         if storage._cdata not in seen:
             seen.add(storage._cdata)
             yield Held(name, storage.nbytes(), category)
 
 
-def _tensors(trainer: Trainer) -> Iterator[tuple[str, Tensor, int]]:
+def held_tensors(trainer: Trainer) -> Iterator[tuple[str, Tensor, int]]:
+    """Name, tensor and category of what a trainer holds; a storage may be there twice."""
     for name, p in trainer.model.named_parameters():
         yield name, p, PARAMETERS
     for name, buffer in trainer.model.named_buffers():

@@ -14,10 +14,10 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from llmprof.core.spec.axes import Attention
-from llmprof.core.spec.own_function import is_function, path_and_name, short_name
+from llmprof.core.spec.own_function import is_function, short_name
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.worker.failures import Unsupported
-from llmprof.core.worker.own_code import Source, load_function, put_back, wanted_arguments
+from llmprof.core.worker.own_code import load_attention, put_back, wanted_arguments
 
 
 class RMSNorm(nn.Module):
@@ -106,10 +106,9 @@ class OwnAttention(nn.Module):
 
     def __init__(self, value: str) -> None:
         super().__init__()
-        path, name = path_and_name(value)
         self._name = short_name(value)
         with put_back(self._name):
-            function = load_function(Source(str(path), str(path.parent), path.stem, name))
+            function = load_attention(value)
         self._function = function
         self._wanted = wanted_arguments(function, ("causal", "scale"))
 

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -15,7 +16,8 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from llmprof.core.worker.failures import OwnModelError
+from llmprof.core.spec.own_function import path_and_name
+from llmprof.core.worker.failures import OwnModelError, Stopped
 
 
 class Source(NamedTuple):
@@ -34,13 +36,20 @@ def load_function(source: Source) -> Callable[..., Any]:
     found = getattr(module, source.function, None)
     if callable(found):
         return cast(Callable[..., Any], found)
-    there = sorted(
-        name
+    own = {
+        name: value
         for name, value in vars(module).items()
         if callable(value) and getattr(value, "__module__", None) == module.__name__
-    )
+    }
+    there = sorted(own, key=lambda name: (inspect.isclass(own[name]), name))
     has = f"it has {', '.join(there[:6])}" if there else "it defines no function"
     raise OwnModelError(f"{Path(source.path).name} has no function {source.function}; {has}")
+
+
+def load_attention(value: str) -> Callable[..., Any]:
+    """The function that a value of the axis attention names. Raises what its module raises."""
+    path, name = path_and_name(value)
+    return load_function(Source(str(path), str(path.parent), path.stem, name))
 
 
 def _module(source: Source) -> ModuleType:
@@ -70,13 +79,30 @@ def wanted_arguments(function: Callable[..., Any], names: Iterable[str]) -> tupl
 
 @contextlib.contextmanager
 def put_back(name: str) -> Iterator[None]:
-    """Run user code called `name`; undo what it sets for the whole process; no exit ends it."""
-    dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
+    """Run user code called `name`; undo what it sets for the whole process; no exit ends it.
+
+    What it imports from later is looked up in its own paths after all others.
+    """
+    dtype, grad, states = torch.get_default_dtype(), torch.is_grad_enabled(), _random_states()
+    folder, paths = Path.cwd(), list(sys.path)
     try:
         yield
+    except Stopped:
+        raise
     except SystemExit as error:
         raise OwnModelError(f"{name} called sys.exit({error.code!r})") from error
     finally:
         torch.set_default_dtype(dtype)
         torch.set_default_device(None)
         torch.set_grad_enabled(grad)
+        for generator, state in states:
+            generator.set_state(state)
+        os.chdir(folder)
+        sys.path[:] = [*paths, *(path for path in sys.path if path not in paths)]
+
+
+def _random_states() -> list[tuple[torch.Generator, torch.Tensor]]:
+    """The states of the CPU's generator and, where CUDA is in use, of the cards'."""
+    in_use: Any = torch.cuda.is_initialized
+    cards = torch.cuda.default_generators if in_use() else ()
+    return [(each, each.get_state()) for each in (torch.default_generator, *cards)]

@@ -18,9 +18,16 @@ from torch.utils import _pytree as pytree
 
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
-from llmprof.core.spec.own_model import OwnModel
+from llmprof.core.spec.own_function import is_function, short_name
+from llmprof.core.spec.own_model import FILLED, OwnModel
 from llmprof.core.worker.failures import OwnModelError, Unsupported
-from llmprof.core.worker.own_code import Source, load_function, put_back, wanted_arguments
+from llmprof.core.worker.own_code import (
+    Source,
+    load_attention,
+    load_function,
+    put_back,
+    wanted_arguments,
+)
 from llmprof.core.worker.task import (
     Call,
     Task,
@@ -32,6 +39,10 @@ from llmprof.core.worker.task import (
 
 PARTS = frozenset({"module", "batch", "forward", "loss", "optimizer", "vocab_size"})
 TARGETS = ("targets", "target", "labels", "y")  # names of a second argument that is the targets
+_NO_FUNCTION = (
+    "--attention {}: a model of transformers is given naive or sdpa; a function goes into a "
+    "factory with an argument called attention"
+)
 ATTENTION = {"naive": "eager", "sdpa": "sdpa"}  # as transformers names them
 
 
@@ -78,10 +89,12 @@ def _set_attention(kind: str, built: Any, model: OwnModel) -> None:
     """Let a model of transformers use an attention. Raises Unsupported where there is no way."""
     module = built.get("module") if isinstance(built, Mapping) else built
     choose = getattr(module, "set_attn_implementation", None)
+    if choose is not None and is_function(kind):
+        raise Unsupported(_NO_FUNCTION.format(short_name(kind)))
     if choose is None:
         raise Unsupported(
-            f"--attention {kind}: {model.name} chooses its attention itself; a factory with an "
-            "argument called attention is given what was asked for"
+            f"--attention {short_name(kind)}: {model.name} chooses its attention itself; a "
+            "factory with an argument called attention is given what was asked for"
         )
     choose(ATTENTION.get(kind, kind))
 
@@ -90,14 +103,11 @@ def _wished(
     factory: Callable[..., Any], case: Case, device: torch.device, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What of the case the factory asks for by the names of its arguments."""
-    known = {
-        "device": device,
-        "attention": case.attention,
-        "context_length": case.context_length,
-        "batch_size": case.batch_size,
-    }
-    wanted = wanted_arguments(factory, known.keys() - given)
-    return {name: known[name] for name in wanted}
+    known: dict[str, Any] = {"device": device}
+    wanted = wanted_arguments(factory, set(FILLED) - given.keys())
+    if "attention" in wanted and is_function(case.attention):
+        known["attention"] = load_attention(case.attention)
+    return {name: known[name] if name in known else getattr(case, name) for name in wanted}
 
 
 def _configured(case: Case, model: OwnModel) -> Any:
@@ -109,7 +119,16 @@ def _configured(case: Case, model: OwnModel) -> Any:
         raise Unsupported(
             f"a configuration needs transformers: {error}", "pip install transformers"
         ) from error
-    config = AutoConfig.from_pretrained(model.path, **dict(model.arguments))
+    if is_function(case.attention):
+        raise Unsupported(_NO_FUNCTION.format(short_name(case.attention)))
+    config, unknown = AutoConfig.from_pretrained(
+        model.path, return_unused_kwargs=True, **dict(model.arguments)
+    )
+    if unknown:
+        raise OwnModelError(
+            f"--model-arg {next(iter(unknown))}: a configuration of {config.model_type} has no "
+            "such entry"
+        )
     return AutoModelForCausalLM.from_config(
         config, attn_implementation=ATTENTION.get(case.attention, case.attention)
     )
@@ -124,14 +143,16 @@ def _parts(built: Any) -> Mapping[str, Any]:
             f"the factory returned {_kind(built)}; it must return a torch.nn.Module, or a dict "
             "with module and, if wanted, batch, forward, loss, optimizer, vocab_size"
         )
-    if not isinstance(built.get("module"), nn.Module):
-        raise OwnModelError(
-            f"the factory's dict has {_kind(built.get('module'))} as module, no torch.nn.Module"
-        )
     unknown = [name for name in built if name not in PARTS]
     if unknown:
         raise OwnModelError(
             f"the factory's dict has {unknown[0]!r}, which is none of {', '.join(sorted(PARTS))}"
+        )
+    if built.get("module") is None:
+        raise OwnModelError("the factory's dict has no module")
+    if not isinstance(built["module"], nn.Module):
+        raise OwnModelError(
+            f"the factory's dict has {_kind(built.get('module'))} as module, no torch.nn.Module"
         )
     for name in PARTS - {"module", "vocab_size"}:
         if built.get(name) is not None and not callable(built[name]):
@@ -179,18 +200,19 @@ def _on_own_batch(
     """A module that is given the user's batch."""
     make, loss, forward = parts["batch"], parts.get("loss"), parts.get("forward")
     batch = make(case.batch_size, case.context_length, device)
+    if any(isinstance(leaf, Tensor) and leaf.is_meta for leaf in pytree.tree_leaves(batch)):
+        raise OwnModelError("batch(...) has tensors on the meta device, which hold no values")
     batch = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), batch)
     pair = isinstance(batch, (tuple, list)) and len(batch) == 2 and loss is not None
 
     def run(call: Call, given: Any) -> Any:
         if forward is not None:
             return forward(call, given)
-        if pair:
-            return call(given[0])
-        if isinstance(given, Mapping):
-            return call(**given)
-        return call(*given) if isinstance(given, (tuple, list)) else call(given)
+        arguments, named = _as_arguments(given, pair=pair)
+        return call(*arguments, **named)
 
+    if forward is None:
+        _check_call(module, batch, pair=pair)
     how = (
         "forward(module, batch)"
         if forward is not None
@@ -202,6 +224,40 @@ def _on_own_batch(
         return Task(module, batch, run, loss, False, optimizer, f"{how}, loss(output, batch)",
                     _unit(batch))  # fmt: skip
     return Task(module, batch, run, _inner_loss, True, optimizer, f"{how} → loss", _unit(batch))
+
+
+def _as_arguments(batch: Any, *, pair: bool) -> tuple[Iterable[Any], Mapping[str, Any]]:
+    """What of a batch the module is given; of a pair with a loss the inputs alone."""
+    if pair:
+        return (batch[0],), {}
+    if isinstance(batch, Mapping):
+        return (), batch
+    return batch if isinstance(batch, (tuple, list)) else (batch,), {}
+
+
+def _check_call(module: nn.Module, batch: Any, *, pair: bool) -> None:
+    """Raise OwnModelError where the module's forward does not take what the batch holds."""
+    arguments, named = _as_arguments(batch, pair=pair)
+    try:
+        taken = inspect.signature(module.forward)
+    except (TypeError, ValueError):
+        return
+    try:
+        taken.bind(*arguments, **named)
+    except TypeError as error:
+        raise OwnModelError(
+            f"batch returned {_held(batch)}, with which {type(module).__name__}.forward cannot be "
+            f"called ({error}): give loss(output, batch) in the factory's dict, with which the "
+            "first of a pair is the input, or forward(module, batch)"
+        ) from error
+
+
+def _held(batch: Any) -> str:
+    if isinstance(batch, Mapping):
+        return f"a dict of {', '.join(map(str, batch))}"
+    if isinstance(batch, (tuple, list)):
+        return f"{_kind(batch)} of {len(batch)}"
+    return _kind(batch)
 
 
 def _unit(batch: Any) -> Any:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 import torch
 from torch import Tensor
 
+from llmprof.core.memory.recompute import copies_in, made_again
+from llmprof.core.memory.timeline import Known, Timeline, base_of, build_timeline
 from llmprof.core.predict.allocator_replay import replay_allocator
+from llmprof.core.predict.byte_levels import COPIES, PARAMETERS
 from llmprof.core.predict.closed_form import predict, workspaces
+from llmprof.core.predict.traced import trace_cases
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_model import find_own_model
 from llmprof.core.spec.shape import ModelShape
-from llmprof.core.worker.allocation_recorders import TensorRecorder
+from llmprof.core.worker import allocation_recorders
+from llmprof.core.worker.allocation_recorders import TensorRecorder, autocast_copies
+from llmprof.core.worker.memory import held_tensors, named_tensors
+from llmprof.core.worker.storage_tracker import StorageTracker
 from llmprof.core.worker.trace import trace
 from llmprof.core.worker.trainer import Trainer
 
@@ -140,3 +150,120 @@ def test_the_replayed_allocator_agrees(changes: dict[str, object]) -> None:
     case = case_of(**changes)
     said = predict(case).allocated_low
     assert replay_allocator(case).allocated_bytes == pytest.approx(said, rel=1e-4)
+
+
+OWN = Path(__file__).parents[1] / "data" / "own_models" / "checkpointed.py"
+OWN_FORMS = ("plain", "nested", "reentrant", "nested_reentrant")
+# Of the reentrant way within itself torch says so: its first run is without gradients.
+torch_says_so = pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+HALF: dict[str, object] = {"mode": "forward-backward", "precision": "bf16"}
+
+
+def own_case(name: str, **fields: object) -> Case:
+    model = find_own_model(f"{OWN}:{name}", {}, ())
+    return msgspec.structs.replace(case_of(**HALF, **fields), model=model)
+
+
+def recorded(case: Case) -> tuple[Timeline, Known]:
+    """A warmed-up trainer's steps, tensor by tensor."""
+    trainer = Trainer(case, CPU)
+    trainer.step(lambda index: None)
+    recorder = TensorRecorder(trainer)
+    recorder.count(*(tensor for _, tensor, _ in held_tensors(trainer)))
+    held, level = list(named_tensors(trainer)), recorder.level
+    trace, known = recorder.record(2)
+    return build_timeline(trace, base_of(held, level), held, known), known
+
+
+def copied(timeline: Timeline, phase: str) -> int:
+    """Bytes of autocast's copies that a phase of the second step makes."""
+    return sum(
+        block.size
+        for block in timeline.blocks
+        if (block.step, block.phase, block.category) == (1, phase, COPIES)
+    )
+
+
+def matrices(timeline: Timeline, but: str = "nothing") -> int:
+    """Bytes of weights and biases of products in a half precision."""
+    return sum(
+        each.size // 2
+        for each in timeline.held
+        if each.category == PARAMETERS and "norm" not in each.name
+        and "embedding" not in each.name and but not in each.name
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("checkpoint", "attention"), [(1, "naive"), ("all", "naive"), (2, "sdpa")])
+def test_copies_of_weights_are_told_in_a_second_run_too(checkpoint: object, attention: str) -> None:
+    timeline, _ = recorded(case_of(**HALF, attention=attention, checkpoint=checkpoint))
+    forward, all_weights = copied(timeline, "forward"), matrices(timeline)
+    assert forward == all_weights
+    if attention == "naive":  # of the CPU's SDPA the peak lies elsewhere
+        predicted = predict(case_of(**HALF, attention="naive", checkpoint=checkpoint)).breakdown
+        at_peak = timeline.at_peak[COPIES]
+        assert at_peak == predicted["autocast copies"]
+    again, weights = copied(timeline, "backward"), matrices(timeline, but="head")
+    assert again == weights
+
+
+@torch_says_so
+@pytest.mark.parametrize("name", OWN_FORMS)
+def test_copies_of_weights_in_checkpoints_of_an_own_model(name: str) -> None:
+    timeline, _ = recorded(own_case(name))
+    weights = matrices(timeline, but="head")
+    forward, all_weights = copied(timeline, "forward"), matrices(timeline)
+    assert forward == all_weights
+    again = copied(timeline, "backward")
+    assert again > weights / 2
+    if name.startswith("nested"):  # a block is run by its own checkpoint, and by the one around it
+        plain, _ = recorded(own_case(name.replace("nested", "plain").removeprefix("plain_")))
+        once = copied(plain, "backward")
+        assert again > once
+
+
+@torch_says_so
+@pytest.mark.parametrize(
+    ("form", "accumulate"),
+    [(None, 1), (1, 1), (2, 2), ("nested", 1), ("reentrant", 1), ("nested_reentrant", 2)],
+)
+def test_copies_are_learned_as_a_card_would_have_them(
+    form: object, accumulate: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By counts of allocations alone, as CUDA's allocator gives them; told from what is known."""
+    own = isinstance(form, str) and form in OWN_FORMS
+    case = (
+        own_case(str(form), accumulate=accumulate)
+        if own
+        else case_of(**HALF, checkpoint=form, accumulate=accumulate)
+    )
+    trainer = Trainer(case, CPU)
+    trainer.step(lambda index: None)
+    counted = StorageTracker(as_cuda=False)
+    counted.count(*(tensor for _, tensor, _ in held_tensors(trainer)))
+    made = [0]
+
+    def changed(_: int, size: int) -> None:
+        made[0] += size > 0
+
+    counted.changed = changed
+    counter = allocation_recorders._CopyCounter
+    monkeypatch.setattr(counter, "_count", lambda self: made[0])
+    with counted:
+        learned = autocast_copies(trainer, CPU)
+    recorder = TensorRecorder(trainer)
+    recorder.count(*(tensor for _, tensor, _ in held_tensors(trainer)))
+    trace, known = recorder.record(2)
+    assert known.copies
+    missing = known.copies ^ copies_in(trace, learned, made_again(trace))
+    assert not missing
+
+
+@torch_says_so
+def test_the_trace_of_an_own_models_checkpoints_is_what_is_recorded() -> None:
+    cases = [own_case(name) for name in OWN_FORMS]
+    traced = trace_cases(cases, None)
+    for case in cases:
+        timeline, _ = recorded(case)
+        peak = timeline.peak
+        assert traced[case.key].requested_bytes == pytest.approx(peak, rel=0.01), case.model.name

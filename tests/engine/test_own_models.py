@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from llmprof.core.lint import lint
 from llmprof.core.predict.traced import trace_cases
 from llmprof.core.report.markdown import render
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.own_model import find_own_model
-from llmprof.core.state.view import RunView
+from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.journal import replay
-from tests.engine.runs import SMALL, llmprof, newest
+from llmprof.core.worker.trainer import task_of
+from tests.engine.runs import SMALL, llmprof, newest, started, wait_view
+from tests.waiting import PATIENCE_S, wait_for
 
 FOLDER = Path(__file__).parents[1] / "data" / "own_models"
 MODELS, HOSTILE = FOLDER / "models.py", FOLDER / "hostile.py"
@@ -153,7 +158,8 @@ def test_a_model_that_reads_values_says_where_and_what_to_do() -> None:
 
 
 def test_a_factory_that_is_not_there_gets_no_advice_to_run_it() -> None:
-    case = Case(model=find_own_model(f"{MODELS}:absent", {}, ()), context_length=12)
+    model = find_own_model(f"{MODELS}:nano", {}, ())._replace(factory="absent")
+    case = Case(model=model, context_length=12)
     (answer,) = trace_cases([case]).values()
     assert answer.error is not None
     assert answer.error.startswith("cannot be built: models.py has no function absent")
@@ -167,37 +173,110 @@ def test_a_trace_of_what_prints_is_an_answer() -> None:
     assert answer.parameters == 50 * 16 + 16 * 50 + 50
 
 
+NO_CARD = "AssertionError: Torch not compiled with CUDA enabled"
 HARM = {
     "raises": "hostile.py:20 in raises: ValueError: no such width",
-    "exits": "hostile:exits called sys.exit(7)",
+    "exits": "hostile.py:24 in exits: hostile:exits called sys.exit(7)",
     "ends": "exit code 9",
     "nothing": "the factory returned nothing; it must return a torch.nn.Module",
     "on_meta": "meta device",
+    "batch_on_meta": "batch(...) has tensors on the meta device",
     "frozen": "no parameters that are trained",
     "misspelt": "'losss', which is none of",
     "no_ids": "give batch(batch_size, context_length, device)",
-    "absent": "hostile.py has no function absent; it has",
 }
-HARMLESS = ("forks", "threads", "seeds", "prints")
+AT_IMPORT = {
+    "raises_at_import": "raises_at_import.py:8 in <module>: KeyError: 'wdith'",
+    "exits_at_import": "exits_at_import.py:14 in <module>: exits_at_import:build called "
+    "sys.exit('usage: train.py FILE')",
+}
+WITHOUT_A_CARD = {
+    "touches_a_card": f"in touches_a_card: {NO_CARD}",
+    "card_at_import": f"card_at_import.py:8 in <module>: {NO_CARD}",
+}
+HARMLESS = ("forks", "threads", "seeds", "prints", "moves")
+STEPS = ("--mode=forward-backward", "--measure-steps=2", "--warmup-steps=1")
 
 
-def test_hostile_factories_are_each_a_row_and_harm_no_other(tmp_path: Path) -> None:
-    view = run(
-        tmp_path, *models(HOSTILE, *HARM, *HARMLESS), *SMALL, "--mode=forward-backward",
-        "--measure-steps=2", "--warmup-steps=1",
-    )  # fmt: skip
-    states = {state.case.model.name.removeprefix("hostile:"): state for state in view.cases}
-    for name, message in HARM.items():
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> RunView:
+    """All of them that end by themselves, with a preset beside them."""
+    folder = tmp_path_factory.mktemp("hostile")
+    files = [f"--model={FOLDER / name}.py:build" for name in (*AT_IMPORT, "card_at_import")]
+    names = (*HARM, *HARMLESS, "touches_a_card")
+    return run(folder, *models(HOSTILE, *names), *files, *SMALL, *STEPS)
+
+
+def told(view: RunView) -> dict[str, CaseState]:
+    """The cases by what is hostile in them."""
+    return {
+        state.case.model.name.removeprefix("hostile:").removesuffix(":build"): state
+        for state in view.cases
+    }
+
+
+def test_hostile_factories_are_each_a_row(hostile: RunView) -> None:
+    expected = HARM | AT_IMPORT | ({} if torch.cuda.is_available() else WITHOUT_A_CARD)
+    states = told(hostile)
+    for name, message in expected.items():
         failure = states[name].failure
         assert failure is not None, name
         assert failure.kind == "error"
         assert message in failure.message
-    for name, state in states.items():
-        if name not in HARM:
-            assert state.status == "ok", name
-            assert len(state.measured) == 2
-    seeded = states["seeds"].model
-    assert seeded is not None
+    for name in HARMLESS:
+        assert states[name].status == "ok", (name, states[name].failure)
+        assert len(states[name].measured) == 2
+
+
+def test_a_hostile_factory_changes_nothing_for_others(hostile: RunView, tmp_path: Path) -> None:
+    (alone,) = run(tmp_path, *SMALL, *STEPS).cases
+    beside = told(hostile)[alone.case.model.name]
+    assert beside.status == "ok"
+    assert alone.observed is not None
+    assert beside.observed is not None
+    assert beside.observed.dtypes == alone.observed.dtypes
+    losses = [[state.measured.row(at).loss for at in range(2)] for state in (beside, alone)]
+    assert losses[0] == losses[1]
+
+
+def test_what_a_factory_sets_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    paths = list(sys.path)
+    for name in ("seeds", "moves"):
+        torch.manual_seed(5)
+        expected = torch.rand(3)
+        torch.manual_seed(5)
+        case = Case(model=find_own_model(f"{HOSTILE}:{name}", {}, ()), context_length=12)
+        task_of(case, torch.device("cpu"))
+        assert torch.equal(torch.rand(3), expected), name
+        assert torch.get_default_dtype() == torch.float32
+        assert torch.is_grad_enabled()
+        assert Path.cwd() == tmp_path
+        assert sys.path[: len(paths)] == paths
+
+
+def test_a_factory_that_takes_too_long_is_ended_where_it_is(tmp_path: Path) -> None:
+    view = run(tmp_path, *models(HOSTILE, "hangs"), *SMALL, *STEPS, "--timeout=20")
+    states = told(view)
+    failure = states.pop("hangs").failure
+    assert failure is not None
+    assert failure.kind == "timeout"
+    assert failure.message == "hostile.py:73 in hangs: nothing heard for 20 s, ended"
+    assert failure.phase == "build"
+    assert [state.status for state in states.values()] == ["ok"]
+
+
+def test_a_run_that_is_stopped_in_a_factory_is_no_exit_of_it(tmp_path: Path) -> None:
+    with started(tmp_path, "run", *models(HOSTILE, "hangs"), *STEPS) as process:
+        wait_view(tmp_path, lambda view: any(s.status == "running" for s in view.cases))
+        log = newest(tmp_path).log
+        wait_for(lambda: "hostile:hangs sleeps" in log.read_text("utf-8"))
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE_S)
+    (state,) = replay(newest(tmp_path).journal).cases
+    assert state.failure is not None
+    assert (state.failure.kind, state.failure.outside) == ("stopped", True)
 
 
 def test_a_file_that_changed_is_another_case(tmp_path: Path) -> None:
@@ -305,21 +384,23 @@ def test_own_attention_among_kernels_with_its_errors(tmp_path: Path) -> None:
 
 
 def test_own_attention_that_cannot_is_a_row_that_says_why(tmp_path: Path) -> None:
-    both = ",".join(f"{ATTENTIONS}:{name}" for name in ("without_backward", "broken", "absent"))
+    both = ",".join(f"{ATTENTIONS}:{name}" for name in ("without_backward", "broken"))
     view = run(tmp_path, *SMALL, f"--attention={both}", "--mode=forward-backward",
                "--measure-steps=2", "--warmup-steps=1")  # fmt: skip
     failures = [state.failure for state in view.cases]
-    assert [failure.kind for failure in failures if failure] == ["unsupported", "error", "error"]
+    assert [failure.kind for failure in failures if failure] == ["unsupported", "error"]
     said = [failure.message for failure in failures if failure]
     assert "has no backward" in said[0]
     assert said[1].startswith("attentions.py:29 in broken: RuntimeError")
-    assert "attentions.py has no function absent" in said[2]
 
 
 def test_an_attention_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     done = llmprof(tmp_path, "run", *SMALL, "--attention=nowhere.py:attend")
     assert done.returncode == 2
     assert "nowhere.py: No such file" in done.stderr
+    done = llmprof(tmp_path, "run", *SMALL, f"--attention={ATTENTIONS}:absent")
+    assert done.returncode == 2
+    assert "attentions.py has no function absent" in done.stderr
     done = llmprof(tmp_path, "run", *SMALL, "--attention=flash")
     assert done.returncode == 2
     assert "nor path/to/file.py:function" in done.stderr

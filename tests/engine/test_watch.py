@@ -186,6 +186,62 @@ def test_output_exit_code_and_signal_are_the_commands_own(tmp_path: Path, end: s
     assert not run.alive()
 
 
+ENDS = {
+    "sys.exit(7)": (7, "failed", "the script exited with code 7"),
+    "sys.exit('no data')": (1, "failed", "the script exited with code 1: no data"),
+    "quit(5)": (5, "failed", "the script exited with code 5"),
+    "import argparse; argparse.ArgumentParser().error('what')": (
+        2, "failed", "the script exited with code 2"
+    ),
+    "raise SystemExit(7)": (
+        7, "complete", "the script raised SystemExit; its code was not seen"
+    ),
+    "sys.exit(0)": (0, "complete", ""),
+    "try:\n    sys.exit(3)\nexcept SystemExit:\n    pass": (0, "complete", ""),
+    "1 / 0": (1, "failed", "ZeroDivisionError: division by zero"),
+    "raise KeyboardInterrupt": (-2, "interrupted", "KeyboardInterrupt (SIGINT)"),
+}  # fmt: skip
+
+
+TRAINS = """
+model = net(8)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for at in range(3):
+    model(torch.randn(2, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_run_says_how_its_script_ended(tmp_path: Path, end: str) -> None:
+    done = watched_scripts.run(tmp_path, TRAINS + end)
+    code, outcome, said = ENDS[end]
+    assert (done.returncode, done.stdout) == (code, "")
+    if said.endswith(str(code)) and code != 2:  # argparse has said something
+        assert done.stderr == ""
+    view = replay(newest(tmp_path).journal)
+    (loop,) = view.loops
+    assert loop.done is not None
+    assert (loop.done.outcome, loop.done.error) == (outcome, said)
+    assert view.outcome == outcome
+
+
+@pytest.mark.parametrize("words", [["-c", "{0}{1}sys.exit(4)"], ["-m", "mine"]])
+def test_commands_and_modules_that_exit_say_so_too(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "mine.py").write_text(f"{watched_scripts.PRELUDE}{TRAINS}sys.exit(4)", "utf-8")
+    launcher = [word.format(watched_scripts.PRELUDE, TRAINS) for word in words]
+    done = watched_scripts.run(
+        tmp_path,
+        "",
+        launcher=[sys.executable, *launcher],
+        env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+    )
+    assert done.returncode == 4
+    (loop,) = replay(newest(tmp_path).journal).loops
+    assert loop.done is not None
+    assert loop.done.error == "the script exited with code 4"
+
+
 def test_an_error_names_its_part(tmp_path: Path) -> None:
     done = watched_scripts.run(
         tmp_path,

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from llmprof.core.catalog.experiments import build_experiment, writeup_names
-from llmprof.core.engine.writeup import Writeup, left_of, planned
+from llmprof.core.engine.writeup import Entry, Writeup, left_of, left_s, planned
 from llmprof.core.events import CaseStarted, Segment, decode
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
@@ -60,7 +60,7 @@ def test_a_killed_write_up_goes_on_and_writes_its_document(tmp_path: Path) -> No
     html = tmp_path / "again.html"
     told = llmprof(tmp_path, "report", str(folder), f"--export={html}")
     assert told.returncode == 0, told.stderr
-    assert "2 of 2" in done.stderr
+    assert "(2 of 2), about " in done.stderr
     assert html.stat().st_size > 10_000
 
 
@@ -78,6 +78,25 @@ def test_sizes_are_taken_from_the_smallest_on_within_the_budget() -> None:
     kept = {model.name for entry in short.entries for model in entry.experiment.models}
     assert "tiny" in kept
     assert not kept & set(short.left_out)
+
+
+def test_every_run_of_a_write_up_starts_an_engine() -> None:
+    environment = msgspec.structs.replace(GPU, matmul_tflops=50.0, memory_free_bytes=79 << 30)
+    experiments = [build_experiment(name, {}, writeup=True) for name in writeup_names()]
+
+    def estimates(start_s: float, budget_s: float | None = None) -> list[float]:
+        made = planned(experiments, environment, budget_s, start_s)
+        return [entry.estimate_s or 0.0 for entry in made.entries]
+
+    for bare, whole in zip(estimates(0.0), estimates(7.0), strict=True):
+        assert whole == pytest.approx(bare + 7.0)
+    assert sum(estimates(15.0, 900.0)) <= 900.0
+
+
+def test_what_is_left_follows_the_pace_so_far() -> None:
+    entries = [Entry(experiment=build_experiment("kernels", {}), estimate_s=10.0)]
+    assert left_s(entries, 0.0, 0.0) == 10.0  # none has ended
+    assert left_s(entries, 20.0, 60.0) == pytest.approx(30.0)
 
 
 def test_attention_alone_is_kept_to_lengths_that_take_a_share() -> None:

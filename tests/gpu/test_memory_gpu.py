@@ -22,7 +22,8 @@ from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.store.journal import replay
 from llmprof.core.worker import allocation_recorders, memory
-from llmprof.core.worker.allocation_recorders import CudaRecorder
+from llmprof.core.worker.allocation_recorders import CudaRecorder, autocast_copies
+from llmprof.core.worker.failed_step import FailingCudaRecorder, at_failure
 from llmprof.core.worker.job import Job
 from llmprof.core.worker.memory_edges import memory_step
 from llmprof.core.worker.request import WorkerRequest
@@ -110,6 +111,38 @@ def test_saved_bytes_are_the_activations_that_the_closed_form_counts(tmp_path: P
     logits = 4 * case.tokens * SHAPE.vocab_size  # log-probabilities, which the loss saves
     tokens = 8 * case.tokens  # the embedding saves its indices
     assert saved - tokens + logits == pytest.approx(predicted, rel=0.01)
+
+
+def test_copies_of_weights_are_told_where_a_checkpoint_runs_again(tmp_path: Path) -> None:
+    case = _case(mode="forward-backward", precision="bf16", context_length=256, checkpoint="all")
+    found = recorded(case, tmp_path)
+    predicted = predict(case)
+    for name in ("activations", "autocast copies"):
+        assert found.at_peak[name] == pytest.approx(predicted.breakdown[name], rel=0.05), name
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_what_is_alive_as_the_allocator_refuses(precision: str) -> None:
+    case = _case(mode="train", precision=precision, context_length=1024, batch_size=8)
+    _, total = torch.cuda.mem_get_info(DEVICE)
+    limit = 3 * predict(case).requested_bytes // 4
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(limit / total, DEVICE)
+    try:
+        copies = autocast_copies(Trainer(case, DEVICE), DEVICE, may_fail=True)
+        gc.collect()
+        torch.cuda.empty_cache()
+        failed = FailingCudaRecorder(Trainer(case, DEVICE), DEVICE).record_failure(3, copies)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0, DEVICE)
+    assert failed is not None
+    found = at_failure(0, failed, "cuda allocator")
+    assert found.live["parameters"] == 4 * SHAPE.parameters
+    assert found.bytes_asked
+    assert limit / 2 < sum(found.live.values()) <= limit
+    assert ("autocast copies" in found.live) == (precision == "bf16")
+    assert any(each.what.startswith("model.py:") for each in found.largest)
 
 
 def test_a_snapshot_that_cannot_be_written_is_all_that_is_lost(tmp_path: Path) -> None:

@@ -133,7 +133,12 @@ async def test_ctrl_c_in_another_question_asks_about_the_run_first(
     run, _ = live_run(tmp_path)
     app, _ = make_app(tmp_path, watch=run)
     asked: list[bool] = []
-    monkeypatch.setattr(Run, "stop", lambda _, *, force=False: asked.append(force) or True)
+
+    def stop(_: Run, *, force: bool = False) -> bool:
+        asked.append(force)
+        return True
+
+    monkeypatch.setattr(Run, "stop", stop)
     with run.lock():
         async with app.run_test(size=(80, 24)) as pilot:
             await settle(pilot, lambda: contains(app, "live"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.catalog.models import load_models
+from llmprof.core.document.results import outlook_lines
 from llmprof.core.report.subject import subject_of
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Variant
@@ -34,6 +36,8 @@ from tests.tui.apps import (
     table,
 )
 from tests.tui.frames import contains, look_again, settle, text_of
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 @pytest.fixture(autouse=True)
@@ -178,6 +182,18 @@ async def test_a_failed_case_says_why(tmp_path: Path, size: tuple[int, int]) -> 
         await pilot.press("end")
         await settle(pilot)
         assert contains(app, "oom in backward, asked for 3.00 GiB")
+
+
+@sizes
+async def test_a_finished_run_says_what_it_came_to(tmp_path: Path, size: tuple[int, int]) -> None:
+    run = RunStore(tmp_path).create("bench")
+    with zipfile.ZipFile(FIXTURES / "end-to-end-h100.llmprof") as archive:
+        run.journal.write_bytes(archive.read("journal.jsonl"))
+    verdict = outlook_lines(replay(run.journal))[0]
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, lambda: contains(app, verdict[:40]))
+        assert contains(app, "18/18 cases")
 
 
 @sizes
@@ -501,7 +517,7 @@ async def test_enter_shows_what_was_cut(tmp_path: Path) -> None:
     run = RunStore(tmp_path).create("bench")
     writer = journals.Writer(run)
     writer.begin(plan)
-    writer.fail(0, message="out of memory: tried to take 3.00 GiB of the card beside 77 GiB")
+    writer.fail(0, "error", "out of memory: tried to take 3.00 GiB of the card beside 77 GiB")
     writer.end()
     app, _ = make_app(tmp_path, watch=run)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input
 
+from llmprof.core.report.run_comparison import RunComparison
+from llmprof.core.report.run_comparison_exports import render
+from llmprof.core.report.two_runs import TwoRuns
+from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.compare.view import CompareView
+from llmprof.tui.host import ExportFormat
+from llmprof.tui.runs.export import ExportDialog
 from tests.builders import journals
 from tests.tui.apps import make_app, open_runs, sizes, table
 from tests.tui.frames import contains, settle, text_of
@@ -78,6 +85,43 @@ async def test_two_marked_runs_are_compared(tmp_path: Path, size: tuple[int, int
         await settle(pilot, lambda: contains(app, "A: after") and contains(app, "B: before"))
 
 
+@pytest.mark.parametrize("extension", ["md", "csv", "json"])
+async def test_a_comparison_is_exported_as_the_command_does(
+    tmp_path: Path, extension: ExportFormat
+) -> None:
+    first = recorded(tmp_path, "processes-h200", "before")
+    second = recorded(tmp_path, "processes-h200", "after")
+    app, _ = make_app(tmp_path)
+    target = tmp_path / f"compared.{extension}"
+    async with app.run_test(size=(120, 30)) as pilot:
+        view = await marked(pilot, first, second)
+        await settle(pilot, lambda: view.found is not None)
+        await pilot.press("e")
+        await settle(pilot, lambda: isinstance(app.screen, ExportDialog))
+        dialog = app.screen
+        assert isinstance(dialog, ExportDialog)
+        dialog.query_one("#path", Input).value = str(target)
+        await settle(pilot, lambda: dialog.format == extension and bool(dialog.text))
+        await pilot.press("ctrl+s")
+        await settle(pilot, lambda: app.screen is not dialog)
+    found = RunComparison(TwoRuns(replay(first.journal), replay(second.journal)), "before", "after")
+    assert extension != "html"
+    assert target.read_text("utf-8") == render(found, extension)
+
+
+async def test_a_refused_comparison_is_not_exported(tmp_path: Path) -> None:
+    first = recorded(tmp_path, "processes-h200", "before")
+    second = recorded(tmp_path, "processes-h200", "after", "NVIDIA A100")
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        view = await marked(pilot, first, second)
+        await settle(pilot, lambda: bool(view.refused))
+        assert view.check_action("export", ()) is False
+        await pilot.press("F")
+        await settle(pilot, lambda: not view.refused)
+        assert view.check_action("export", ()) is True
+
+
 async def test_marks_come_and_go(tmp_path: Path) -> None:
     runs = [recorded(tmp_path, "interleave-h200", name) for name in ("one", "two", "three")]
     app, _ = make_app(tmp_path)
@@ -110,13 +154,13 @@ async def test_unlike_devices_are_refused_until_forced(tmp_path: Path) -> None:
         assert view.forced
 
 
-async def test_one_process_is_not_judged(tmp_path: Path) -> None:
+async def test_why_a_case_is_not_judged_is_told(tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     app, _ = make_app(tmp_path)
     async with app.run_test(size=(120, 30)) as pilot:
         view = await marked(pilot, journals.finished(store), journals.finished(store))
         await settle(pilot, lambda: view.found is not None)
-        assert contains(app, "one process: not judged"), text_of(app)
+        assert contains(app, "failed check requested-observed in A and B"), text_of(app)
 
 
 async def test_a_run_that_goes_away_is_told(tmp_path: Path) -> None:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.state.loops import Loops
 from llmprof.core.store import lock
-from llmprof.core.store.files import samples_file
+from llmprof.core.store.files import loop_file, samples_file
 from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import Run
-from llmprof.core.system.boot import boot_id
+from llmprof.core.system.boot import boot_id, host_name
+from llmprof.core.track.batches import Batches
 from llmprof.tui.bench.view import BenchView
 from llmprof.tui.loop.view import LoopView
-from tests.builders.tracked_rows import MS, SECOND, USUAL, write_loop
+from llmprof.tui.loop.window import Span, part_columns
+from tests.builders.tracked_rows import MS, SECOND, USUAL, row, rows, started, write_loop
 from tests.tui.apps import make_app, shows, sizes
 from tests.tui.frames import contains, settle, text_of
 
@@ -39,6 +48,16 @@ def add_samples(run: Run, start_ns: int) -> None:
                              memory_total_bytes=2**36)  # fmt: skip
         journal.append(ev.DeviceSample(t=start_ns + at * SECOND, host=host))
     journal.close()
+
+
+@contextmanager
+def going_loop(root: Path) -> Iterator[Run]:
+    """A loop of twenty steps whose process, this one, holds it."""
+    now = time.monotonic_ns()
+    run = write_loop(root, 20, start_ns=now - SECOND, done=False)
+    held = lock.hold_as_loop(run.lock_file)
+    yield run
+    held.close()
 
 
 async def test_the_bench_view_counts_no_cases_of_a_loop(tmp_path: Path) -> None:
@@ -64,6 +83,8 @@ async def test_without_colours_the_parts_have_letters(
             assert (run_of_letters in text) == no_color
         assert ("b backward" in text) == no_color
         assert "before the optimizer" in text  # whole
+        (whole,) = [line.split() for line in text.splitlines() if re.search(r"\bstep +4", line)]
+        assert whole[-2:] == ["step", "46.00"]
 
 
 @sizes
@@ -157,3 +178,162 @@ async def test_what_holds_it_up_is_named(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path, watch=write_loop(tmp_path, 60, (waiting,)), view="loop")
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: contains(app, "input-bound"))
+
+
+async def test_a_training_that_begins_is_shown_where_one_is_waited_for(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path, view="loop")
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await settle(pilot, lambda: contains(app, "the next one that begins is shown here"))
+        app.session.look_around()
+        with going_loop(tmp_path):
+            app.session.look_around()
+            await settle(pilot, lambda: contains(app, "step 20") and contains(app, "live"))
+            assert not contains(app, "has begun")
+
+
+@sizes
+async def test_a_training_that_begins_beside_is_told_and_a_key_shows_it(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await settle(pilot, lambda: app.frame_stands)
+        app.session.look_around()
+        with going_loop(tmp_path):
+            app.session.look_around()
+            await settle(pilot, lambda: contains(app, "Training my-run has begun"))
+            assert contains(app, "w shows it")
+            await pilot.press("escape", "w")
+            await settle(pilot, lambda: shows(app, "loop") and contains(app, "step 20"))
+            await pilot.press("1")
+            await settle(pilot, lambda: contains(app, "a training loop"))
+            assert not contains(app, "x Stop")  # it is not ours to end
+
+
+async def test_a_training_that_follows_one_that_is_over_is_offered(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path, watch=write_loop(tmp_path, 60), view="loop")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: contains(app, "step 60"))
+        assert not contains(app, "w Watch")
+        with going_loop(tmp_path):
+            app.session.look_around()
+            await settle(pilot, lambda: contains(app, "my-run goes on: w shows it"))
+            assert contains(app, "w Watch")
+            await pilot.press("w")
+            await settle(pilot, lambda: contains(app, "step 20"))
+            await settle(pilot, lambda: not contains(app, "w Watch"))
+
+
+async def test_what_ended_a_training_is_read_in_a_narrow_window(tmp_path: Path) -> None:
+    run = write_loop(tmp_path, 60, done=False)
+    journal = JournalWriter(run.journal)
+    error = "ValueError: Expected input batch_size (512) to match target batch_size (256)."
+    journal.append(ev.LoopDone(t=9 * SECOND, outcome="failed", part="after", error=error))
+    journal.close()
+    app, _ = make_app(tmp_path, watch=run, view="loop")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: contains(app, "failed after the optimizer"))
+        assert contains(app, error[:78])
+
+
+def silent_rank(run: Run, pid: int) -> None:
+    """A second rank, of some process of this machine, that has said nothing for four seconds."""
+    moment = time.monotonic_ns() - 4 * SECOND
+    said = msgspec.structs.replace(started(run, rank=1, world=2), t=moment, pid=pid,
+                                   node=host_name())  # fmt: skip
+    journal = JournalWriter(run.path / loop_file(1, 0))
+    journal.append(ev.Segment(t=moment, boot_id=boot_id(), wall_ns=moment, pid=1, version="0"))
+    journal.append(said)
+    journal.close()
+
+
+@pytest.fixture
+def waiting() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that waits for input."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+async def test_a_suspended_training_is_told_from_one_that_is_silent(
+    tmp_path: Path, waiting: subprocess.Popen[bytes]
+) -> None:
+    with going_loop(tmp_path) as run:
+        journal = JournalWriter(run.journal)
+        said = started(run, restart=1)
+        moment = time.monotonic_ns() - 4 * SECOND
+        node = host_name()
+        journal.append(msgspec.structs.replace(said, t=moment, pid=waiting.pid, node=node))
+        journal.close()
+        app, _ = make_app(tmp_path, watch=run, view="loop")
+        async with app.run_test(size=(80, 24)) as pilot:
+            waiting.send_signal(signal.SIGSTOP)
+            await settle(pilot, lambda: contains(app, "suspended "))
+            assert contains(app, f"until kill -CONT {waiting.pid}")
+            waiting.send_signal(signal.SIGCONT)
+            await settle(pilot, lambda: contains(app, "no sign of life "))
+
+
+def test_a_stall_leaves_the_axis_to_all_other_steps() -> None:
+    loops = Loops()
+    loops.apply(ev.LoopStarted(t=SECOND, run_id="r", label="r"))
+    stalled = (*USUAL[:4], ("optimizer", 37_000.0))
+    before = rows(500)
+    stall = row(500, before[-1].end_ns, stalled)
+    after = rows(500, stall.end_ns, first=501)
+    for event in Batches(0, 0).events([*before, stall, *after], last=True):
+        loops.apply(event)
+    (loop,) = loops.view()
+    found = part_columns(loop, Span.up_to(after[-1].end_ns, 60 * SECOND, 75))
+    assert 20 <= found.typical <= 40
+    assert max(map(sum, found.columns)) > 30_000  # it stands in the columns that it took
+
+
+async def test_a_suspended_rank_is_named_whichever_is_in_sight(
+    tmp_path: Path, waiting: subprocess.Popen[bytes]
+) -> None:
+    waiting.send_signal(signal.SIGSTOP)
+    with going_loop(tmp_path) as run:
+        silent_rank(run, waiting.pid)
+        app, _ = make_app(tmp_path, watch=run, view="loop")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settle(pilot, lambda: contains(app, "rank 1: suspended "))
+            assert contains(app, "my-run rank 0")
+            assert text_of(app).count("suspended ") == 2  # and in its row
+
+
+async def test_the_rank_that_is_gone_is_named_before_what_others_died_of(tmp_path: Path) -> None:
+    run = write_loop(tmp_path, 60, (USUAL, USUAL), done=False)
+    journal = JournalWriter(run.path / loop_file(0, 0))
+    error = f"RuntimeError: [/{'long/' * 20}pair.cc:537] Connection reset by peer"
+    journal.append(ev.LoopDone(t=9 * SECOND, outcome="failed", part="backward", error=error))
+    journal.close()
+    app, _ = make_app(tmp_path, watch=run, view="loop")
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "rank 1: gone: killed, or it crashed"))
+        assert contains(app, "RuntimeError: [/long/long/")
+
+
+async def test_a_rank_whose_process_is_gone_is_named_while_others_wait_for_it(
+    tmp_path: Path, waiting: subprocess.Popen[bytes]
+) -> None:
+    waiting.kill()  # and nobody has asked how it ended
+    with going_loop(tmp_path) as run:
+        silent_rank(run, waiting.pid)
+        app, _ = make_app(tmp_path, watch=run, view="loop")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settle(pilot, lambda: contains(app, "rank 1: gone: killed, or it crashed"))
+            assert contains(app, "my-run rank 0")
+
+
+async def test_a_training_of_another_machine_is_not_said_to_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llmprof.core.system.boot.this_boot", lambda _: False)
+    with going_loop(tmp_path) as run:
+        app, _ = make_app(tmp_path, watch=run, view="loop")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settle(pilot, lambda: contains(app, "step 20") and contains(app, "live"))
+            assert app.session.now_ns() is None
+            assert not contains(app, "gone")

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +14,9 @@ from typing import Any, cast
 import pytest
 from textual.pilot import Pilot
 
+from llmprof.core.document.results import outlook_lines
 from llmprof.core.store import lock
+from llmprof.core.store.journal import replay
 from llmprof.core.store.lock import Holder
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
@@ -24,6 +27,8 @@ from tests.builders import journals
 from tests.builders.journals import live_run
 from tests.tui.apps import make_app, open_runs, sizes, table
 from tests.tui.frames import contains, settle, text_of
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +126,26 @@ async def test_the_run_under_the_cursor_is_shown(tmp_path: Path, size: tuple[int
         await settle(pilot, lambda: contains(app, "tiny · train · ctx 128 · fp32"))
         for said in ("oom", "llmprof bench", "enter Open", "±"):
             assert contains(app, said), said
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 30), (200, 50)], ids=lambda s: f"{s[0]}x{s[1]}")
+async def test_a_finished_run_shows_its_verdict_and_what_to_try(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    run = RunStore(tmp_path).create("bench")
+    with zipfile.ZipFile(FIXTURES / "end-to-end-h100.llmprof") as archive:
+        run.journal.write_bytes(archive.read("journal.jsonl"))
+    first, *tried = outlook_lines(replay(run.journal))
+    assert 0 < len(tried) <= 3
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await open_runs(pilot)
+        await settle(pilot, lambda: contains(app, first[:60]))
+        if size[1] == 50:
+            for line in tried:
+                assert contains(app, line[:60])
+        else:
+            assert contains(app, "To try") or contains(app, "more lines: e exports them")
 
 
 @pytest.mark.parametrize(

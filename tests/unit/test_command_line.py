@@ -46,6 +46,10 @@ def test_an_experiments_file_that_cannot_be_read_is_one_line(
     [
         (["bogus"], "unknown command"),
         (["run", "nope"], "unknown experiment"),
+        (["run", "nope"], ", writeup"),
+        (["run", "writup"], "did you mean 'writeup'?"),
+        (["run", "--smoke", "writeup"], "its options follow its name: `llmprof run writeup"),
+        (["run", "Writeup", "--experiments=nope"], "no experiment of a write-up is called"),
         (["run", "--model-size=nope"], "unknown model 'nope'"),
         (["run", "--model-size="], "empty item"),
         (["run", "--precision=fp8"], "'fp8'"),

@@ -16,16 +16,20 @@ import msgspec
 import pytest
 from msgspec.structs import replace as replace_struct
 
-from llmprof.core.document import findings as finding_rules
+from llmprof.core import events as ev
+from llmprof.core.document.answers import timing
+from llmprof.core.document.answers.attention import kernels
+from llmprof.core.document.answers.profiles import agree
 from llmprof.core.document.changes import Change, change_table, changes_of
-from llmprof.core.document.cost import Budget
+from llmprof.core.document.cost import Budget, unsound_training
 from llmprof.core.document.files import document_files
-from llmprof.core.document.findings import findings, why_no_change
+from llmprof.core.document.findings import MOST, findings, why_no_change
 from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.next_steps import outlook
-from llmprof.core.document.questions import Question, agree, answered
+from llmprof.core.document.questions import Question, answered
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, Quote, Sentence, cell_text, plain
+from llmprof.core.document.rules.changes import of_changes
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
 from llmprof.core.document.steps import pace as step_pace
@@ -39,7 +43,7 @@ from llmprof.core.report.switches import switch_groups, switches
 from llmprof.core.report.table import Column, Table
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.store.pack import open_view
-from tests.builders.planted import GPU, Times, around, case, observed, run, view
+from tests.builders.planted import CPU, GPU, Times, around, case, observed, run, view
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -137,13 +141,16 @@ def test_a_document_keeps_its_caps(make) -> None:  # type: ignore[no-untyped-def
     shown = [table for section in made.sections for table in section.tables]
     assert len(shown) <= 8
     assert all(len(table.rows) <= MOST_ROWS for table in shown)
-    assert len(findings(made.tables)) <= finding_rules.MOST
+    assert len(findings(made.tables)) <= MOST
     assert all(len(figure.document()) < 100_000 for figure in made.figures)
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_sections_stand_in_their_order(path: Path) -> None:
-    assert [section.name for section in whole(path).sections] == list(SECTIONS)
+    made = whole(path)
+    of_loops = all(source.subject.loops for source in made.tables.sources)
+    there = ["machine", "findings", "steps", "limits"] if of_loops else list(SECTIONS)
+    assert [section.name for section in made.sections] == there
     some = document(tables(path), ["cost", "findings"])
     assert [section.name for section in some.sections] == ["findings", "cost"]
     assert some.appendix == ()
@@ -232,6 +239,18 @@ def test_a_difference_has_one_verdict_in_the_report_and_the_run_s_own_tables(pat
                     ]
 
 
+def test_the_baseline_is_the_case_without_switches_wherever_it_stands() -> None:
+    cases = [case(precision="bf16"), case(), case(optimizer="fused")]
+    events = [event for index, each in enumerate(cases) for event in run(index, each, BASE)]
+    made = tables_of(sources_of([(view(cases, events), None)]))
+    (group,) = switch_groups(made.sources[0].subject)
+    assert group[0].case == cases[1]
+    assert {change.found.base.case for change in made.all_changes} == {cases[1]}
+    overview = switches(made.sources[0].subject)[0]
+    assert [row[-1] for row in overview.rows if row[-1] == "baseline"] == ["baseline"]
+    assert overview.rows[0][-1] == "baseline"
+
+
 def test_no_table_nor_sentence_of_a_run_rests_on_cells_that_fail_a_check() -> None:
     made = tables(FIXTURES / "switches-h200.llmprof")
     failed = {
@@ -292,7 +311,7 @@ def test_of_identical_pairs_few_claim_a_change() -> None:
         found = compare(as_one(drawn[:3], "foreach"), as_one(drawn[3:], "fused"))
         assert found is not None
         changes = [Change(source, found)]
-        claims += any(finding_rules.change_findings(change_table(changes, [source]), changes))
+        claims += any(of_changes(change_table(changes, [source]), changes))
     assert claims <= 50
 
 
@@ -551,15 +570,34 @@ def test_a_question_without_an_answer_names_the_command() -> None:
 
 def test_a_question_answered_in_part_names_what_is_missing() -> None:
     peaks = answers("What are the peaks of inference", FIXTURES / "precision-h200.llmprof")
-    assert peaks[-1] == "Not measured: inference."
+    assert peaks[-1].startswith("Not measured: inference; `llmprof run memory --model-size small ")
+    assert " --mode forward " in peaks[-1]
     mixed = answers("What are the times with and without", FIXTURES / "switches-h200.llmprof")
-    assert mixed[-1] == "Not measured: fp16."
+    assert mixed[-1].startswith("Not measured: fp16; `llmprof run --model-size large ")
+    assert "--precision fp32,fp16 --processes 3` measures it." in mixed[-1]
     times: Times = {"forward": around(20.0)}
     made = tables_of(
         sources_of([(view([case(mode="forward")], run(0, case(mode="forward"), times)), None)])
     )
     lines = document(made, questions=True).sections[1].answers[0][1]
-    assert plain(lines[0]).endswith("ms; backward and optimizer not measured.")
+    assert "ms; backward and optimizer not measured (`llmprof run " in plain(lines[0])
+    assert "--mode train" in plain(lines[0])
+
+
+def test_a_run_that_was_cut_off_says_what_measures_the_rest() -> None:
+    cases = [case(), case(precision="bf16")]
+    made = document(tables_of(sources_of([(view(cases, run(0, cases[0], BASE)), None)])))
+    machine = [plain(line) for line in made.sections[0].items]
+    told = "interrupted: 1 of 2 cases not measured, `llmprof resume planted` measures them"
+    assert any(told in line for line in machine)
+
+
+@pytest.mark.parametrize("make", DOCUMENTS)
+def test_what_was_not_measured_is_named_with_a_command(make) -> None:  # type: ignore[no-untyped-def]
+    for sentence in prose(make()):
+        text = plain(sentence)
+        if "ot measured" in text and "no experiment of this version" not in text:
+            assert "`llmprof run" in text, text
 
 
 def test_what_was_measured_and_does_not_stand_is_not_called_unmeasured() -> None:
@@ -568,7 +606,40 @@ def test_what_was_measured_and_does_not_stand_is_not_called_unmeasured() -> None
     made = document(tables_of(sources_of([(view([of], run(0, of, BASE, seen)), None)])))
     cost = next(section for section in made.sections if section.name == "cost")
     assert plain(cost.text[0]).startswith("Measured, but checks do not let it stand: requested")
-    assert any("Training steps were measured, but" in plain(each) for each in prose(made))
+    assert any("A training step was measured, but" in plain(each) for each in prose(made))
+
+
+class WarmingToo(Subject):
+    """A run in which two checks say no to everything."""
+
+    def failed_checks(self, *states: CaseState) -> tuple[str, ...]:
+        return ("host-pace", "warming")
+
+
+def test_a_check_that_says_no_to_several_runs_is_named_once() -> None:
+    (source,) = tables_of(sources_of([(view([case()], run(0, case(), BASE)), None)])).sources
+    known = {each.name: getattr(source.subject, each.name) for each in fields(Subject)}
+    unsound = [Source("one", UnsoundSubject(**known)), Source("other", WarmingToo(**known))]
+    assert unsound_training(unsound) == "host-pace, warming"
+
+
+def test_an_answer_says_which_of_its_cells_a_check_has_failed() -> None:
+    of = case(measure_steps=10)
+    wrong = view([of], run(0, of, BASE, observed(0, of, context_length=64)))
+    made = tables_of(sources_of([(wrong, None)]))
+    for answer in (timing.phases, timing.spread):
+        (line,) = map(plain, answer(made))
+        assert line.endswith(" (failed check requested-observed).")
+
+
+def test_what_a_cpu_cannot_tell_is_said_of_the_cpu() -> None:
+    of = case(probe="attention", mode="forward-backward")
+    ran = view([of], run(0, of, BASE), CPU, name="attention")
+    made = tables_of(sources_of([(ran, None)]))
+    question = Question("?", lambda given: (), "attention")
+    assert [plain(line) for line in answered(question, made)] == [
+        "Not measured on a CPU: `llmprof run attention` does on a card."
+    ]
 
 
 def test_an_answer_that_is_cut_says_so() -> None:
@@ -593,8 +664,31 @@ def test_data_types_are_those_under_autocast_whichever_run_comes_first() -> None
 def test_kernels_are_compared_at_the_longest_context_a_sentence_each() -> None:
     found = answers("How does one's own kernel", FIXTURES / "attention-kernels-h200.llmprof")
     assert len(found) == 2
-    assert found[0].startswith("d=64 in bf16, at 16,384 tokens: SDPA takes 0.588 ms")
+    assert found[0].startswith("d=64 in bf16, at 16,384 tokens: flash takes 0.9269 ms")
+    assert "left out, since a check says no to them: SDPA, 0.588 ms (warming); cudnn" in found[0]
     assert "no kernel of one's own" in found[0]
+
+
+@pytest.mark.parametrize("wrong", ["output", "query", "key", "value"])
+def test_a_kernel_with_wrong_results_is_not_named_the_fastest(wrong: str) -> None:
+    kernel = {"probe": "attention", "mode": "forward-backward", "cold_cache": True}
+    cases = [case(**kernel), case(**kernel, attention="sdpa", sdpa_backend="flash")]
+    right = ev.AttentionErrors(reference="fp64", output=1e-7, query=1e-7, key=1e-7, value=1e-7)
+    seen = [
+        observed(0, cases[0], errors=right),
+        observed(1, cases[1], errors=replace_struct(right, **{wrong: 0.5})),
+    ]
+    events = [
+        event
+        for at, (of, ms) in enumerate(zip(cases, (20.0, 2.0), strict=True))
+        for event in run(at, of, {"forward": around(ms), "backward": around(ms)}, seen[at])
+    ]
+    made = tables_of(sources_of([(view(cases, events), None)]))
+    (line,) = map(plain, kernels(made))
+    assert "tokens: naive takes" in line
+    assert "since a check says no to them: flash" in line
+    table = next(each.table for each in made.grids_named("attention-kernels"))
+    assert any("tokens naive takes least" in note for note in table.notes)
 
 
 def test_compiling_is_answered_in_a_sentence() -> None:
@@ -602,6 +696,8 @@ def test_compiling_is_answered_in_a_sentence() -> None:
     assert len(found) == 1
     assert found[0].startswith("small, train")
     assert " ms eager, a speed-up of " in found[0]
+    assert found[0].endswith("; one process: not judged.")
+    assert "repaid" not in found[0]  # the verdict has the reason
 
 
 @pytest.mark.parametrize(
@@ -642,3 +738,53 @@ def test_columns_of_one_name_are_told_apart_by_their_units() -> None:
     assert table.quote("row", "Forward").text == "1"
     with pytest.raises(KeyError):
         table.quote("row", "Backward")
+
+
+def test_switches_that_come_to_the_same_peak_are_named_together() -> None:
+    made = tables(FIXTURES / "checkpointing-h200.llmprof")
+    lines = [plain(each.text) for each in findings(made) if each.kind == "memory"]
+    assert len(lines) == 1
+    assert lines[0].startswith(
+        "1 block a checkpoint, 2 blocks a checkpoint and 3 blocks a checkpoint lower the peak"
+    )
+
+
+def test_what_a_lower_precision_may_bring_is_bounded_by_the_products_of_a_profile() -> None:
+    profiled = outlook(tables(FIXTURES / "checkpointing-h200.llmprof")).steps[0]
+    assert "the time of matrix products" in profiled.expected
+    bare = outlook(tables(FIXTURES / "scaling-h200.llmprof")).steps[0]
+    assert "were both products alone" in bare.expected
+    assert profiled.bound is not None
+    assert bare.bound is not None
+    assert profiled.bound < bare.bound
+
+
+def test_a_document_says_how_far_the_same_step_came_out_from_run_to_run() -> None:
+    said = [plain(line) for line in prose(course())]
+    assert any("took 48.7 ms in run end-to-end and 69.2 ms in run warmup" in each for each in said)
+
+
+def test_cells_beyond_those_that_are_named_are_told_of() -> None:
+    pace = [
+        plain(each.text)
+        for each in findings(tables(FIXTURES / "scaling-h200.llmprof"))
+        if each.kind == "pace"
+    ]
+    assert any(", and in others, the card" in line for line in pace)
+
+
+def test_what_is_predicted_elsewhere_stands_beside_what_was_measured_here() -> None:
+    cost = next(table for section in course().sections for table in section.tables
+                if table.key == "cost")  # fmt: skip
+    names = [column.header for column in cost.columns]
+    size, basis = names.index("Size"), names.index("Basis")
+    sizes = {word: {row[size] for row in cost.rows if row[basis] == word}
+             for word in ("measured", "predicted")}  # fmt: skip
+    assert sizes["predicted"]
+    assert sizes["predicted"] <= sizes["measured"]
+
+
+def test_predicted_training_steps_are_shown_before_other_modes() -> None:
+    page = next(table for section in course().sections for table in section.tables
+                if table.key == "predicted")  # fmt: skip
+    assert any("Mode train" in note for note in page.notes)

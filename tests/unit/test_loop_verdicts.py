@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,11 +39,13 @@ def planted(
     device: Sequence[float] | None = None,
     done: ev.LoopDone | None = None,
     busy: float | None = None,
+    nodes: Sequence[str] = (),
 ) -> RunView:
     """Loops of ranks, a list of steps' parts each; device times and beats for all of them."""
     loops = Loops()
     for rank, steps in enumerate(ranks):
-        loops.apply(ev.LoopStarted(t=SECOND, run_id="r", label="r", rank=rank))
+        node = nodes[rank] if nodes else ""
+        loops.apply(ev.LoopStarted(t=SECOND, run_id="r", label="r", rank=rank, node=node))
         if device is not None:
             loops.apply(ev.LoopDevice(t=SECOND, rank=rank, name="card", uuid="GPU-1"))
         start, made = SECOND, []
@@ -64,8 +68,6 @@ def planted(
 
 
 def card(busy: float) -> CardHistoryView:
-    from array import array
-
     series = SeriesView(array("q", [SECOND, 2 * SECOND]), array("d", [busy, busy]), 2)
     return CardHistoryView(
         last=ev.CardSample(index=0, uuid="GPU-1"), series={"utilization": series}
@@ -166,6 +168,20 @@ def test_a_planted_cause_gets_its_verdict_and_no_other(
     table = verdict_table(view)
     assert table is not None
     assert rule in grid(table)
+
+
+@pytest.mark.parametrize(("busy", "nodes", "said"), [
+    (98.0, ("a", "a"), True), (60.0, ("a", "a"), False), (98.0, ("a", "b"), False),
+])  # fmt: skip
+def test_ranks_that_share_processors_that_are_all_busy(
+    busy: float, nodes: tuple[str, str], said: bool
+) -> None:
+    view = planted([HEALTHY, [usual(forward=25.0)] * STEPS], nodes=nodes)
+    readings = SeriesView(array("q", [2 * SECOND, 3 * SECOND]), array("d", [busy, busy]), 2)
+    (verdict,) = loop_verdicts(replace(view, host_cpu=readings))
+    assert verdict.rule == "straggler"
+    assert ("98 % busy" in verdict.finding) == said
+    assert ("OMP_NUM_THREADS" in verdict.remedy) == said
 
 
 def test_on_a_card_the_wait_counts_that_the_card_felt() -> None:

@@ -18,12 +18,14 @@ from llmprof.core import events as ev
 from llmprof.core.figures.loops import parts, steps_per_s, straggler
 from llmprof.core.report.formats import render
 from llmprof.core.report.loop_words import loop_line
+from llmprof.core.report.loops import loop_table
 from llmprof.core.state.loop_columns import LoopColumns
 from llmprof.core.state.reducer import Reducer
+from llmprof.core.store import lock
 from llmprof.core.store.journal import JournalWriter, replay
 from llmprof.core.store.listing import summarize_run
 from llmprof.core.store.pack import SUFFIX, adopt, open_view, pack
-from llmprof.core.store.run import RunStore
+from llmprof.core.store.run import Run, RunStore
 from llmprof.core.track.batches import Batches
 from llmprof.core.track.parts import current, labels, sums_us
 from tests.builders.tracked_rows import MS, SECOND, USUAL, row, rows, started, write_loop
@@ -198,3 +200,63 @@ def test_a_label_means_its_newest_run(tmp_path: Path) -> None:
     assert store.find("my-run").id in (one.id, two.id)
     assert store.find(one.id) == one
     assert store.find(two.id) == two
+
+
+def test_a_loop_that_goes_on_is_running_in_every_format(tmp_path: Path) -> None:
+    run = write_loop(tmp_path, 30, (USUAL, USUAL), done=False)
+    held = lock.hold_as_loop(run.lock_file)  # by this very process
+    going = open_view(run.path)
+    held.close()
+    gone = open_view(run.path)
+    for view, state in ((going, "running"), (gone, "interrupted")):
+        text = render(view, "md")
+        assert f"**Outcome:** **{state}**" in text
+        assert text.count(f"| {state} |") == 2
+        assert json.loads(render(view, "json"))["outcome"] == state
+    assert "interrupted" not in render(going, "md")
+
+
+def test_what_goes_on_is_followed_before_what_is_newer(tmp_path: Path) -> None:
+    old, new = write_loop(tmp_path, 10, done=False), write_loop(tmp_path, 10, start_ns=2 * SECOND)
+    store = RunStore(tmp_path)
+    assert store.find_to_follow(None).id == store.find(None).id
+    assert store.find_to_follow(new.id) == new
+    for run in (old, new):
+        held = lock.hold_as_loop(run.lock_file)
+        assert store.find_to_follow(None) == run
+        held.close()
+
+
+def test_a_part_that_is_a_place_is_not_said_to_be_in(tmp_path: Path) -> None:
+    view = replay(write_loop(tmp_path, 30).journal)
+    (loop,) = view.loops
+    assert loop.done is not None
+    for part, words in (("after", "failed after the optimizer"), ("input", "failed in input wait")):
+        done = msgspec.structs.replace(
+            loop.done, outcome="failed", part=part, error="ValueError: x"
+        )
+        failed = replace(loop, done=done)
+        assert loop_line(failed, None).endswith(f"{words}: ValueError: x")
+        assert loop_line(failed, None, error=False).endswith(words)
+        table = loop_table(replace(view, loops=(failed,)))
+        assert table is not None
+        assert f"Rank 0 {words.replace('failed', 'ended')}: ValueError: x." in table.notes
+
+
+def test_a_first_step_out_of_proportion_is_named(tmp_path: Path) -> None:
+    def notes(first_ms: float) -> tuple[str, ...]:
+        slow = (("input", 2.0), ("", first_ms), ("backward", 9.0), ("optimizer", 3.0))
+        reducer = Reducer()
+        reducer.apply(started(Run(tmp_path)))
+        first = row(0, SECOND, slow)
+        rest = rows(20, first.end_ns, first=1)
+        for event in Batches(0, 0).events([first, *rest], last=True):
+            reducer.apply(event)
+        reducer.apply(ev.LoopBeat(t=rest[-1].end_ns, part="input", since_ns=rest[-1].end_ns,
+                                  index=21, compiles=2, compile_s=7.25))  # fmt: skip
+        table = loop_table(reducer.view())
+        assert table is not None
+        return table.notes
+
+    assert "Rank 0's first step took 8.01 s, 7.25 s of it in torch.compile." in notes(8000)
+    assert not [note for note in notes(300) if "first step" in note]

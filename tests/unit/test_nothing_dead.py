@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 from collections import Counter
@@ -23,6 +24,7 @@ TEXTUAL = {
     *dir(textual.widgets.Input),
     *dir(textual.drivers.linux_driver.LinuxDriver),
 }
+ARGPARSE = set(dir(argparse.ArgumentParser))
 CALLED_BY_TRAINERS = {"LoopCallback", "setup"}  # beside on_…, as Textual's
 SEEN_BY_TESTS = {"engine_pid", "shown_keys"}  # what a test asks of a run and of a table
 
@@ -58,7 +60,7 @@ def defined(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def called_from_outside(name: str) -> bool:
-    known = TEXTUAL | SEEN_BY_TESTS | SEEN_BY_SCRIPTS
+    known = TEXTUAL | ARGPARSE | SEEN_BY_TESTS | SEEN_BY_SCRIPTS
     return bool(CALLED_BY_TEXTUAL.match(name)) or name in known
 
 

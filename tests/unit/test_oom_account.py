@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from llmprof.core import events as ev
@@ -9,9 +11,11 @@ from llmprof.core.catalog.models import load_models
 from llmprof.core.events import Environment, Failure
 from llmprof.core.predict.attention_tensors import attention_tensors
 from llmprof.core.predict.closed_form import predict
-from llmprof.core.report.oom_account import MOST, account_of, oom_accounts
+from llmprof.core.report.alive import account_of
+from llmprof.core.report.oom_account import MOST, oom_accounts
 from llmprof.core.report.table import Figure, Table
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.spec.shape import attention_shape
 from llmprof.core.state.view import CaseState, RunView
 
@@ -60,7 +64,7 @@ def test_one_attention_by_its_formulas() -> None:
     tensors = {each.name: each.size for each in attention_tensors(case)}
     assert tensors["scores"] == 4 * 4 * 8 * 16384**2
     assert tensors["Q, K and V"] == 3 * 4 * 8 * 16384 * 64
-    account = account_of(case, None)
+    account = account_of(CaseState(0, case), None)
     assert account is not None
     assert account.total == sum(tensors.values())
     fused = Case(model=case.model, probe="attention", attention="sdpa", context_length=16384)
@@ -76,6 +80,43 @@ def test_only_the_smallest_cases_have_an_account() -> None:
     found = oom_accounts(RunView(environment=CARD, cases=tuple(cases)))
     assert [table.key for table in found] == [f"oom-account-{index}" for index in (4, 3, 2)]
     assert len(found) == MOST
+
+
+def test_what_was_recorded_goes_before_what_is_predicted() -> None:
+    case = Case(model=load_models()["large"], context_length=1024)
+    logits = 4 * 1024 * 10_000 * 4
+    found = ev.MemoryAtFailure(
+        case=0, source="cuda allocator", phase="loss", bytes_asked=GIB,
+        live={"activations": 3 * GIB, "parameters": GIB},
+        largest=(
+            ev.LiveAllocation(size=logits, count=2, category="activations", phase="forward",
+                              what="model.py:178 forward"),
+            ev.LiveAllocation(size=12345, count=1, category="parameters", phase="", what="norm"),
+        ),
+    )  # fmt: skip
+    state = replace(failed(0, case, bytes_asked=GIB), at_failure=found)
+    (table,) = oom_accounts(RunView(environment=CARD, cases=(state,)))
+    rows = {str(row[0]): row for row in table.rows}
+    block = rows["model.py:178 forward (2 blocks)"]
+    assert block[1] == "2 tensors × batch × context × vocabulary × 4 bytes"
+    assert block[2] == "2 × 4 × 1024 × 10000 × 4"
+    assert rows["norm"][1:3] == ("parameters", "1 × 12,345 bytes")
+    assert sizes(table)["sum when it failed"] == 4 * 1024
+    assert {row[4] for row in table.rows} == {"recorded", "read", ""}
+    assert table.notes[1].startswith("From the history of CUDA's allocator")
+    assert any("It fits with" in note for note in table.notes)
+
+
+def test_an_own_model_has_an_account_where_it_was_recorded() -> None:
+    case = Case(model=OwnModel("a:build", "/x/a.py", "/x", "a", "build"))
+    assert account_of(CaseState(0, case), None) is None
+    found = ev.MemoryAtFailure(
+        case=0, source="cpu tensors", phase="forward", bytes_asked=GIB,
+        live={"activations": GIB}, largest=(),
+    )  # fmt: skip
+    account = account_of(CaseState(0, case, at_failure=found), None)
+    assert account is not None
+    assert account.total == GIB
 
 
 def test_a_failure_without_what_the_card_held_is_read_as_before() -> None:

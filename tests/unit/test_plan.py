@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,8 +16,10 @@ from llmprof.core.predict.flops import lower_bound_bytes
 from llmprof.core.spec.case import Case
 from llmprof.core.state.histories import Series
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.store.pack import open_view
 from llmprof.core.system.text import clean
 
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 CPU = Environment(device="cpu", device_name="CPU", matmul_tflops=0.1, unsupported={"tf32": "none"})
 
 
@@ -30,6 +33,25 @@ def test_bigger_work_takes_longer() -> None:
     assert large is not None
     assert large > 4 * small
     assert estimate_s(case("small"), msgspec.structs.replace(CPU, matmul_tflops=None)) is None
+
+
+def test_compiling_takes_about_what_it_took_on_a_recorded_card() -> None:
+    compiled = 0
+    for name in ("switches-h100", "switches-large-h100"):
+        recorded = open_view(FIXTURES / f"{name}.llmprof")
+        environment = recorded.environment
+        assert environment is not None
+        for state in recorded.cases:
+            cold = None if state.observed is None else state.observed.compile_ms
+            if cold is None:
+                continue
+            eager = msgspec.structs.replace(state.case, compile=None)
+            with_it, without = (estimate_s(each, environment) for each in (state.case, eager))
+            assert with_it is not None
+            assert without is not None
+            assert with_it - without == pytest.approx(cold / 1e3, rel=0.35)
+            compiled += 1
+    assert compiled == 6
 
 
 def test_sizes_are_left_out_whole() -> None:

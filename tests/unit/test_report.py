@@ -124,6 +124,20 @@ def test_what_does_not_fit_keeps_its_row(tmp_path: Path) -> None:
     assert document["outcome"] == "interrupted"
 
 
+def test_a_run_whose_cases_all_failed_says_why_and_no_more(tmp_path: Path) -> None:
+    plan = experiment(("forward", "train"))
+    failures = [
+        ev.CaseFailed(case=at, failure=ev.Failure(kind="error", message="mine.py:2: no weights"))
+        for at in range(2)
+    ]
+    starts = [ev.CaseStarted(case=at, pid=1) for at in range(2)]
+    view = replay(write(tmp_path / "j", [*opening(plan), *starts, *failures]))
+    text = render(view, "md")
+    assert "mine.py:2: no weights" in text
+    assert re.findall("^## (.*)", text, re.MULTILINE) == ["Without figures"]
+    assert [case["status"] for case in json.loads(render(view, "json"))["cases"]] == ["error"] * 2
+
+
 HOSTILE = [
     "a|b|c",
     "`tick` and ``two``",

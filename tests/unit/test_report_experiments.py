@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from llmprof.core import events as ev
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.report.attention import attention, exponents
+from llmprof.core.report.compilation import compilation
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.formats import render
 from llmprof.core.report.markdown import facts, steps_of
@@ -466,6 +467,28 @@ def test_switches_are_measured_and_never_asserted() -> None:
     assert "out of memory in backward, 1,024 MiB asked (cases 4, 8, 12)" in said
     assert "torch.compile makes the step faster: 40." in said
     assert "fused AdamW is not distinguished from the baseline" in said
+
+
+@pytest.mark.parametrize(
+    ("compiled", "processes", "told"),
+    [(40.0, 3, "2,100"), (90.0, 3, "never"), (59.99, 3, "not distinguished"),
+     (40.0, 1, "not judged")],
+)  # fmt: skip
+def test_compiling_is_repaid_only_by_a_change_that_is_told_from_equal(
+    compiled: float, processes: int, told: str
+) -> None:
+    cases: list[Case] = []
+    events: list[ev.Event] = []
+    for number in range(processes):
+        for kind, total in ((case(), 60.0), (case(compile="default"), compiled)):
+            at, each = len(cases), msgspec.structs.replace(kind, process=number)
+            cases.append(each)
+            cold = 42_000.0 if each.compile else None
+            luck = 1 + 0.004 * number
+            events += run(at, each, train(total * luck), observed(at, each, compile_ms=cold))
+    table = compilation(subject_of(view(cases, events)).as_one)
+    assert table is not None
+    assert cells(table, "Steps until repaid") == ["", told]
 
 
 def test_steps_of_one_process_judge_nothing() -> None:

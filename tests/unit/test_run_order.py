@@ -16,7 +16,8 @@ from llmprof.core.system.boot import boot_id
 from tests.builders.handmade import write
 
 NOON = datetime(2026, 1, 2, 12, 0, 0)
-HOUR_NS = 3600 * 10**9
+MINUTE_NS = 60 * 10**9
+HOUR_NS = 60 * MINUTE_NS
 
 
 @pytest.fixture
@@ -39,8 +40,8 @@ def test_a_run_started_in_another_zone_has_its_place_in_time(store: RunStore) ->
 
 def test_a_clock_that_was_set_back_changes_no_order(store: RunStore) -> None:
     now, wall = time.monotonic_ns(), time.time_ns()
-    before = begun(store.create("a", NOON), wall + HOUR_NS, boot_id(), now - 2000)
-    after = begun(store.create("a", NOON), wall, boot_id(), now - 1000)
+    before = begun(store.create("a", NOON), wall + HOUR_NS, boot_id(), now - 2 * MINUTE_NS)
+    after = begun(store.create("a", NOON), wall, boot_id(), now - MINUTE_NS)
     assert store.list() == [after, before]
 
 

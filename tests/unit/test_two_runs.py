@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +13,12 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.events.kernel_rows import Coverage, ShareRow
-from llmprof.core.figures.two_runs import TwoRuns
+from llmprof.core.figures.comparison import CasePair, compare_together
+from llmprof.core.figures.replicates import configurations
 from llmprof.core.report.class_changes import explanation
-from llmprof.core.report.run_comparison import RunComparison
+from llmprof.core.report.run_comparison import RunComparison, regressions
 from llmprof.core.report.run_comparison_exports import render
+from llmprof.core.report.two_runs import TwoRuns
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.state.view import CaseState, RunView
@@ -29,8 +31,14 @@ SWITCHES = open_view(FIXTURES / "switches-h200.llmprof")
 PROFILED = open_view(Path(__file__).parents[2] / "tui" / "demo-kernels.llmprof")
 
 
+def of_these(recorded: RunView, states: Iterable[CaseState]) -> RunView:
+    """A run of some of its cases alone."""
+    numbered = (replace(state, index=at) for at, state in enumerate(states))
+    return replace(recorded, cases=tuple(numbered))
+
+
 def only(recorded: RunView, chosen: Callable[[Case], bool]) -> RunView:
-    return replace(recorded, cases=tuple(s for s in recorded.cases if chosen(s.case)))
+    return of_these(recorded, (state for state in recorded.cases if chosen(state.case)))
 
 
 def eager(precision: str) -> RunView:
@@ -54,18 +62,19 @@ def text(found: TwoRuns) -> str:
 # ------------------------------------------------------------------------- of one cell
 
 
-def halves(states: Sequence[CaseState], luck: random.Random) -> TwoRuns:
+def claims_a_change(states: Sequence[CaseState], luck: random.Random) -> bool:
+    """Whether one half of some processes, drawn anew, is told from the other."""
     drawn = luck.sample(states, len(states))
     half = len(drawn) // 2
-    return TwoRuns(
-        replace(PROCESSES, cases=tuple(drawn[:half])), replace(PROCESSES, cases=tuple(drawn[half:]))
-    )
+    (one,), (other,) = configurations(drawn[:half]), configurations(drawn[half:])
+    (found,) = compare_together([CasePair(one, other, frozenset(one.case.phases))])
+    return bool(found.changed("faster", "slower"))
 
 
 def test_halves_of_the_processes_of_one_cell_are_not_distinguished() -> None:
     """The unit of the promise: of 1,000 pairs of equal runs at most 5 % claim a change."""
     even, odd = (
-        replace(PROCESSES, cases=tuple(s for s in PROCESSES.cases if s.case.process % 2 == at))
+        of_these(PROCESSES, (s for s in PROCESSES.cases if s.case.process % 2 == at))
         for at in (0, 1)
     )
     found = TwoRuns(even, odd)
@@ -73,9 +82,7 @@ def test_halves_of_the_processes_of_one_cell_are_not_distinguished() -> None:
     assert "| step " in text(found)
     assert "Nothing is told from equal." in text(found)
     luck = random.Random(16)
-    called = sum(decisions(halves(PROCESSES.cases, luck)) != {"not distinguished"}
-                 for _ in range(1000))  # fmt: skip
-    assert called <= 50
+    assert sum(claims_a_change(PROCESSES.cases, luck) for _ in range(1000)) <= 50
 
 
 def test_several_equal_cells_claim_no_more_than_one() -> None:
@@ -114,6 +121,7 @@ def planted(
     processes: int = 4,
     environment: ev.Environment = GPU,
     extra: Sequence[ev.Event] = (),
+    seen: Callable[[int, Case], ev.Observed] = observed,
     **fields: object,
 ) -> RunView:
     """A run of one configuration whose optimizer takes so long, with luck between processes."""
@@ -130,7 +138,7 @@ def planted(
             "optimizer": around(optimizer * own),
         }
         cases.append(of)
-        events += run(process, of, times, observed(process, of), *extra)
+        events += run(process, of, times, seen(process, of), *extra)
     return view(cases, events, environment)
 
 
@@ -171,14 +179,32 @@ def test_precisions_of_two_recorded_runs_by_phase() -> None:
         ("Precision", "fp32", "bf16")
     ]
     assert [each.base.case.model.name for each in found.comparisons] == ["small", "medium", "large"]
-    for each in found.comparisons:
-        told = {part.part: part.decision for part in each.parts}
-        assert told["backward"] == told["total"] == "faster"
-        assert told["optimizer"] == ""  # a precision does not act on it
+    *slow_host, large = found.comparisons
+    told = {part.part: part.decision for part in large.parts}
+    assert told["backward"] == told["total"] == "faster"
+    assert told["optimizer"] == ""  # a precision does not act on it
+    assert {each.not_judged for each in slow_host} == {"not judged: failed check host-pace in B"}
     said = text(found)
     assert "large · train · ctx 512 · fp32: forward faster: -62.4 % (-70.9 to -51.5)" in said
     assert "| untouched, not judged " in said
     assert not any(found.unanswered)
+
+
+def test_cells_that_a_check_has_failed_claim_no_change() -> None:
+    def seen(index: int, of: Case) -> ev.Observed:
+        return observed(index, of, context_length=64)
+
+    fine, failing = planted(16.0), planted(4.0, seen=seen)
+    for base, other, side in ((fine, failing, "B"), (failing, fine, "A")):
+        found = TwoRuns(base, other)
+        (one,) = found.comparisons
+        assert one.not_judged == f"not judged: failed check requested-observed in {side}"
+        assert decisions(found) == {"not judged"}
+        compared = RunComparison(found, "before", "after")
+        assert compared.sentences == ()
+        assert regressions(found.comparisons, 1.0) == []
+        (changes,) = (table for table in compared.tables if table.key == "changes")
+        assert {row[-1] for row in changes.rows} == {one.not_judged}
 
 
 def test_runs_of_other_software_may_differ_in_every_phase() -> None:

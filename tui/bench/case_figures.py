@@ -17,7 +17,7 @@ from llmprof.tui.kit.format import (
     percent_text,
 )
 from llmprof.tui.kit.roles import PHASE_ROLES
-from llmprof.tui.session.curves import CaseCurves, RunningMean
+from llmprof.tui.session.curves import CaseCurves
 
 
 class NowPanel(Canvas):
@@ -64,7 +64,7 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
     out = [
         ("step, ± std", mean_interval(mean, total.std), "title"),
         ("95 % interval", interval_text(mean, total.ci95), "text"),
-        ("CV", percent_text(_cv(total)), "text"),
+        ("CV", percent_text(total.cv_percent), "text"),
         ("tokens/s", number_text(case.case.tokens / mean * 1000 if mean else None, 0), "text"),
     ]
     for phase in case.case.phases:
@@ -82,11 +82,6 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
         ),
     ]
     return out
-
-
-def _cv(running: RunningMean) -> float | None:
-    std = running.std
-    return None if std is None or running.mean <= 0 else 100 * std / running.mean
 
 
 def _in_percent(share: float | None) -> float | None:

@@ -110,14 +110,16 @@ class LivePanels(Vertical):
         zoom: int,
         other: str,
         following: Sequence[NextStep],
+        verdict: str,
     ) -> None:
         """Bring every panel up to date.
 
         note is a problem that replaces what is being done, other a run that is going unwatched,
-        following what is suggested after this run.
+        following what is suggested after this run, verdict what it came to.
         """
         lines = self.query_one(StatusLines)
-        lines.show(view, alive=alive, now_ns=now_ns, note=note, other=other, following=following)
+        lines.show(view, alive=alive, now_ns=now_ns, note=note, other=other, following=following,
+                   verdict=verdict)  # fmt: skip
         state = self._chart_state(view, case, alive, zoom) if view and case else None
         self.query_one(StepChart).show(state)
         self.query_one(DeviceChart).show(state)

@@ -179,7 +179,6 @@ def _mean(
             return None, None, None, None
         return total.mean, total.std, total.ci95, total.cv_percent
     running = curves.total
-    std = running.std
     if not running.n:
         return None, None, None, None
-    return running.mean, std, running.ci95, None if std is None else 100 * std / running.mean
+    return running.mean, running.std, running.ci95, running.cv_percent

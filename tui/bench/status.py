@@ -30,16 +30,20 @@ class StatusLines(Canvas):
         self._alive = False
         self._note = self._other = ""
         self._following: Sequence[NextStep] = ()
+        self._verdict = ""
         self._now: int | None = None
         self._missed: int | None = None  # steps since the picture is held
 
     def show(
         self, view: RunView | None, *, alive: bool, now_ns: int | None, note: str = "",
-        other: str = "", following: Sequence[NextStep] = (),
+        other: str = "", following: Sequence[NextStep] = (), verdict: str = "",
     ) -> None:  # fmt: skip
-        """Take a view; `note` replaces what is being done; `other` is a run that is going too."""
+        """Take a view; `note` replaces what is being done; `other` is a run that is going too.
+
+        verdict is what a finished run comes to, in place of its progress.
+        """
         self._view, self._alive, self._note, self._now = view, alive, note, now_ns
-        self._other, self._following = other, following
+        self._other, self._following, self._verdict = other, following, verdict
         self.repaint()
 
     def show_missed(self, steps: int | None) -> None:
@@ -119,6 +123,11 @@ class StatusLines(Canvas):
             if len(tail) + len(part) + LEAST_BAR <= width:
                 tail = f"{tail}{part}" if part is left else tail.removesuffix(left) + part + left
         size = max(LEAST_BAR, width - len(tail))
+        if self._verdict and view.outcome is not None:
+            said = look.text(clean(self._verdict, 400))
+            fits = len(said) <= size
+            said = said if fits else said[: size - len(look.ellipsis)] + look.ellipsis
+            return [(said.ljust(size), "title"), (look.text(tail), "muted")]
         row = bar(look, state.run_share or 0.0, size)
         return [*row, (look.text(tail), "muted")]
 

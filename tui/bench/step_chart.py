@@ -21,6 +21,7 @@ UNTIMED = {  # by what measures a case
     "memory": "this case records memory and times no step: 4 shows it",
     "calibrate": "this case measures ceilings and times no step",
 }
+ALIVE = "enter on its row below: what was alive, and what would have made it fit"
 LEAST_SHARE = 0.02  # of the step: a shorter phase would only draw the floor
 
 
@@ -103,6 +104,8 @@ class StepChart(Canvas):
         rows.append([(look.text(f"{failure.kind}{where}{asked}"), "bad")])
         lines = textwrap.wrap(clean(failure.message, 600), max(10, width))
         rows += [[(look.text(line), "text")] for line in lines]
+        if failure.kind == "oom":
+            rows += [[(ALIVE, "muted")]]
         if failure.instead:
             rows += [[("instead: ", "muted"), (look.text(clean(failure.instead, 300)), "accent")]]
         return rows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
+from textual.worker import Worker, WorkerState
 
 from llmprof.tui.bench.bindings import BENCH_BINDINGS
 from llmprof.tui.bench.setup import SetupPane
@@ -37,6 +38,8 @@ class BenchView(HostedView):
         self.pinned: int | None = None  # case in sight; None follows the run
         self.zoom = 0
         self._next: tuple[NextStep, ...] = ()
+        self._verdict = ""
+        self._judging: RunView | None = None  # the finished run whose verdict is worked out
         self._next_after: RunView | None = None  # what they were worked out from
         self._run: str | None = None
         self._known: tuple[object, ...] = ()  # what decides which keys work
@@ -105,19 +108,48 @@ class BenchView(HostedView):
         if self._live is not None and self._live.ready:
             case = self._case_in_sight(view) if view else None
             note = snapshot.error or session.problem
-            other = next((run.label for run in session.others if run != session.run), "")
+            other = "" if session.beside is None else session.beside.label
             self._live.show(view, case, alive=session.alive, now_ns=session.now_ns(), note=note,
-                            zoom=self.zoom, other=other, following=self._next)  # fmt: skip
+                            zoom=self.zoom, other=other, following=self._next,
+                            verdict=self._verdict)  # fmt: skip
 
     def _suggest(self, view: RunView | None, *, alive: bool) -> None:
         """What to try after the run in sight, once it is complete; a demo measures nothing."""
         over = view is not None and not alive and view.outcome == "complete"
+        self._conclude(view if over else None)
         if view is None or not over or self.host.setting.demo:
             self._next, self._next_after = (), None
         elif view is not self._next_after:
             from llmprof.tui.bench.next_steps import next_steps  # not needed for the first frame
 
             self._next, self._next_after = next_steps(view, self.host.models), view
+
+    def _conclude(self, over: RunView | None) -> None:
+        """Work out the verdict on a finished run, once."""
+        if over is None:
+            self._verdict, self._judging = "", None
+        elif self._judging is None:
+            self._judging = over
+            self.run_worker(
+                partial(self._judge, over),
+                thread=True,
+                group="verdict",
+                exclusive=True,
+                exit_on_error=False,
+            )
+
+    def _judge(self, view: RunView) -> str:
+        """In a thread: a document's tables take longer than a key may wait."""
+        from llmprof.core.document.results import outlook_lines  # not needed for the first frame
+
+        return next(iter(outlook_lines(view)), "")
+
+    def on_worker_state_changed(self, message: Worker.StateChanged) -> None:
+        """The verdict is there."""
+        mine = message.worker.group == "verdict" and message.state is WorkerState.SUCCESS
+        if mine and self._judging is not None:
+            self._verdict = str(message.worker.result)
+            self.take(self.host.snapshot)
 
     def _keep_time(self) -> None:
         """While nothing comes, as before a first step, the elapsed time goes on."""
@@ -139,6 +171,7 @@ class BenchView(HostedView):
 
     def _forget(self, watched: str | None) -> None:
         self._run = watched
+        self._verdict, self._judging = "", None
         self.refresh_bindings()
         self.pinned = None
         if self._live is not None and self._live.ready:
@@ -162,9 +195,11 @@ class BenchView(HostedView):
         """Only what can be done now is offered."""
         session = self.host.session
         if action in ("stop", "pause"):
-            return session.run is not None and (session.alive or session.paused)
+            there = session.run is not None and (session.alive or session.paused)
+            ours = action != "stop" or not (there and session.snapshot.view.loops)
+            return there and ours  # somebody's training is not ours to end
         if action == "watch":
-            return any(run != session.run for run in session.others)
+            return session.beside is not None
         if action == "next":
             return any(step.key == parameters[0] for step in self._next)
         if action == "follow":
@@ -201,9 +236,14 @@ class BenchView(HostedView):
         self.refresh_bindings()
 
     def on_row_table_selected(self, message: RowTable.Selected) -> None:
-        """Show the row in full."""
+        """Show the row in full, of a case that ran out of memory what was alive."""
         message.stop()
-        self.show_row(message.table)
+        view = self.host.snapshot.view
+        state = view.cases[int(message.key)]
+        if state.status == "oom":
+            self.show_oom_account(state, view)
+        else:
+            self.show_row(message.table)
 
     def action_run(self) -> None:
         """Start the experiment that the form describes."""
@@ -234,9 +274,8 @@ class BenchView(HostedView):
 
     def action_watch(self) -> None:
         """Watch the run that is going."""
-        if others := self.host.session.others:
-            self.host.watch_run(others[0])
-            self.show_setup(False)
+        if (beside := self.host.session.beside) is not None:
+            self.host.open_run(beside)
 
     def action_stop(self) -> None:
         """Stop the run in sight."""

@@ -10,6 +10,8 @@ COMPARE_BINDINGS: list[BindingType] = [
     Binding("right_square_bracket", "table(1)", "Table", key_display="]",
             id="compare.next_table", tooltip="the next table: kernels, memory, what is different"),
     Binding("b", "swap", "Swap", id="compare.swap", tooltip="compare the other way round"),
+    Binding("e", "export", "Export", id="compare.export",
+            tooltip="write the comparison as Markdown, CSV or JSON"),
     Binding("F", "force", "Force", id="compare.force",
             tooltip="compare though the runs are unlike; the tables say so"),
     Binding("u", "again", "Read again", show=False, id="compare.read_again",

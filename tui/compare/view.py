@@ -14,6 +14,7 @@ from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run
 from llmprof.core.system.text import cause, clean
 from llmprof.tui.compare.bindings import COMPARE_BINDINGS
+from llmprof.tui.compare.export import ComparisonExport
 from llmprof.tui.compare.rows import columns_of, rows_of
 from llmprof.tui.compare.said import ComparisonSaid
 from llmprof.tui.host import HostedView
@@ -71,7 +72,7 @@ class CompareView(HostedView):
         """Only what can be done now is offered."""
         if action == "force":
             return bool(self.refused)
-        if action == "table":
+        if action in ("table", "export"):
             return self.found is not None and not self.refused
         return len(self._asked or ()) == 2 if action in ("swap", "again") else True
 
@@ -95,6 +96,11 @@ class CompareView(HostedView):
         self.forced = True
         self.show_comparison()
 
+    def action_export(self) -> None:
+        """Write what is shown, all of its tables."""
+        if self.found is not None:
+            self.host.export_of(ComparisonExport(self.found))
+
     def action_table(self, by: int) -> None:
         """Another table."""
         if self.found is not None:
@@ -105,8 +111,8 @@ class CompareView(HostedView):
 
     def _read(self, marked: tuple[Run, ...]) -> None:
         """In a thread: reading two runs and judging them takes longer than a key may wait."""
-        from llmprof.core.figures.two_runs import TwoRuns
         from llmprof.core.report.run_comparison import RunComparison
+        from llmprof.core.report.two_runs import TwoRuns
 
         base, other = marked
         try:

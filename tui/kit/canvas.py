@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from llmprof.tui.kit.roles import Palette
 
 
+LONG_WORD = 24  # longer than any figure
+
+
 class Canvas(Widget):
     """Rows of (text, role) runs; roles are those of roles.py, "role+cursor" adds a background.
 
@@ -138,7 +141,10 @@ class Canvas(Widget):
 
 
 def whole_words(row: Row, width: int) -> Row:
-    """A row without what does not fit, whole words only: a figure that is cut says another one."""
+    """A row without what does not fit, whole words only: a figure that is cut says another one.
+
+    What is longer than any figure, as a path, is cut where it must be.
+    """
     if row_length(row) <= width:
         return row
     out: Row = []
@@ -148,7 +154,8 @@ def whole_words(row: Row, width: int) -> Row:
         if size > room:
             kept = set_cell_size(text, room)
             if not text[len(kept.rstrip()) :].startswith(" "):
-                kept = kept[: kept.rfind(" ") + 1]
+                begun = kept.rfind(" ") + 1
+                kept = kept[:begun] if len(kept) - begun < LONG_WORD else f"{kept[:-1]}…"
             if kept or not out:
                 out.append((kept or set_cell_size(text, room), role))
             break

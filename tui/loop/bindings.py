@@ -13,6 +13,8 @@ LOOP_BINDINGS: list[BindingType] = [
             id="loop.value_before", tooltip="the logged value before"),
     Binding("right_square_bracket", "value(1)", "Value", key_display="]", id="loop.value",
             tooltip="the next of the logged values"),
+    Binding("w", "watch", "Watch", id="loop.watch",
+            tooltip="watch the training that goes on beside the one in sight"),
     Binding("e", "export", "Export", id="loop.export",
             tooltip="write the tables as Markdown, CSV or JSON"),
 ]  # fmt: skip

@@ -89,11 +89,12 @@ class PartsChart(Canvas):
         body = width - TABLE_WIDTH - LOOP_GUTTER - 2
         span = sight.span(body)
         found = part_columns(sight.loop, span)
-        note = f"last {duration(span.seconds)}, host clock"
+        limit = self._limit.update(found.typical or None)
+        scale = scale_for("ms", limit)
+        note = f"{scale.unit}, last {duration(span.seconds)}, host clock"
         title = heading(look, width, "Parts of a step", note, [("ms/step   %", "muted")])
         if not found.typical:
             return [title, [("no step ended in this time", "muted")]]
-        limit = self._limit.update(found.typical)
         layers = tuple(
             Layer(role, f"on {role}", part_letter(name, found.names))
             for name in found.names
@@ -103,7 +104,7 @@ class PartsChart(Canvas):
             layers=layers,
             columns=[_within(column, limit) for column in found.columns],
             limit=limit,
-            scale=scale_for("ms", limit),
+            scale=scale,
             labels=_labels(span),
             gutter=LOOP_GUTTER,
             letters=self.colourless,
@@ -112,7 +113,7 @@ class PartsChart(Canvas):
         return [title, *_beside(left, self._table(sight, span), width - TABLE_WIDTH)]
 
     def _table(self, sight: LoopSight, span: Span) -> list[Row]:
-        """A row a part: its colour, mean and share in the time in sight."""
+        """A row a part: its colour, mean and share in the time in sight; then the whole step."""
         loop = sight.loop
         start = loop.rows.row_at(span.start_ns)
         found = parts(loop, min(start, max(0, len(loop.rows) - 1)))
@@ -129,6 +130,8 @@ class PartsChart(Canvas):
                     (f"{100 * part.share:>4.0f}", "muted"),
                 ]
             )
+        whole = sum(part.host_ms for part in found)
+        rows.append([(f"   {'step':<{WORDS}}{whole:>8.2f}", "title"), ("    ", "")])
         return rows
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llmprof.core.figures.loops import Straggler, behind, own_ms, steps_per_s
 from llmprof.core.report.loop_words import LINGERS_S, part_words, seconds
 from llmprof.core.state.loops import LoopState
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
+from llmprof.tui.loop.silences import Silence
 
 RANK_COLUMNS = (
     TableColumn("Rank", 5, "right"),
@@ -17,19 +20,26 @@ RANK_COLUMNS = (
     TableColumn("Seen", 9, "right"),
     TableColumn("Machine", 14, priority=2),
 )
-QUIET_S = 6.0  # three beats
 OWN_ROWS = 200
 
 
 def rank_rows(
-    loops: tuple[LoopState, ...], slow: Straggler | None, now_ns: int | None
+    loops: tuple[LoopState, ...],
+    slow: Straggler | None,
+    now_ns: int | None,
+    silent: Sequence[Silence],
 ) -> list[TableRow]:
     """The ranks in order; the slow one and those that are not heard stand out."""
-    return [_row(loops, loop, slow, now_ns) for loop in loops]
+    mute = {each.rank: each for each in silent}
+    return [_row(loops, loop, slow, now_ns, mute.get(loop.rank)) for loop in loops]
 
 
 def _row(
-    loops: tuple[LoopState, ...], loop: LoopState, slow: Straggler | None, now_ns: int | None
+    loops: tuple[LoopState, ...],
+    loop: LoopState,
+    slow: Straggler | None,
+    now_ns: int | None,
+    silence: Silence | None,
 ) -> TableRow:
     rate = steps_per_s(loop, now_ns)
     rows = len(loop.rows)
@@ -37,8 +47,9 @@ def _row(
     late = behind(loops, loop)
     is_slow = slow is not None and slow.rank == loop.rank
     part = loop.done.outcome if loop.done is not None else _place(loop, now_ns)
+    state = part if silence is None else silence.words
     quiet = None if now_ns is None else max(0.0, (now_ns - loop.last_t) / 1e9)
-    gone = quiet is not None and quiet > QUIET_S and loop.done is None
+    gone = silence is not None
     return TableRow(
         str(loop.rank),
         (
@@ -47,7 +58,7 @@ def _row(
             TableCell(f"{late:,}" if late else "", "warn" if late > 1 else "text", float(late)),
             TableCell("–" if rate is None else f"{rate:.3g}", "text", rate),
             TableCell("–" if own is None else f"{own:.2f}", "warn" if is_slow else "text", own),
-            TableCell(part, "muted"),
+            TableCell(state, "bad" if gone else "muted"),
             TableCell("" if quiet is None else seconds(quiet), "bad" if gone else "muted", quiet),
             TableCell(loop.started.node, "muted"),
         ),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from llmprof.core.figures.loops import Straggler
 from llmprof.core.lint.loops import LoopVerdict
-from llmprof.core.report.loop_words import loop_line, part_words, seconds
+from llmprof.core.report.loop_words import loop_line, part_words
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
 from llmprof.core.system.numbers import significant
@@ -15,7 +15,7 @@ from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
 from llmprof.tui.kit.format import memory_text
 from llmprof.tui.loop.parts_chart import LoopSight
-from llmprof.tui.loop.ranks import QUIET_S
+from llmprof.tui.loop.silences import Silence, silence_words
 
 BAR = 24
 
@@ -34,6 +34,8 @@ class LoopStatus(Canvas):
         self._alive = False
         self._slow: Straggler | None = None
         self._found: Sequence[LoopVerdict] = ()
+        self._beside = ""
+        self._silent: Sequence[Silence] = ()
 
     def show(
         self,
@@ -43,24 +45,37 @@ class LoopStatus(Canvas):
         found: Sequence[LoopVerdict],
         *,
         alive: bool,
+        beside: str,
+        silent: Sequence[Silence],
     ) -> None:
-        """Take what is in sight."""
+        """Take what is in sight; beside is the name of a run that goes on and is not watched."""
         self._sight, self._view, self._slow, self._alive = sight, view, slow, alive
-        self._found = found
+        self._found, self._beside, self._silent = found, beside, silent
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Two rows."""
         if self._sight is None:
-            said = "no training loop is watched: `llmprof watch -- python train.py` makes one"
-            return [[(said, "muted")]]
+            return self._nothing()
         loop = self._sight.loop
         name = self.look.text(clean(loop.started.label, 30))
         rank = f" rank {loop.rank}" if len(self._view.loops) > 1 else ""
         now = self._sight.now_ns if self._alive else None
-        line = self.look.text(loop_line(loop, now, self.look.dot))
+        line = self.look.text(loop_line(loop, now, self.look.dot, error=False))  # it is below
         first: Row = [(f"{name}{rank}", "title"), (f" {self.look.dot} ", "muted"), (line, "text")]
         return [first, [*self._bar(loop), *self._notes(loop, width)]]
+
+    def _nothing(self) -> list[Row]:
+        """What to do where no loop is watched."""
+        if self._beside:
+            return [self._going()]
+        how = "no training loop is watched: `llmprof watch -- python train.py` makes one"
+        return [[(how, "muted")], [("the next one that begins is shown here", "muted")]]
+
+    def _going(self) -> Row:
+        """What goes on beside, and the key for it."""
+        name = self.look.text(clean(self._beside, 30))
+        return [(name, "title"), (" goes on: ", "text"), ("w", "key"), (" shows it", "text")]
 
     def _bar(self, loop: LoopState) -> Row:
         total, step = loop.started.total_steps, loop.step
@@ -72,27 +87,36 @@ class LoopStatus(Canvas):
 
     def _notes(self, loop: LoopState, width: int) -> Row:
         """What is wrong first, then memory and our own cost."""
-        row: Row = []
-        now, dot = self._sight.now_ns if self._sight else None, f" {self.look.dot} "
-        if not self._alive and loop.done is None and self._view.events:
-            row.append(("the training process is gone: killed, or it crashed", "bad"))
-        elif now is not None and loop.done is None and now - loop.last_t > QUIET_S * 1e9:
-            row.append((f"no sign of life for {seconds((now - loop.last_t) / 1e9)}", "bad"))
+        notes: list[Row] = [[(text, "bad")] for text in self._end(loop)]
+        if self._beside and not self._alive:
+            notes.append(self._going())
+        notes += [[(self.look.text(text), "warn")] for text in self._warnings(loop)]
+        row = self._joined(notes)
+        for text in self._figures(loop):
+            longer = self._joined([*([row] if row else []), [(self.look.text(text), "muted")]])
+            row = longer if row_length(longer) < width else row
+        return row
+
+    def _joined(self, notes: Sequence[Row]) -> Row:
+        """Notes in a row, a dot between two of them."""
+        between = (f" {self.look.dot} ", "muted")
+        return [part for at, note in enumerate(notes) for part in ([between] * bool(at) + note)]
+
+    def _end(self, loop: LoopState) -> Iterable[str]:
+        """Why nothing more comes of it, or has not come for a while."""
+        if said := silence_words(self._silent, len(self._view.loops)):
+            yield said
+        if loop.done is not None and loop.done.error:
+            yield self.look.text(loop.done.error)
+
+    def _warnings(self, loop: LoopState) -> Iterable[str]:
+        """What makes it slow, and what llmprof has to say of itself."""
         if self._slow is not None:
             part = part_words(self._slow.part, apart=loop.started.model)
             excess = significant(self._slow.excess_ms)
-            more = f"rank {self._slow.rank} is {excess} ms a step slower in {part}"
-            row += [*([(dot, "muted")] if row else []), (more, "warn")]
-        for verdict in self._found:
-            if verdict.rule != "straggler":  # which is said above
-                row += [*([(dot, "muted")] if row else []), (verdict.rule, "warn")]
-        for log in self._view.log[-1:]:
-            if log.level != "info":
-                row += [*([(dot, "muted")] if row else []), (clean(log.message, 80), "warn")]
-        for text in self._figures(loop):
-            if row_length(row) + len(text) + 3 < width:
-                row += [*([(dot, "muted")] if row else []), (text, "muted")]
-        return [(self.look.text(text), role) for text, role in row]
+            yield f"rank {self._slow.rank} is {excess} ms a step slower in {part}"
+        yield from (each.rule for each in self._found if each.rule != "straggler")  # said above
+        yield from (clean(log.message, 80) for log in self._view.log[-1:] if log.level != "info")
 
     def _figures(self, loop: LoopState) -> list[str]:
         beat = loop.beat

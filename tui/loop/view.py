@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -20,8 +20,12 @@ from llmprof.tui.loop.bindings import LOOP_BINDINGS
 from llmprof.tui.loop.curves import LoopDevice, LoopValues
 from llmprof.tui.loop.parts_chart import LoopSight, PartsChart
 from llmprof.tui.loop.ranks import RANK_COLUMNS, rank_rows
+from llmprof.tui.loop.silences import Silence, silences
 from llmprof.tui.loop.status import LoopStatus
 from llmprof.tui.loop.window import shown_ns
+
+if TYPE_CHECKING:
+    from llmprof.core.store.run import Run
 
 LOOP_WINDOWS_S = (300.0, 1800.0, 0.0, 60.0)  # seconds; 0: all of it
 SECOND_NS = 10**9
@@ -42,6 +46,7 @@ class LoopView(HostedView):
         self._shown = RunView()
         self._judged: tuple[object, ...] = ()
         self._found: tuple[LoopVerdict, ...] = ()
+        self._beside: Run | None = None  # of which the keys know
 
     def compose_body(self) -> ComposeResult:
         """Status, parts, curves, ranks."""
@@ -61,6 +66,9 @@ class LoopView(HostedView):
     def take(self, snapshot: Snapshot) -> None:
         """Show a snapshot."""
         self._shown = snapshot.view
+        if self._beside != self.host.session.beside:
+            self._beside = self.host.session.beside
+            self.refresh_bindings()
         self.show_loop()
 
     def show_loop(self) -> None:
@@ -74,14 +82,22 @@ class LoopView(HostedView):
             length = shown_ns(LOOP_WINDOWS_S[self.zoom], max(SECOND_NS, end - loop.first_t))
             sight = LoopSight(loop, length, end, now)
         slow = straggler(view.loops)
+        silent = self._silent(now)
         status = self.query_one(LoopStatus)
-        status.show(sight, view, slow, self._findings(view), alive=self.host.session.alive)
+        beside = self._beside
+        status.show(sight, view, slow, self._findings(view), alive=self.host.session.alive,
+                    beside="" if beside is None else beside.label,
+                    silent=silent)  # fmt: skip
         self.query_one(PartsChart).show(sight)
         self.query_one(LoopDevice).show(sight, view)
         self.query_one(LoopValues).show(sight)
         if len(view.loops) > 1:
             table = self.query_one(RowTable)
-            table.show(RANK_COLUMNS, rank_rows(view.loops, slow, now))
+            table.show(RANK_COLUMNS, rank_rows(view.loops, slow, now, silent))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Another training is offered where one goes on."""
+        return self.host.session.beside is not None if action == "watch" else True
 
     def on_row_table_moved(self, message: RowTable.Moved) -> None:
         """Look at the rank under the cursor."""
@@ -102,9 +118,21 @@ class LoopView(HostedView):
         self.query_one(LoopValues).chosen += by
         self.show_loop()
 
+    def action_watch(self) -> None:
+        """Watch what goes on beside."""
+        if (beside := self.host.session.beside) is not None:
+            self.host.open_run(beside)
+
     def action_export(self) -> None:
         """Write the watched run's tables."""
         self.host.export(self.host.session.run)
+
+    def _silent(self, now_ns: int | None) -> list[Silence]:
+        """The ranks that are not heard; none while that is not known."""
+        session = self.host.session
+        if session.loading or (session.alive and now_ns is None):  # it goes on by another clock
+            return []
+        return silences(self._shown.loops, session.run, now_ns if session.alive else None)
 
     def _findings(self, view: RunView) -> tuple[LoopVerdict, ...]:
         """What holds the training up, as of a few seconds ago."""

@@ -15,7 +15,7 @@ from llmprof.tui.chart.ticks import nice_ceiling
 
 Floats = npt.NDArray[np.float64]
 YOUNG_S = (30.0, 60.0, 120.0, 300.0)
-QUANTILE = 0.9  # of the columns' walls: what is far above would press all else to the floor
+QUANTILE = 0.9  # of the steps' walls: what is far above would press all else to the floor
 HEADROOM = 1.3
 
 
@@ -46,7 +46,7 @@ class PartColumns:
 
     names: tuple[str, ...]
     columns: tuple[tuple[float, ...], ...]
-    typical: float  # a wall time that nearly all columns are within
+    typical: float  # a wall time that nearly all steps are within
 
 
 def part_columns(loop: LoopState, span: Span) -> PartColumns:
@@ -74,10 +74,19 @@ def part_columns(loop: LoopState, span: Span) -> PartColumns:
         column: Floats = np.divide(sums, steps, out=np.zeros(span.columns), where=steps > 0)
         column[covered] = times[covering[covered]]
         stacked.append(column)
-    known = [total for total in np.sum(stacked, axis=0) if total > 0]
-    typical = float(np.quantile(known, QUANTILE)) * HEADROOM if known else 0.0
+    shown = inside | np.isin(np.arange(len(starts)), covering[covered])
+    typical = _nearly_all(walls[shown], counts[shown]) * HEADROOM
     columns = tuple(tuple(map(float, column)) for column in zip(*stacked, strict=True))
     return PartColumns(tuple(names), columns, typical)
+
+
+def _nearly_all(walls: Floats, counts: Floats) -> float:
+    """A wall time that nearly all steps are within, whatever time the others take; 0 of none."""
+    if not len(walls):
+        return 0.0
+    order = np.argsort(walls)
+    upto = np.cumsum(counts[order])
+    return float(walls[order][np.searchsorted(upto, QUANTILE * upto[-1])])
 
 
 def value_points(loop: LoopState, name: str, span: Span) -> tuple[list[float], list[float]]:

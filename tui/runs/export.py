@@ -1,10 +1,11 @@
-"""Export of a run's results: format, path, and a preview of what will be written."""
+"""The export dialog: format, path, and a preview of what will be written."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,22 +13,15 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 from textual.worker import Worker, WorkerState
 
-from llmprof.core.state.view import RunView
-from llmprof.core.store.journal import replay
-from llmprof.core.store.run import Run
 from llmprof.core.system.text import cause, clean
 from llmprof.tui.chart.cells import Row
+from llmprof.tui.host import Exportable, ExportFormat
 from llmprof.tui.kit.canvas import Canvas
 from llmprof.tui.kit.chips import Chips
 from llmprof.tui.kit.dialog import Dialog
 from llmprof.tui.kit.field import Field, FormInput
 
-if TYPE_CHECKING:
-    from llmprof.core.document.sections import Document
-
-ExportFormat = Literal["md", "csv", "json", "html"]
-READING = "the run is still being read"
-EXPORT_FORMATS: tuple[ExportFormat, ...] = ("md", "csv", "json", "html")  # html: the document
+READING = "it is still being read"
 
 
 class Preview(Canvas, can_focus=True):
@@ -45,7 +39,7 @@ class Preview(Canvas, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__(id="preview")
-        self.lines: list[str] = ["reading the run…"]
+        self.lines: list[str] = ["reading…"]
         self._top = self._left = 0
 
     def show(self, text: str) -> None:
@@ -93,20 +87,18 @@ class ExportDialog(Dialog[str]):
                 tooltip="write the file"),
     ]  # fmt: skip
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, what: Exportable) -> None:
         super().__init__()
-        self._run = run
-        self._view: RunView | None = None
+        self._what = what
         self.format: ExportFormat = "md"
         self.text = ""
-        self._document: Document | None = None
         self._missing = READING  # why there is no text
 
     def compose(self) -> ComposeResult:
         """Format, path, preview."""
         with Vertical(classes="box wide"):
-            yield Static(f"Export {self._run.label}", markup=False, classes="dialog-title")
-            yield Chips("Format", EXPORT_FORMATS, ("md",), id="format")
+            yield Static(f"Export {self._what.title}", markup=False, classes="dialog-title")
+            yield Chips("Format", tuple(self._what.formats), ("md",), id="format")
             yield Field("Path", str(self._default_path()), "path of the file", id="path")
             yield Static("", markup=False, id="export-problem")
             yield Preview()
@@ -114,7 +106,7 @@ class ExportDialog(Dialog[str]):
                 yield Static("^s writes, esc cancels", markup=False)
 
     def on_mount(self) -> None:
-        """Read the run in a thread: a long one takes a second."""
+        """Work the text out in a thread: that of a long run takes a second."""
         path = self.query_one("#path", FormInput)
         path.max_length = 0
         path.styles.max_width = "100%"
@@ -124,7 +116,7 @@ class ExportDialog(Dialog[str]):
     def on_chips_changed(self, message: Chips.Changed) -> None:
         """Another format: one at a time, and the path follows."""
         message.stop()
-        added = [f for f in EXPORT_FORMATS if f in message.chips.chosen and f != self.format]
+        added = [f for f in self._what.formats if f in message.chips.chosen and f != self.format]
         if not added:
             message.chips.choose((self.format,))
             return
@@ -132,7 +124,7 @@ class ExportDialog(Dialog[str]):
         message.chips.choose((self.format,))
         field = self.query_one("#path", Input)
         path = Path(field.value or self._default_path())
-        if path.suffix[1:].lower() in EXPORT_FORMATS:
+        if path.suffix[1:].lower() in self._what.formats:
             field.value = str(path.with_suffix(f".{self.format}"))
         self._render_text()
 
@@ -141,8 +133,8 @@ class ExportDialog(Dialog[str]):
         message.stop()
         self._asked = ()
         self._problem("")
-        found = next((f for f in EXPORT_FORMATS if Path(message.value).suffix.lower() == f".{f}"),
-                     self.format)  # fmt: skip
+        extension = Path(message.value).suffix.lower()
+        found = next((f for f in self._what.formats if extension == f".{f}"), self.format)
         if found != self.format:
             self.format = found
             self.query_one(Chips).put((found,))
@@ -161,9 +153,9 @@ class ExportDialog(Dialog[str]):
         try:
             path = Path(self.query_one("#path", Input).value.strip()).expanduser()
             if path.suffix.lower() != f".{self.format}":
-                self._problem(f"end the path in {', '.join(f'.{f}' for f in EXPORT_FORMATS)}")
+                self._problem(f"end the path in {', '.join(f'.{f}' for f in self._what.formats)}")
                 return
-            files = self._files(path)
+            files = self._what.files(path, self.format, self.text)
             there = tuple(each for each in files if each.exists())
             if there and not self._confirmed(there):
                 self._problem(_asking(there))
@@ -195,43 +187,19 @@ class ExportDialog(Dialog[str]):
     def _render_text(self) -> None:
         self.text, self._missing = "", READING
         self.run_worker(
-            self._work, thread=True, group="export", exclusive=True, exit_on_error=False
+            partial(self._what.text, self.format),
+            thread=True,
+            group="export",
+            exclusive=True,
+            exit_on_error=False,
         )
-
-    def _work(self) -> str:
-        if self._view is None or self._view.outcome is None:
-            self._view = replay(self._run.journal)
-        if self.format == "html":
-            from llmprof.core.document.files import document_of_run
-            from llmprof.core.document.markdown import write_markdown
-
-            self._document = document_of_run(self._view, self._run.path)
-            return write_markdown(self._document, self._run.id)  # what a preview can show
-        from llmprof.core.report import formats  # not needed for the first frame
-
-        if self.format != "md":
-            return formats.render(self._view, self.format)
-        from llmprof.core.document.results import findings_text
-
-        return formats.render(self._view, "md", findings_text(self._view, self._run.path))
-
-    def _files(self, path: Path) -> dict[Path, str]:
-        """What is written: the file and what belongs beside it."""
-        if self.format == "html":
-            from llmprof.core.document.files import document_files
-
-            return {} if self._document is None else document_files(self._document, path, "html")
-        from llmprof.core.report import formats
-
-        beside = {} if self._view is None else formats.beside(self._view, path, self.format)
-        return {path: self.text, **beside}
 
     def _default_path(self) -> Path:
         try:
             folder = Path.cwd()
         except OSError:  # it was removed
             folder = Path("~")
-        return folder / f"{self._run.id}.{self.format}"
+        return folder / f"{self._what.stem}.{self.format}"
 
     def _problem(self, text: str) -> None:
         self.query_one("#export-problem", Static).update(self.host.look.text(text))

@@ -4,17 +4,42 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.message import Message
 
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
 from llmprof.tui.session.run_index import CaseLine, ListedRun
 
-MOST_CASES = 200  # lines beyond which nobody scrolls: the run itself is one key away
+MOST_CASES = 200  # whose widths are looked at
 
 
-class RunPreview(Canvas):
-    """Device and progress, the cases with their figures, the command."""
+class RunPreview(Canvas, can_focus=True):
+    """Device and progress, verdict and what to try, the cases with figures, the command.
+
+    Its own state: the case under the cursor, while it has the keys.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="preview.up", tooltip="case above"),
+        Binding("down,j", "move(1)", "Down", show=False, id="preview.down", tooltip="case below"),
+        Binding("home", "move(-1000000)", "First", show=False, id="preview.first",
+                tooltip="first case"),
+        Binding("end", "move(1000000)", "Last", show=False, id="preview.last",
+                tooltip="last case"),
+        Binding("enter", "select", "Open", show=False, id="preview.select",
+                tooltip="what was alive in a case that ran out of memory; else open the run"),
+    ]  # fmt: skip
+
+    class Selected(Message):
+        """A case was opened with enter."""
+
+        def __init__(self, case: int) -> None:
+            super().__init__()
+            self.case = case
 
     DEFAULT_CSS = """
     RunPreview { height: 1fr; }
@@ -23,12 +48,29 @@ class RunPreview(Canvas):
     def __init__(self) -> None:
         super().__init__(id="run-preview")
         self._listed: ListedRun | None = None
+        self._outlook: tuple[str, ...] = ()
+        self._cursor = 0
+        self._top = 0
 
-    def show(self, listed: ListedRun | None) -> None:
-        """Take a run."""
-        if listed != self._listed:
-            self._listed = listed
+    def show(self, listed: ListedRun | None, outlook: tuple[str, ...] = ()) -> None:
+        """Take a run, with the verdict on it and what to try next where these are known."""
+        if (listed, outlook) != (self._listed, self._outlook):
+            before = self._listed
+            if before is None or listed is None or before.run != listed.run:
+                self._cursor = self._top = 0
+            self._listed, self._outlook = listed, outlook
             self.repaint()
+
+    def action_move(self, by: int) -> None:
+        """Another case."""
+        cases = () if self._listed is None else self._listed.figures.cases
+        self._cursor = max(0, min(self._cursor + by, len(cases) - 1))
+        self.repaint()
+
+    def action_select(self) -> None:
+        """Open the case under the cursor."""
+        if self._listed is not None and self._listed.figures.cases:
+            self.post_message(self.Selected(self._cursor))
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Facts above, the command below, as many cases between as there is room for."""
@@ -36,24 +78,57 @@ class RunPreview(Canvas):
         if listed is None:
             return [heading(look, width, "Run"), [("the run under the cursor", "muted")]]
         figures, summary = listed.figures, listed.summary
-        top: list[Row] = [heading(look, width, "Run", look.text(clean(summary.label, 60)))]
+        name, bare = look.text(clean(summary.label, 60)), self.has_focus and not figures.cases
+        top: list[Row] = [heading(look, width, "Run", name, focused=bare)]
         facts = [summary.device or "", summary.experiment or "", figures.running]
         said = "  ".join(clean(fact, 60) for fact in facts if fact)
         top.append([(look.text(said), "muted")])
-        wrapped = textwrap.wrap(look.text(clean(figures.command, 600)), max(20, width - 2),
-                                break_on_hyphens=False, subsequent_indent="  ")[:3]  # fmt: skip
-        below: list[Row] = [[(line, "muted")] for line in wrapped]
-        room = max(1, height - len(top) - len(below))
-        shown = figures.cases[:MOST_CASES]
-        longest = max((len(look.text(case.label)) for case in shown), default=0)
-        widest = max((len(look.text(case.figure)) for case in shown), default=0)
-        lines = [self._case(case, width, longest, widest) for case in shown]
-        if len(lines) > room:
-            more = len(figures.cases) - room + 1
-            lines = [*lines[: room - 1], [(f"and {more} more: enter opens the run", "muted")]]
-        return [*top, *lines, *below]
+        below = [_muted(line) for line in self._wrapped(figures.command, width)[:3]]
+        top += self._outlook_rows(width, (height - len(top) - len(below)) * 2 // 3)
+        return [*top, *self._cases(width, max(1, height - len(top) - len(below))), *below]
 
-    def _case(self, case: CaseLine, width: int, longest: int, widest: int) -> Row:
+    def _cases(self, width: int, room: int) -> list[Row]:
+        """As many cases as there is room for: from the first, with the keys around the cursor."""
+        assert self._listed is not None
+        cases = self._listed.figures.cases
+        cut = len(cases) > room
+        shown = max(1, room - 1) if cut else room
+        if self.has_focus:
+            self._top = max(self._cursor - shown + 1, min(self._top, self._cursor))
+        else:
+            self._top = 0
+        labels = [len(self.look.text(case.label)) for case in cases[:MOST_CASES]]
+        figures = [len(self.look.text(case.figure)) for case in cases[:MOST_CASES]]
+        widths = max(labels, default=0), max(figures, default=0)
+        lines = [
+            self._case(case, width, *widths, here=self.has_focus and at == self._cursor)
+            for at, case in enumerate(cases[self._top : self._top + shown], self._top)
+        ]
+        if cut:
+            more = len(cases) - len(lines)
+            lines.append([(f"and {more} more: enter opens the run", "muted")])
+        return lines
+
+    def _outlook_rows(self, width: int, room: int) -> list[Row]:
+        """The verdict and each thing to try, as many lines as there is room for."""
+        rows: list[Row] = []
+        for at, line in enumerate(self._outlook):
+            role = "muted" if at else "title"
+            rows += [[(each, role)] for each in self._wrapped(line, width)]
+        if len(rows) > room:
+            more = len(rows) - max(0, room - 1)
+            rows = [*rows[: max(0, room - 1)], _muted(f"{more} more lines: e exports them")]
+        return rows
+
+    def _wrapped(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(
+            self.look.text(clean(text, 600)),
+            max(20, width - 2),
+            break_on_hyphens=False,
+            subsequent_indent="  ",
+        )
+
+    def _case(self, case: CaseLine, width: int, longest: int, widest: int, *, here: bool) -> Row:
         """Label and figure, each below the others; what is said of it where there is room."""
         figure = self.look.text(case.figure).rjust(widest)
         label, room = self.look.text(case.label), max(8, width - len(figure) - 2)
@@ -64,4 +139,11 @@ class RunPreview(Canvas):
         said = self.look.text(case.said)
         if said and row_length(row) + 2 + len(said) <= width:
             row += [("  ", ""), (said, "muted")]
+        if here:
+            row = [(text, f"{role or 'text'}+cursor") for text, role in row]
+            row.append((" " * max(0, width - row_length(row)), "text+cursor"))
         return row
+
+
+def _muted(text: str) -> Row:
+    return [(text, "muted")]

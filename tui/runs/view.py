@@ -8,15 +8,20 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.timer import Timer
 from textual.widgets import Input
+from textual.worker import Worker, WorkerState
 
 from llmprof.core.figures.outcomes import left_out
+from llmprof.core.state.view import RunView
+from llmprof.core.store.journal import replay
+from llmprof.core.store.listing import RunSummary
 from llmprof.core.store.run import Run
 from llmprof.core.system.text import cause, clean
 from llmprof.tui.host import HostedView
@@ -43,6 +48,9 @@ LONGEST_NAME = 44  # for which other columns make room
 PREVIEW = 7  # lines of the run under the cursor, where there are many runs
 _RUN_ROLES = {"running": "accent", "complete": "good", "stopped": "warn", "interrupted": "warn",
           "failed": "bad", "empty": "muted"}  # fmt: skip
+Judged = tuple[str, RunSummary, tuple[str, ...]]  # a run's name, its line then, its outlook
+_OVER = ("complete", "stopped", "interrupted")
+RESTS_S = 0.3  # of the cursor on a run before it is read
 
 
 class RunsView(HostedView):
@@ -56,6 +64,8 @@ class RunsView(HostedView):
         super().__init__()
         self._runs_listed: tuple[ListedRun, ...] = ()
         self._marked_shown: tuple[Run, ...] = ()
+        self._outlooks: dict[str, tuple[RunSummary, tuple[str, ...]]] = {}
+        self._soon: Timer | None = None
 
     def compose_body(self) -> ComposeResult:
         """The table, and the filter when it is wanted."""
@@ -89,9 +99,42 @@ class RunsView(HostedView):
         self.call_after_refresh(self._make_room)
 
     def _show_preview(self) -> None:
+        listed = self._listed
+        known = self._outlooks.get(listed.run.id) if listed else None
+        fresh = listed is not None and known is not None and known[0] == listed.summary
+        self.query_one(RunPreview).show(listed, known[1] if known and fresh else ())
+        if self._soon is not None:
+            self._soon.stop()
+        if listed is not None and not fresh and listed.summary.status in _OVER:
+            self._soon = self.set_timer(RESTS_S, partial(self._judge, listed))
+
+    @property
+    def _listed(self) -> ListedRun | None:
         key = self.query_one(RowTable).current
-        listed = next((each for each in self._runs_listed if each.run.id == key), None)
-        self.query_one(RunPreview).show(listed)
+        return next((each for each in self._runs_listed if each.run.id == key), None)
+
+    def _judge(self, listed: ListedRun) -> None:
+        """Work out the verdict on a run on which the cursor rests."""
+        self.run_worker(
+            partial(self._read_outlook, listed),
+            thread=True,
+            group="outlook",
+            exclusive=True,
+            exit_on_error=False,
+        )
+
+    def _read_outlook(self, listed: ListedRun) -> Judged:
+        """In a thread: reading a run and its tables takes longer than a key may wait."""
+        from llmprof.core.document.results import outlook_lines  # not needed for the first frame
+
+        return listed.run.id, listed.summary, outlook_lines(replay(listed.run.journal))
+
+    def on_worker_state_changed(self, message: Worker.StateChanged) -> None:
+        """The verdict on a run is there."""
+        if message.worker.group == "outlook" and message.state is WorkerState.SUCCESS:
+            run_id, summary, lines = cast("Judged", message.worker.result)
+            self._outlooks[run_id] = summary, lines
+            self._show_preview()
 
     def on_row_table_moved(self, message: RowTable.Moved) -> None:
         """Show the run under the cursor."""
@@ -108,13 +151,26 @@ class RunsView(HostedView):
     @property
     def current(self) -> Run | None:
         """The run under the cursor."""
-        key = self.query_one(RowTable).current
-        return next((listed.run for listed in self._runs_listed if listed.run.id == key), None)
+        listed = self._listed
+        return None if listed is None else listed.run
 
     def on_row_table_selected(self, message: RowTable.Selected) -> None:
         """Open the run."""
         message.stop()
         self.action_open()
+
+    def on_run_preview_selected(self, message: RunPreview.Selected) -> None:
+        """What was alive in a case that ran out of memory; else open the run."""
+        message.stop()
+        key = self.query_one(RowTable).current
+        view = next(
+            (each.figures.view for each in self._runs_listed if each.run.id == key), RunView()
+        )
+        state = view.cases[message.case] if message.case < len(view.cases) else None
+        if state is not None and state.status == "oom":
+            self.show_oom_account(state, view)
+        else:
+            self.action_open()
 
     def on_input_changed(self, message: Input.Changed) -> None:
         """Filter while typing."""

@@ -9,7 +9,7 @@ from llmprof.core.spec.case import Phase
 from llmprof.core.state.step_columns import StepsView
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.student import student_t
-from llmprof.core.stats.summary import Summary
+from llmprof.core.stats.summary import Summary, cv_percent
 from llmprof.tui.chart.envelope import Envelope
 
 OUTLIER_CHECK = 2000  # beyond so many samples outliers are looked for when the case is done
@@ -53,6 +53,11 @@ class RunningMean(Mean):
     def std(self) -> float | None:
         """Sample standard deviation (ddof 1), None below two samples."""
         return math.sqrt(self._m2 / (self.n - 1)) if self.n > 1 else None
+
+    @property
+    def cv_percent(self) -> float | None:
+        """Coefficient of variation, percent."""
+        return cv_percent(self.std, self.mean)
 
     @property
     def ci95(self) -> float | None:

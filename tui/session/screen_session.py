@@ -43,6 +43,8 @@ class ScreenSession:
         self.others: tuple[Run, ...] = ()  # that are going and not watched, as last looked
         self.machine: Environment | None = None  # this one, as an earlier run saw it
         self._around: object = None
+        self._looked_around = False
+        self._newcomers: list[Run] = []  # trainings of which nobody was told yet
         self.marked: tuple[Run, ...] = ()  # at most two, which the Compare view compares
         self._snapshot: Snapshot | None = None
         self._clock = clock
@@ -118,7 +120,20 @@ class ScreenSession:
             from llmprof.tui.session.machine import machine_here  # not needed for the first frame
 
             self.machine = machine_here(self.store, self._card())
-        self.others = tuple(self.find_going())
+        going = tuple(self.find_going())
+        if self._looked_around:
+            self._newcomers += [run for run in going if run not in self.others and run.is_loop]
+        self.others, self._looked_around = going, True
+
+    @property
+    def beside(self) -> Run | None:
+        """The run that is going and not watched; of several the one that began last."""
+        return next((run for run in self.others if run != self.run), None)
+
+    def take_begun(self) -> Run | None:
+        """A training that has begun beside what is watched, told once."""
+        begun, self._newcomers = self._newcomers, []
+        return next((run for run in begun if run != self.run and run in self.others), None)
 
     def find_going(self) -> list[Run]:
         """The runs that are going now: a second one beside them would spoil both."""

@@ -17,7 +17,7 @@ from llmprof.core.store.run import RunNotFound, RunStore
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `llmprof attach`."""
-    parser.add_argument("run", nargs="?", help="a run's name (newest run)")
+    parser.add_argument("run", nargs="?", help="a run's name (the newest that goes on)")
     add_export_option(parser)
     add_look_options(parser)
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     Ctrl-C lets go and leaves the run alone.
     """
     try:
-        found = RunStore().find(args.run)
+        found = RunStore().find_to_follow(args.run)
     except RunNotFound as error:
         raise UserError(str(error)) from error
     if not args.export and _terminal():

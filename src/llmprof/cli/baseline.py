@@ -8,8 +8,8 @@ from llmprof.cli.exits import CRASHED, OK, UserError
 from llmprof.cli.printed import put_list
 from llmprof.cli.show import find_source
 from llmprof.cli.streams import put
-from llmprof.core.figures.two_runs import began
 from llmprof.core.report.table import Cell, Column, Table
+from llmprof.core.report.two_runs import began
 from llmprof.core.store.baselines import DEFAULT, BadName, baselines, set_baseline
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import RunNotFound

@@ -14,7 +14,6 @@ from llmprof.cli.printed import put_page
 from llmprof.cli.show import find_view
 from llmprof.cli.streams import put, tell
 from llmprof.cli.types import percent_type
-from llmprof.core.figures.two_runs import TwoRuns
 from llmprof.core.report.formats import ExportError, Format, format_of, write
 from llmprof.core.report.loop_comparison import LoopComparison
 from llmprof.core.report.loop_comparison import render as render_loops
@@ -22,6 +21,7 @@ from llmprof.core.report.run_comparison import RunComparison, regressions
 from llmprof.core.report.run_comparison_exports import render
 from llmprof.core.report.sentences import reason
 from llmprof.core.report.table import Table
+from llmprof.core.report.two_runs import TwoRuns
 from llmprof.core.state.view import RunView
 
 REGRESSION = "regression="

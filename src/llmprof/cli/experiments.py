@@ -10,7 +10,13 @@ import msgspec
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.printed import put_list
 from llmprof.cli.streams import put
-from llmprof.core.catalog.experiments import SMOKE, build_experiment, load_experiments
+from llmprof.core.catalog.experiments import (
+    SMOKE,
+    WRITEUP,
+    build_experiment,
+    load_experiments,
+    writeup_names,
+)
 from llmprof.core.catalog.models import user_folder
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.spec.experiment import Experiment
@@ -44,7 +50,9 @@ def run(args: argparse.Namespace) -> int:
     put_list(
         Table("experiments", "Experiments", COLUMNS, rows),
         "`llmprof run NAME` measures one; every option of `llmprof run --help` overrides a "
-        f"field.\nYour own: {user_folder() / 'experiments.toml'}, in the same form.",
+        f"field.\n`llmprof run {WRITEUP}` measures those that a write-up needs: "
+        f"{', '.join(writeup_names())}.\n"
+        f"Your own: {user_folder() / 'experiments.toml'}, in the same form.",
     )
     return OK
 

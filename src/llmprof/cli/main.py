@@ -100,7 +100,7 @@ def dispatch(arguments: list[str]) -> int:
 
         raise UserError(f"unknown command {unknown(name, COMMANDS)}")
     module, summary = COMMANDS[name]
-    if [name, *rest[:1]] == WRITEUP[0].split():
+    if [name, *(word.casefold() for word in rest[:1])] == WRITEUP[0].split():
         name, (module, summary) = WRITEUP
         del rest[0]
     from llmprof.cli.parser import Parser  # what only prints or opens the screen parses nothing

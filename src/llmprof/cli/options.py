@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,13 @@ from llmprof.core.spec.shape import ModelShape, SpecError
 __all__ = ["add_case_options", "add_export_option", "experiment_from"]
 
 
-def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment:
-    """The experiment that the options ask for. Raises UserError."""
+def experiment_from(
+    args: argparse.Namespace, name: str = DEFAULT, also: Sequence[str] = ()
+) -> Experiment:
+    """The experiment that the options ask for. Raises UserError.
+
+    also: what could be named in its place, for the message.
+    """
     axes = {
         **{axis.plural: _values(axis, args) for axis in AXES if axis.changes != "steps"},
         "variants": args.variant,
@@ -60,7 +66,7 @@ def experiment_from(args: argparse.Namespace, name: str = DEFAULT) -> Experiment
         if chosen:
             # Sizes that were asked for are measured, however long they take.
             overrides |= chosen | {"cpu_budget_s": None}
-        experiment = build_experiment(name, overrides, smoke=args.smoke)
+        experiment = build_experiment(name, overrides, smoke=args.smoke, also=also)
     except SpecError as error:
         hint = "; the items of a list are joined by commas: small,medium" if _is_item(name) else ""
         raise UserError(f"{error}{hint}") from error

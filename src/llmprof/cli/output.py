@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from llmprof.cli.printed import on_terminal, put_list
 from llmprof.cli.streams import put, tell
 from llmprof.cli.terminal_tables import report_text, show_text
 from llmprof.core.document.results import findings_text
+from llmprof.core.figures.eta import start_s
 from llmprof.core.lint.completeness import missing
 from llmprof.core.memory.picture_files import links, write_pictures
 from llmprof.core.report.case_groups import status_word
@@ -99,12 +101,21 @@ def dry_run_table(view: RunView) -> None:
         Column("Status", numeric=False),
         Column("Reason", numeric=False),
     )
-    total = sum(state.estimate_s or 0.0 for state in view.cases if state.status == "pending")
-    cases = counted(len(view.cases), "case")
+    start = start_s(view)
+    total = start + sum(s.estimate_s or 0.0 for s in view.cases if s.status == "pending")
     put_list(
         Table("plan", "Plan", columns, tuple(rows)),
-        f"{cases}, about {duration(total)} in all; nothing was measured.",
+        f"{counted(len(view.cases), 'case')}, about {duration(total)} in all, {duration(start)} "
+        f"of it until torch is loaded and the device read{busy_words()}; nothing was measured.",
     )
+
+
+def busy_words() -> str:
+    """What to say beside an estimate on a machine that has other things to do; "" on another."""
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    if load < processors:
+        return ""
+    return f" (the machine is busy, load {load:.1f} on {counted(processors, 'CPU')}: rather more)"
 
 
 def _about(seconds: float | None) -> str:

@@ -24,7 +24,7 @@ from llmprof.core.report.formats import ExportError, format_of, write
 from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.markdown_table import section
 from llmprof.core.report.prediction_document import prediction_document
-from llmprof.core.report.prediction_parts import parts_table, peak_table
+from llmprof.core.report.prediction_parts import part_tables
 from llmprof.core.report.predictions import (
     PredictedRow,
     phase_table,
@@ -175,11 +175,12 @@ def _json(rows: list[PredictedRow], traced: Traced) -> str:
 
 
 def _tables(rows: list[PredictedRow], *, phases: bool, tensors: bool) -> list[Table]:
-    found = [prediction_table(rows), parts_table(rows), peak_table(rows)]
+    found = [prediction_table(rows), *part_tables(rows)]
     if phases:
         found.append(phase_table(rows))
-    if tensors:
-        found.append(tensor_table((row.case, row.capability) for row in rows))
+    known = [row for row in rows if row.case.shape is not None]
+    if tensors and known:
+        found.append(tensor_table((row.case, row.capability) for row in known))
     return found
 
 

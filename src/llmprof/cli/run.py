@@ -17,7 +17,8 @@ from llmprof.cli.options import add_case_options, add_export_option, experiment_
 from llmprof.cli.output import check_exports, deliver, dry_run_table
 from llmprof.cli.pack import add_pack_option, check_target
 from llmprof.cli.streams import put, tell
-from llmprof.core.catalog.experiments import DEFAULT
+from llmprof.core.catalog.experiments import DEFAULT, WRITEUP
+from llmprof.core.catalog.names import named
 from llmprof.core.devices.cuda_driver import absent
 from llmprof.core.engine.client import ENGINE_ENDINGS, Engine, EngineExit, Plan
 from llmprof.core.events import Log
@@ -50,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure; the exit code says whether there are results. Raises UserError."""
-    experiment = experiment_from(args, args.experiment)
+    if named(args.experiment, [WRITEUP]):
+        raise UserError(f"its options follow its name: `llmprof run {WRITEUP} [OPTIONS]`")
+    experiment = experiment_from(args, args.experiment, also=(WRITEUP,))
     check_exports(args.export)
     if args.detach and args.export:
         raise UserError("--detach does not wait for tables; export later with `llmprof show`")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from llmprof.cli.declare import add_device_option
 from llmprof.cli.exits import NOTHING, OK, UserError
+from llmprof.cli.output import busy_words
 from llmprof.cli.report import add_budget_options, budget_of, check_document, write_document
 from llmprof.cli.run import measure_run, new_run, plan_of, require_device, require_torch
 from llmprof.cli.streams import put, tell
@@ -19,7 +20,7 @@ from llmprof.cli.types import listed, positive
 from llmprof.core.catalog.experiments import build_experiment, writeup_names
 from llmprof.core.catalog.names import named, unknown
 from llmprof.core.engine.client import Plan
-from llmprof.core.engine.writeup import Manifest, Writeup, WriteupError, left_of, planned
+from llmprof.core.engine.writeup import Manifest, Writeup, WriteupError, left_of, left_s, planned
 from llmprof.core.events import Environment
 from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.table import Column, Table
@@ -113,7 +114,8 @@ def _planned(args: argparse.Namespace) -> Manifest:
     except SpecError as error:
         raise UserError(str(error)) from error
     budget = None if args.minutes is None else 60 * args.minutes
-    return planned(experiments, _environment(experiments[0]), budget)
+    environment, start_s = _looked(experiments[0])
+    return planned(experiments, environment, budget, start_s)
 
 
 def _known(name: str, known: Sequence[str]) -> str:
@@ -123,8 +125,9 @@ def _known(name: str, known: Sequence[str]) -> str:
     return meant
 
 
-def _environment(experiment: Experiment) -> Environment:
-    """The device, as an engine that measures nothing reads it. Raises UserError."""
+def _looked(experiment: Experiment) -> tuple[Environment, float]:
+    """The device, and the seconds that an engine takes which only looks at it. Raises UserError."""
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
         probe = new_run(experiment.name, RunStore(Path(folder)))
         plan = plan_of(probe, experiment, lifeline=True, only_plan=True)
@@ -133,7 +136,7 @@ def _environment(experiment: Experiment) -> Environment:
         code = NOTHING if signal is None else 128 + signal
         errors = [line.message for line in view.log if line.level == "error"]
         raise UserError(errors[0] if errors else "the device could not be read", code)
-    return view.environment
+    return view.environment, time.monotonic() - began
 
 
 def _say(manifest: Manifest) -> None:
@@ -155,12 +158,12 @@ def _say(manifest: Manifest) -> None:
     put(grid(Table("writeup", "Write-up", columns, rows)))
     total = sum(entry.estimate_s or 0.0 for entry in manifest.entries)
     more = f"; left out for time: {', '.join(manifest.left_out)}" if manifest.left_out else ""
-    put(f"\nabout {duration(total)} in all{more}")
+    put(f"\nabout {duration(total)} in all{more}{busy_words()}")
 
 
 def _all(writeup: Writeup) -> None:
     """Run every entry to its end. Raises UserError, with how to go on, when one is stopped."""
-    count = len(writeup.load().entries)
+    count, estimated_s, took_s = len(writeup.load().entries), 0.0, 0.0
     for at in range(count):
         entry = writeup.load().entries[at]
         the_run = writeup.run_of(entry)
@@ -169,7 +172,9 @@ def _all(writeup: Writeup) -> None:
         missing = None if the_run is None else left_of(the_run)
         if missing == ():
             continue
-        tell(f"{entry.experiment.name} ({at + 1} of {count})")
+        left = duration(left_s(writeup.load().entries[at:], estimated_s, took_s))
+        tell(f"{entry.experiment.name} ({at + 1} of {count}), about {left} left")
+        began = time.monotonic()
         the_run = the_run or writeup.begin(at)
         view, signal = measure_run(the_run, _plan(the_run, entry.experiment, missing))
         if signal is not None or view.outcome not in ("complete", "stopped"):
@@ -177,6 +182,9 @@ def _all(writeup: Writeup) -> None:
             raise UserError(
                 f"not finished; go on with `llmprof run writeup --into {writeup.folder}`", code
             )
+        if missing is None:
+            estimated_s += entry.estimate_s or 0.0
+            took_s += time.monotonic() - began
 
 
 def _wait_for_its_end(the_run: Run) -> None:

@@ -63,8 +63,33 @@ def misspelt() -> dict[str, Any]:
 
 
 def prints() -> nn.Module:
-    print("hello " * 1000)
+    for _ in range(500):
+        print("hello " * 2000)  # 6 MB in all
     return _model()
+
+
+def hangs() -> nn.Module:
+    print("hostile:hangs sleeps", flush=True)
+    threading.Event().wait()
+    return _model()
+
+
+def moves() -> nn.Module:
+    os.chdir("/")
+    sys.path.clear()
+    return _model()
+
+
+def touches_a_card() -> nn.Module:
+    return _model().to(torch.zeros(1, device="cuda").device)
+
+
+def batch_on_meta() -> dict[str, Any]:
+    return {
+        "module": _model(),
+        "batch": lambda size, context, device: torch.zeros(size, context, device="meta"),
+        "loss": lambda output, given: output.sum(),
+    }
 
 
 def no_ids() -> nn.Module:

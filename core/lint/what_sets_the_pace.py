@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from llmprof.core.figures import case_device
 from llmprof.core.lint.verdict import Context, Verdict, on_card
-from llmprof.core.state.launch_bound import MOST_OF_STEP, NEARLY_ALL
 from llmprof.core.state.view import CaseState, RunView
 
 EXPLAINED = {
@@ -27,9 +26,9 @@ def launch_bound(state: CaseState, context: Context) -> Verdict | None:
             "launch-bound", "info", f"GPU-bound: {spent}, its waits for the card included"
         )
     where = f"{' and '.join(found.phases)}, {100 * found.share:.0f} % of the step"
-    if found.share < MOST_OF_STEP:
+    if not found.most_of_step:
         return Verdict("launch-bound", "info", f"GPU-bound except in {where}: {spent}")
-    where = "" if found.share >= NEARLY_ALL else f" in {where}"
+    where = "" if found.nearly_all else f" in {where}"
     return Verdict("launch-bound", "warning", f"launch-bound{where}: {spent}")
 
 

@@ -21,6 +21,7 @@ from llmprof.core.figures.comparison import CasePair, Comparison, compare_togeth
 from llmprof.core.figures.host_pace import host_pace
 from llmprof.core.figures.outcomes import outcome_of
 from llmprof.core.figures.replicates import configurations, processes_of
+from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.spec.axes import AXES, BY_FIELD, SWITCHES, Axis, apart, neutral
 from llmprof.core.spec.case import Case, Phase, Probe
 from llmprof.core.spec.own_model import OwnModel
@@ -115,8 +116,23 @@ class TwoRuns:
     def comparisons(self) -> tuple[Comparison, ...]:
         """The pairs that have figures on both sides, judged together."""
         return compare_together(
-            [CasePair(pair.base, pair.other, self._acts_on(pair)) for pair in self.pairs]
+            [
+                CasePair(pair.base, pair.other, self._acts_on(pair), self._failed_checks(pair))
+                for pair in self.pairs
+            ]
         )
+
+    @cached_property
+    def _subjects(self) -> tuple[Subject, Subject]:
+        return subject_of(self.base), subject_of(self.other)
+
+    def _failed_checks(self, pair: Pair) -> tuple[str, ...]:
+        """The checks that say no to either case: warming in A and B, disturbed in B."""
+        failed: dict[str, list[str]] = {}
+        for name, subject, state in zip("AB", self._subjects, (pair.base, pair.other), strict=True):
+            for rule in subject.failed_checks(state):
+                failed.setdefault(rule, []).append(name)
+        return tuple(f"{rule} in {' and '.join(names)}" for rule, names in failed.items())
 
     @cached_property
     def one_sided(self) -> tuple[Pair, ...]:

@@ -1,0 +1,109 @@
+"""How far attention alone goes, what it keeps, and which kernel does it fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+from llmprof.core.document.cost import NOT_STANDING
+from llmprof.core.document.quotes import KeyedTable, Sentence, joined
+from llmprof.core.document.sources import Source
+from llmprof.core.document.tables import Tables, grid_key
+from llmprof.core.figures.replicates import processes_of
+from llmprof.core.report.attention_kernels import Ranking, in_rows, kernel_groups, ranking
+from llmprof.core.spec.own_function import is_function
+from llmprof.core.state.view import CaseState
+
+ATTENTION = "attention"
+OWN = "llmprof run attention-kernels --attention FILE.py:FUNCTION"
+
+
+def out_of_memory(tables: Tables) -> Iterable[Sentence]:
+    """Of attention alone: what did not fit, or how far it went without that."""
+    table, grown = tables.out_of_memory_table, tables.growth
+    keys = (
+        [key for key in table.keys if table.quote(key, "Mode").text == ATTENTION] if table else ()
+    )
+    for key in keys:
+        assert table is not None
+        yield table.told(key, "{Size}, {As} ({Context} tokens): out of memory in {Failed in}.")
+    attention = [each for each in tables.growths if each.what.startswith(ATTENTION)]
+    if not keys and attention and grown is not None:
+        yield grown.told(attention[-1].key, "Nowhere, up to {At most} tokens.")
+
+
+def kept(tables: Tables) -> Iterable[Sentence]:
+    """How what is kept for backward grows with context."""
+    table = tables.growth
+    for growth in tables.growths if table else ():
+        assert table is not None
+        if growth.unit != "MiB":
+            continue
+        if growth.fit is None:
+            unsound = growth.source.why_unsound(growth.states)
+            why = f"{NOT_STANDING}: {unsound}" if unsound else "no one power describes it"
+            yield (f"{growth.what}, {growth.way}: measured, but {why}.",)
+        else:
+            yield table.told(
+                growth.key,
+                "{what}, {way}: the context to the power {Exponent}, {There} MiB at {At most} "
+                "tokens.",
+                what=growth.what,
+                way=growth.way,
+            )
+
+
+def kernels(tables: Tables) -> Iterable[Sentence]:
+    """At the longest context that ran: one's own kernels against the best of PyTorch's."""
+    for source in tables.sources:
+        for number, (group, states) in enumerate(kernel_groups(source.subject.as_one).items()):
+            key = grid_key("attention-kernels", source, number)
+            grid = next((each for each in tables.grids if each.table.key == key), None)
+            if grid is not None:
+                precision, width = group
+                yield _best(grid, f"{width} in {precision}", source, states)
+
+
+def _best(grid: KeyedTable, name: str, source: Source, states: Sequence[CaseState]) -> Sentence:
+    found = ranking(source.subject, states)
+    if found is None:
+        return (f"{name}: measured, but {NOT_STANDING}: {source.why_unsound(states)}.",)
+    rows = {state.index: at for at, state in enumerate(chain(*in_rows(states)))}
+    one = all(len(processes_of(state)) == 1 for state in states)
+    return grid.told(
+        rows[found.fastest[0].index],
+        "{name}, at {Context} tokens: {parts}{left_out}{own}{one}.",
+        name=name,
+        parts=joined(_takes(grid, rows[state.index], state) for state in _chosen(found)),
+        left_out=_left_out(grid, rows, found),
+        own=_without_own(states),
+        one=" (one process: not judged)" if one else "",
+    )
+
+
+def _takes(grid: KeyedTable, row: int, state: CaseState) -> Sentence:
+    ratio = " ({Over naive} × as fast as naive)" if grid.known(row, "Over naive") else ""
+    own = "your own " if is_function(state.case.attention) else ""
+    return grid.told(row, f"{own}{{Kernel}} takes {{Both}} ms forward and backward{ratio}")
+
+
+def _left_out(grid: KeyedTable, rows: Mapping[int, int], found: Ranking) -> Sentence:
+    if not found.left_out:
+        return ()
+    parts = (
+        grid.told(rows[state.index], f"{{Kernel}}, {{Both}} ms ({', '.join(checks)})")
+        for state, checks in found.left_out
+    )
+    return ("; left out, since a check says no to them: ", *joined(parts, "; "))
+
+
+def _chosen(found: Ranking) -> list[CaseState]:
+    """The fastest of one's own, and the fastest of the others."""
+    mine = [state for state in found.fastest if is_function(state.case.attention)]
+    return [*mine[:1], *[state for state in found.fastest if state not in mine][:1]]
+
+
+def _without_own(states: Sequence[CaseState]) -> str:
+    if any(is_function(state.case.attention) for state in states):
+        return ""
+    return f"; no kernel of one's own was measured (`{OWN}` measures it beside them)"

@@ -1,0 +1,81 @@
+"""What a step's memory peaks at, what it is made of, and what checkpointing does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from llmprof.core.document.answers.switches import HALF
+from llmprof.core.document.commands import in_mode, missing
+from llmprof.core.document.configurations import switches_text, work_of
+from llmprof.core.document.levels import PEAK, level_key
+from llmprof.core.document.quotes import Sentence, number
+from llmprof.core.document.tables import Tables
+from llmprof.core.spec.axes import Mode
+
+ASKED: dict[Mode, str] = {"forward": "inference", "train": "a training step"}
+
+
+def peaks(tables: Tables) -> Iterable[Sentence]:
+    """Requested peaks in fp32."""
+    return _peaks(tables, ("fp32",))
+
+
+def mixed_peaks(tables: Tables) -> Iterable[Sentence]:
+    """Requested peaks in half precision."""
+    return _peaks(tables, HALF)
+
+
+def _peaks(tables: Tables, ways: tuple[str, ...]) -> Iterable[Sentence]:
+    table = tables.levels
+    found = {}
+    for source, state in tables.memory if table else ():
+        assert table is not None
+        key, case = level_key(source, state, PEAK), state.case
+        if case.probe == "attention" or switches_text(case) not in ways:
+            continue
+        if case.mode in ASKED and table.known(key, "Requested"):
+            found[case.mode] = case
+            yield table.told(
+                key,
+                "{Size}, {Mode}, {As} {work}: peak of {Requested} MiB requested, reached in "
+                "{Reached in}.",
+                work=work_of(table, key, "Mode", "As"),
+            )
+    for mode, what in ASKED.items() if found else ():
+        if mode not in found:
+            yield missing(what, in_mode(next(iter(found.values())), mode, "memory"))
+
+
+def checkpoints(tables: Tables) -> Iterable[Sentence]:
+    """Peaks of checkpointed steps, the lowest first."""
+    table = tables.levels
+    if table is None:
+        return
+    keys = [
+        level_key(source, state, PEAK)
+        for source, state in tables.memory
+        if state.case.checkpoint is not None
+    ]
+    known = [key for key in keys if table.known(key, "Requested")]
+    known.sort(key=lambda key: number(table.quote(key, "Requested")))
+    for at, key in enumerate(known):
+        yield table.told(
+            key,
+            "{Size}, {As} {work}: peak of {Requested} MiB requested{end}.",
+            work=work_of(table, key, "As"),
+            end="" if at else ", the lowest",
+        )
+
+
+def tensors(tables: Tables) -> Iterable[Sentence]:
+    """Sizes of single tensors."""
+    for key in tables.tensors.keys if tables.tensors else ():
+        assert tables.tensors is not None
+        yield tables.tensors.told(key, "{Tensor} of {Size}: {Each} MiB, {Formula}.")
+
+
+def largest(tables: Tables) -> Iterable[Sentence]:
+    """The largest allocations at the peak."""
+    for key in tables.largest.keys if tables.largest else ():
+        assert tables.largest is not None
+        yield tables.largest.told(key, "{Blocks} × {Each} MiB, {Category}, from {What}.")

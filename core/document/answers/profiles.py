@@ -1,0 +1,126 @@
+"""Where the card's time goes, by the kernel profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from llmprof.core.document.configurations import work_of
+from llmprof.core.document.profiles import profile_key
+from llmprof.core.document.quotes import KeyedTable, Sentence, joined, number
+from llmprof.core.document.sources import Source
+from llmprof.core.document.steps import Found
+from llmprof.core.document.tables import Tables
+from llmprof.core.events.kernel_rows import WHOLE_STEP
+from llmprof.core.figures.profile_wholes import twin
+from llmprof.core.kernels.attention_stages import AV, QK, SOFT
+from llmprof.core.state.view import CaseState
+
+AGREES = 0.1  # two times that lie no further apart
+LONGEST = "{Longest kernel} ({Calls} calls, {Of its time} % of its time)"
+STAGE = "{Stage} {Of its time} % of the time for {Of its operations} % of the operations"
+
+
+def agreement(tables: Tables) -> Iterable[Sentence]:
+    """The forward plain and under the profiler."""
+    for table, source, state in _profiles(tables):
+        key = profile_key(source, state, "forward")
+        if not table.knows(key, "Plain", "Profiled"):
+            continue
+        busy = table.known(key, "GPU busy")
+        times = [number(table.quote(key, name)) for name in ("Plain", "Profiled")]
+        yield table.told(
+            key,
+            "{Size}, {Mode}, forward {work}: {Plain} ms plain, {Profiled} ms under the profiler"
+            "{busy}{end}",
+            work=work_of(table, key, "Mode"),
+            busy=table.told(key, ", of which kernels ran in {GPU busy} ms") if busy else "",
+            end=agree(source, state, *times),
+        )
+
+
+def agree(source: Source, state: CaseState, plain: float, profiled: float) -> str:
+    """What the two times say of each other; nothing where a check says no to one of them."""
+    alike = twin(source.subject.as_one, state)
+    failed = source.subject.failed_checks(state, *(() if alike is None else (alike,)))
+    if failed:
+        return f": not compared, failed check {', '.join(failed)}."
+    if not plain:
+        return "."
+    if abs(profiled / plain - 1) <= AGREES:
+        return ": they agree."
+    if profiled > plain:
+        return ": the profiler makes it longer."
+    return ": the plain step, in a process of its own, took longer."
+
+
+def longest(tables: Tables) -> Iterable[Sentence]:
+    """The kernel with the most time in the forward and in the backward."""
+    for table, source, state in _profiles(tables):
+        keys = {part: profile_key(source, state, part) for part in ("forward", "backward")}
+        known = {part: key for part, key in keys.items() if table.known(key, "Longest kernel")}
+        if not known:
+            continue
+        names = {table.quote(key, "Longest kernel").text for key in known.values()}
+        first = next(iter(known.values()))
+        yield table.told(
+            first,
+            "{Size}, {Mode} {work}: {parts}{end}.",
+            work=work_of(table, first, "Mode"),
+            parts=joined(
+                table.told(
+                    key,
+                    f"{part} {{Longest kernel}} ({{Calls}} calls, {{Of its time}} % of its time)",
+                )
+                for part, key in known.items()
+            ),
+            end=""
+            if len(known) < 2
+            else f": {'the same one' if len(names) == 1 else 'not the same one'}",
+        )
+
+
+def others(tables: Tables) -> Iterable[Sentence]:
+    """The classes with the most time but for the matrix products."""
+    for found, table in zip(tables.profiled, tables.classes, strict=False):
+        header = next((c.header for c in table.table.columns if c.header.startswith("Of ")), "")
+        names = [key for key in table.keys if key != "GEMM"][:3]
+        if names:
+            parts = joined(table.told(name, f"{name} {{{header}}} %") for name in names)
+            yield (*_head(tables, found), ": ", *parts, ".")
+
+
+def products(tables: Tables) -> Iterable[Sentence]:
+    """The matrix products' share in the forward and in the step."""
+    for table, source, state in _profiles(tables):
+        forward, step = (profile_key(source, state, part) for part in ("forward", WHOLE_STEP))
+        if all(table.known(key, "Products of busy") for key in (forward, step)):
+            yield table.told(
+                forward,
+                "{Size}, {Mode} {work}: {Products of busy} % of the forward's busy time, {step} % "
+                "of the step's.",
+                work=work_of(table, forward, "Mode"),
+                step=(table.quote(step, "Products of busy"),),
+            )
+
+
+def softmax(tables: Tables) -> Iterable[Sentence]:
+    """Time beside operations of the stages of one layer's attention."""
+    for found, table in tables.lenses:
+        keys = [("forward", stage) for stage in (SOFT, QK, AV)]
+        if all(table.known(key, "Of its operations") for key in keys):
+            parts = joined(table.told(key, STAGE) for key in keys)
+            yield (*_head(tables, found, ", forward"), ": ", *parts, ".")
+
+
+def _profiles(tables: Tables) -> Iterator[tuple[KeyedTable, Source, CaseState]]:
+    if tables.profiles is not None:
+        for source, state in tables.profiled:
+            yield tables.profiles, source, state
+
+
+def _head(tables: Tables, found: Found, what: str = "") -> Sentence:
+    """small, train (512 tokens): a profiled case."""
+    table, key, case = tables.profiles, profile_key(*found, WHOLE_STEP), found[1].case
+    known = table is not None and key in table.keys
+    work = work_of(table, key, "Mode") if table is not None and known else ("(profiled)",)
+    return (f"{case.model.name}, {case.mode}{what} ", *work)

@@ -1,0 +1,41 @@
+"""The commands that a document names: what measures a thing that is missing, or tests an idea."""
+
+from __future__ import annotations
+
+import shlex
+
+from msgspec.structs import replace
+
+from llmprof.core.document.quotes import Sentence
+from llmprof.core.predict.command import command_of
+from llmprof.core.spec.axes import BY_FIELD, Mode
+from llmprof.core.spec.case import Case, Probe
+
+TRAIN = "llmprof run --mode train"
+SWITCHES = "llmprof run switches"
+
+
+def in_mode(case: Case, mode: Mode, probe: Probe = "timing") -> str:
+    """The command that measures a case in another mode."""
+    return command_of(replace(case, mode=mode, probe=probe))
+
+
+def profiling(case: Case) -> str:
+    """The command that profiles a case's kernels."""
+    return command_of(replace(case, probe="kernels"))
+
+
+def judged(case: Case, axis: str, *values: str) -> str:
+    """The command that measures a case beside others, in processes that judge the difference."""
+    words = shlex.split(command_of(case))
+    option, listed = BY_FIELD[axis].option, ",".join(values)
+    if option in words:
+        words[words.index(option) + 1] = listed
+    else:
+        words += [option, listed]
+    return shlex.join([*words, "--processes", "3"])
+
+
+def missing(what: str, command: str) -> Sentence:
+    """That something was not measured, and what would."""
+    return (f"Not measured: {what}; `{command}` measures it.",)
