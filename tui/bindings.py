@@ -22,6 +22,6 @@ APP_BINDINGS: list[BindingType] = [
             tooltip="leave, from a field as well"),
     Binding("ctrl+c", "interrupt", "Interrupt", show=False, id="app.interrupt", priority=True,
             tooltip="leave with exit code 130; twice stops a run first"),
-    Binding("ctrl+z", "suspend_process", "Suspend", show=False, id="app.suspend",
+    Binding("ctrl+z", "suspend_process", "Suspend", show=False, id="app.suspend", priority=True,
             tooltip="back to the shell; fg returns"),
 ]  # fmt: skip

@@ -97,18 +97,19 @@ class CaseView(HostedView):
 
     def show_how_to(self, snapshot: Snapshot, lacking: str) -> None:
         """Say why there is no case, or that one is on its way, and how to get one."""
+        session, current = self.host.session, snapshot.view.current
+        how_to = self.query_one(HowTo)
+        if session.alive and current is not None and current.case.probe == self.PROBE:
+            how_to.show(Way(), f"{self.MAKES}; a case is shown when it ends")
+            return
         plan = self.plan()
-        note = "nothing measured yet"
-        current = snapshot.view.current
-        if self.host.session.run is not None:
-            at_work = current is not None and current.case.probe == self.PROBE
-            note = f"{self.MAKES}; a case is shown when it ends" if at_work else lacking
+        note = "nothing measured yet" if session.run is None else lacking
         does, problem = "", plan.problem
         if plan.experiment is not None:
             count = len(plan.experiment.cases())
             noun = "case" if count == 1 else "cases"
             does = f"runs {count} {noun} of what the set-up pane holds"
-        self.query_one(HowTo).show(Way(does, plan.line, problem), note)
+        how_to.show(Way(does, plan.line, problem), note)
 
     def plan(self) -> ProbePlan:
         """What the view's own run would be."""

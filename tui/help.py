@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import ActiveBinding, Binding
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.geometry import Size
 from textual.widgets import Static
@@ -62,6 +63,10 @@ class HelpDialog(Dialog[str]):
     DEFAULT_CSS = """
     HelpDialog #help-scroll { height: 1fr; scrollbar-size-vertical: 1; }
     """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark,f1,q", "cancel", "Close", show=False, id="help.close",
+                tooltip="close the list"),
+    ]  # fmt: skip
 
     def __init__(self, bindings: Sequence[Binding]) -> None:
         super().__init__()
@@ -73,7 +78,7 @@ class HelpDialog(Dialog[str]):
             yield Static("Keys", markup=False, classes="dialog-title")
             with VerticalScroll(id="help-scroll"):
                 yield HelpText(self._listed)
-            yield Static("^p lists all commands, esc closes", markup=False,
+            yield Static("^p lists all commands, ? or esc closes", markup=False,
                          classes="dialog-note")  # fmt: skip
 
     def on_mount(self) -> None:

@@ -87,9 +87,10 @@ class TwoRuns:
 
     @cached_property
     def unanswered(self) -> tuple[tuple[CaseState, ...], tuple[CaseState, ...]]:
-        """The timed cases that have no like in the other run, of either."""
-        probes = _probes(self.base, self.other)
-        mine = {pair.base.index for pair in self.pairs}, {pair.other.index for pair in self.pairs}
+        """The cases that have no like in the other run, of either: timed, profiled, recorded."""
+        probes: tuple[Probe, ...] = (*TIMED, "kernels", "memory")
+        pairs = [*self.pairs, *self._matched(("kernels",)), *self._matched(("memory",))]
+        mine = {pair.base.index for pair in pairs}, {pair.other.index for pair in pairs}
         left, right = (
             tuple(state for state in found if state.index not in taken)
             for found, taken in zip(self._cases(probes), mine, strict=True)
@@ -214,6 +215,8 @@ class TwoRuns:
         return frozenset(p for p in phases if any(p in axis.touches for axis in switches))
 
     def _configuration(self) -> Iterable[Difference]:
+        if not self.pairs:
+            yield from _unlike("Experiment", _experiment(self.base), _experiment(self.other))
         for axis in AXES:
             if any(axis in pair.axes for pair in self.pairs):
                 yield Difference(
@@ -319,6 +322,10 @@ def _code(state: CaseState) -> str:
     """What tells one state of the file of a model of one's own from another."""
     model = state.case.model
     return model.content[:12] if isinstance(model, OwnModel) else "llmprof's"
+
+
+def _experiment(view: RunView) -> str:
+    return UNKNOWN if view.experiment is None else view.experiment.name
 
 
 def _version(view: RunView) -> str:

@@ -15,7 +15,7 @@ from llmprof.tui.app import LlmprofApp
 from llmprof.tui.bench.setup import SetupPane
 from llmprof.tui.bench.step_log import StepLog
 from llmprof.tui.help import HelpDialog
-from llmprof.tui.kit.ask import AskDialog
+from llmprof.tui.kit.ask import Answer, AskDialog
 from llmprof.tui.kit.checklist import Checklist
 from llmprof.tui.kit.chips import Chips
 from llmprof.tui.kit.look import ASCII
@@ -125,6 +125,50 @@ async def test_ctrl_c_leaves_with_130(tmp_path: Path) -> None:
         await settle(pilot)
         await pilot.press("ctrl+c")
     assert app.return_code == 130
+
+
+async def test_ctrl_c_in_another_question_asks_about_the_run_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = live_run(tmp_path)
+    app, _ = make_app(tmp_path, watch=run)
+    asked: list[bool] = []
+
+    def stop(_: Run, *, force: bool = False) -> bool:
+        asked.append(force)
+        return True
+
+    monkeypatch.setattr(Run, "stop", stop)
+    with run.lock():
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settle(pilot, lambda: contains(app, "live"))
+            other = AskDialog("Delete it?", "", [Answer("delete", "y", "Delete")])
+            app.ask(other, lambda _: None)
+            await settle(pilot, lambda: app.screen is other)
+            await pilot.press("ctrl+c")
+            await settle(pilot, lambda: contains(app, "Leave it running"))
+            assert asked == []
+            await pilot.press("l")
+    assert app.return_code == 130
+    assert app.left_running == run
+
+
+async def test_ctrl_z_goes_back_to_the_shell_from_dialogs_and_fields(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, _ = make_app(tmp_path)
+    went: list[str] = []
+    monkeypatch.setattr(app, "action_suspend_process", lambda: went.append(app.screen.name or ""))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.screen.query_one("#batch_size", Input).focus()
+        await pilot.press("ctrl+z")
+        assert len(went) == 1
+        await pilot.press("escape")
+        await pilot.press("question_mark")
+        await settle(pilot, lambda: contains(app, "Keys"))
+        await pilot.press("ctrl+z")
+        assert len(went) == 2
 
 
 async def test_ctrl_q_leaves_from_a_field(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from llmprof.core.catalog.models import load_models
 from llmprof.core.store.run import RunStore
-from llmprof.tui.bench.equivalent import wrapped
+from llmprof.tui.bench.equivalent import Equivalent, wrapped
 from llmprof.tui.bench.setup import OWN_SIZES, SetupPane
 from llmprof.tui.kit.checklist import Checklist
 from llmprof.tui.kit.chips import Chips
@@ -334,3 +334,19 @@ def test_a_long_list_is_broken_between_its_items_and_read_as_one_word(width: int
     assert all(len(line) <= width for line in lines)
     text = "\n".join(lines)
     assert shlex.split(text.replace("\\\n", "")) == shlex.split(" ".join(words))
+
+
+@sizes
+async def test_what_is_wrong_with_the_form_is_said_whole(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        app.query_one(SetupPane).query_one("#accumulate", Input).value = "3"
+        await settle(pilot, lambda: contains(app, "equal micro-batches"))
+        pane = app.query_one(Equivalent)
+        said = " ".join(
+            part for row in pane.draw(*pane.size) for part, role in row if role == "bad"
+        )
+        assert said.endswith("cut into 3 equal micro-batches: --accumulate must divide it")

@@ -398,7 +398,7 @@ async def test_what_the_user_stopped_reads_stopped(tmp_path: Path, view: str) ->
         assert not contains(app, "killed")
         assert not contains(app, "!1")
         if view == "bench":
-            assert contains(app, "stopped")
+            assert contains(app, "   next  2 r measure what it still lacks")
             assert contains(app, ev.SKIPPED)
 
 
@@ -485,6 +485,15 @@ async def test_what_to_try_next_is_worked_out_once(
             app.show_newest()
             await look_again(pilot)
         assert len(worked_out) == 1
+
+
+async def test_what_to_try_next_is_called_so_beside_the_set_up_pane(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path, watch=complete_run(tmp_path, "end-to-end"))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "K kernels of small train"))
+        await pilot.press("s")
+        await settle(pilot, lambda: app.query_one(SetupPane).display)
+        await settle(pilot, lambda: contains(app, "finished   next  K kernels of small train"))
 
 
 async def test_after_a_run_the_screen_says_what_to_try_next(tmp_path: Path) -> None:

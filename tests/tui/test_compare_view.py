@@ -154,13 +154,16 @@ async def test_unlike_devices_are_refused_until_forced(tmp_path: Path) -> None:
         assert view.forced
 
 
-async def test_why_a_case_is_not_judged_is_told(tmp_path: Path) -> None:
+@sizes
+async def test_why_a_case_is_not_judged_is_told(tmp_path: Path, size: tuple[int, int]) -> None:
     store = RunStore(tmp_path)
     app, _ = make_app(tmp_path)
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with app.run_test(size=size) as pilot:
         view = await marked(pilot, journals.finished(store), journals.finished(store))
         await settle(pilot, lambda: view.found is not None)
         assert contains(app, "failed check requested-observed in A and B"), text_of(app)
+        heads = next(line for line in text_of(app).splitlines() if "A (ms)" in line)
+        assert heads.split()[-1] == "Verdict"  # also in 80 columns, where it is cut
 
 
 async def test_a_run_that_goes_away_is_told(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.tui.help import HelpText, active, by_area
+from llmprof.tui.help import HelpDialog, HelpText, active, by_area
 from llmprof.tui.kit.canvas import row_length
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, settle
@@ -56,3 +56,15 @@ async def test_help_begins_with_the_keys_of_the_view_and_names_each_as_it_is_typ
         assert "bracket" not in keys
         assert "ctrl" not in keys
         assert "^c" in keys
+
+
+@pytest.mark.parametrize("key", ["question_mark", "f1", "q", "escape"])
+async def test_the_list_of_keys_closes_as_it_opened(tmp_path: Path, key: str) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await settle(pilot, lambda: isinstance(app.screen, HelpDialog))
+        await pilot.press(key)
+        await settle(pilot, lambda: not isinstance(app.screen, HelpDialog))
+        assert app.return_code is None

@@ -24,7 +24,7 @@ from llmprof.tui.kernels.view import NO_PROFILE, KernelsView
 from llmprof.tui.kit.look import ASCII
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.runs.export import ExportDialog
-from tests.builders.journals import Writer, finished
+from tests.builders.journals import Writer, experiment, finished
 from tests.builders.kernel_events import PHASES, TINY, Made, recorded
 from tests.tui.apps import make_app
 from tests.tui.frames import contains, hold, settle, text_of
@@ -345,6 +345,20 @@ async def test_the_timeline_zooms_and_pans_within_the_step(tmp_path: Path) -> No
         assert (strip.begin, strip.end) == (0, whole)
         await pilot.press("plus", "0")
         assert (strip.begin, strip.end) == (0, whole)
+
+
+async def test_while_a_profile_is_being_made_none_is_offered(tmp_path: Path) -> None:
+    plan = msgspec.structs.replace(experiment(("small",)), variants=(Variant(probe="kernels"),))
+    run = RunStore(tmp_path).create("bench")
+    writer = Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 40.0, 2, finish=False)
+    app = opened(tmp_path, run)
+    with run.lock():
+        async with app.run_test(size=(120, 30)) as pilot:
+            await settle(pilot, lambda: contains(app, "a case is shown when it ends"))
+            assert not contains(app, "of what the set-up pane holds")
+            assert not contains(app, "llmprof run kernels")
 
 
 async def test_a_run_without_a_profile_says_how_to_make_one(tmp_path: Path) -> None:

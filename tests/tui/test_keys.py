@@ -18,7 +18,6 @@ SAME = {  # what is said of a key in one view and in another, where the words di
     frozenset({"Phase", "Next card", "Table", "Value"}),
     frozenset({"Phase before", "Card before", "Table before", "Value before"}),
     frozenset({"Coverage", "Grid"}),  # all at once
-    frozenset({"Zoom", "Time"}),  # the time that is shown
     frozenset({"Later", "Cursor"}),
     frozenset({"Earlier", "Cursor"}),
     frozenset({"Whole step", "Whole"}),

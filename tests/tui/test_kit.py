@@ -12,6 +12,7 @@ from rich.style import Style
 from textual.color import Color as TextualColor
 from textual.theme import Theme
 
+from llmprof.tui.chart.scale import scale_for
 from llmprof.tui.kit import format as fmt
 from llmprof.tui.kit.canvas import changed_span, heading, row_length, whole_words
 from llmprof.tui.kit.colors import DARK_THEME, LIGHT_THEME, few_colors, theme_variables
@@ -26,6 +27,9 @@ def test_intervals_show_two_digits_of_the_uncertainty() -> None:
     assert fmt.mean_interval(156.2134, 0.834) == "156.21 ± 0.83"
     assert fmt.mean_interval(156.2134, 6.7) == "156.2 ± 6.7"
     assert fmt.mean_interval(156.2134, None) == "156.2"
+    assert fmt.mean_interval(2264.3, 2009.1) == "2,264 ± 2,009"
+    assert fmt.interval_text(2264.3, 2494.7) == "± 2,495"
+    assert scale_for("ms", 8000.0).tick(2500.0) == "2,500"
     assert fmt.mean_interval(None, None) == "–"
     assert fmt.mean_interval(2.0, 0.0) == "2.000 ± 0.000"
 

@@ -116,6 +116,26 @@ async def test_figures_of_a_run_s_cases_end_below_each_other(tmp_path: Path) -> 
         assert len(lines) == 3
 
 
+@pytest.mark.parametrize("width", [60, 200])
+async def test_what_is_said_of_a_case_is_cut_where_there_is_no_room(
+    tmp_path: Path, width: int
+) -> None:
+    run = RunStore(tmp_path).create("bench")
+    plan = journals.experiment(("small",))
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    writer.case(0, plan.cases()[0], 40.0)
+    writer.end()
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(width, 30)) as pilot:
+        await open_runs(pilot)
+        await settle(pilot, lambda: contains(app, " ± "))
+        (line,) = [line for line in text_of(app).splitlines() if " ± " in line]
+        said = line.partition(" ms")[2].strip()
+        assert said
+        assert said.endswith("…") == (width == 60), said
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 30), (200, 50)], ids=lambda s: f"{s[0]}x{s[1]}")
 async def test_the_run_under_the_cursor_is_shown(tmp_path: Path, size: tuple[int, int]) -> None:
     store = RunStore(tmp_path)

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from llmprof.core.spec.axes import Mode
 from llmprof.core.store.journal import Follower
 from llmprof.core.store.run import RunStore
 from llmprof.tui.session.feed import Feed
 from llmprof.tui.session.run_index import RunIndex, headline
 from llmprof.tui.session.screen_session import ScreenSession
 from llmprof.tui.session.starter import CannotStart
-from tests.builders import journals
+from tests.builders import journals, planted
 from tests.tui.apps import FakeStarter, polled
 from tests.waiting import wait_for
 
@@ -193,6 +194,24 @@ def test_headline_of_nothing_is_empty(tmp_path: Path) -> None:
     from llmprof.core.state.view import RunView
 
     assert headline(RunView()) == ("", "")
+
+
+def test_a_headline_names_both_ends_alike() -> None:
+    def measured(*modes: Mode) -> tuple[str, str]:
+        cases = [planted.case(mode=mode, batch_size=at + 1) for at, mode in enumerate(modes)]
+        events = [
+            event
+            for at, case in enumerate(cases)
+            for event in planted.run(at, case, {"forward": [1500.0 * (at + 1)] * 10})
+        ]
+        return headline(planted.view(cases, events))
+
+    name = planted.SHAPE.name
+    assert measured("forward")[0] == f"{name} forward 1,500 ms"
+    assert measured("forward", "train") == (
+        f"{name} forward 1,500 ms … {name} train 3,000 ms", "1,500 … 3,000 ms",
+    )  # fmt: skip
+    assert measured("forward", "forward")[0] == f"{name} forward 1,500 … 3,000 ms"
 
 
 def test_views_of_cases_are_worked_out_off_the_loop(tmp_path: Path) -> None:

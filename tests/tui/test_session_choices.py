@@ -78,7 +78,7 @@ def test_every_experiment_and_its_command_measure_the_same(name: str, smoke: boo
 @pytest.mark.parametrize(
     ("text", "problem"),
     [("", "missing"), (",", "missing"), ("1.5", "whole"), ("-1", "whole"), ("x", "whole"),
-     ("0", "between"), ("99999999999999999999", "between"), ("\x1b[31m", "whole"), ("٣", "whole")],
+     ("0", "from 1 to"), ("9" * 20, "from 1 to"), ("\x1b[31m", "whole"), ("٣", "whole")],
 )  # fmt: skip
 def test_bad_numbers_are_said_in_one_line(text: str, problem: str) -> None:
     checked = check_choices(Choices(context_length=text), MODELS)
@@ -132,8 +132,15 @@ def test_every_number_field_exists() -> None:
 def test_words_may_stand_among_the_numbers_of_an_axis() -> None:
     field = next(field for field in NUMBER_FIELDS if field.name == "checkpoint")
     assert parse_numbers("none, 1,all,1", field) == (None, 1, "all")
-    with pytest.raises(ValueError, match="'most' is not a whole number or none or all"):
+    with pytest.raises(ValueError, match=r"'most' is not .* from 1 to 10,000,000 or none or all"):
         parse_numbers("most", field)
+
+
+@pytest.mark.parametrize("text", ["-4", "0", "99999999999", "2.5", "abc"])
+def test_what_is_no_number_of_a_field_is_told_what_is(text: str) -> None:
+    field = next(field for field in NUMBER_FIELDS if field.name == "context_length")
+    with pytest.raises(ValueError, match=f"'{text}' is not a whole number from 1 to 10,000,000"):
+        parse_numbers(text, field)
 
 
 def test_models_of_ones_own_stand_beside_the_presets() -> None:

@@ -43,7 +43,28 @@ def test_columns_that_do_not_fit_follow_after_the_names_of_the_rows() -> None:
     assert max(map(len, lines)) <= 50
 
 
-@pytest.mark.parametrize("words", [("show", str(RECORDING)), ("runs",)])
+def test_a_heading_keeps_percent_signs_with_what_they_are_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    columns = (Column("Part", numeric=False), Column("A 95 %", "± %"))
+    lines = table_text(Table("t", "", columns, (("forward", Figure(3.0, 1.0)),)), 60).splitlines()
+    assert [line.split("  ")[-1].strip() for line in lines[:3]] == ["A", "95 %", "(± %)"]
+
+
+LISTS = [
+    ("show", str(RECORDING)),
+    ("show", str(RECORDING), "--section", "stability"),
+    ("runs",),
+    ("compare", str(RECORDING), str(RECORDING)),
+    ("predict", "--model-size", "tiny", "--card", "24GiB"),
+    ("presets",),
+    ("presets", "--cards"),
+    ("experiments",),
+]
+
+
+@pytest.mark.parametrize("words", LISTS, ids=lambda words: "-".join(words[0:1] + words[2:]))
 def test_a_terminal_gets_tables_and_a_pipe_gets_markdown(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:

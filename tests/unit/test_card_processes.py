@@ -30,6 +30,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()", "a\x1b[0mb"])
+    wait_for(lambda: len(psutil.Process(process.pid).cmdline()) == 4, "its own command line")
     yield process
     process.kill()
     process.wait()

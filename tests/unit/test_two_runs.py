@@ -335,6 +335,17 @@ def test_profiles_and_recordings_stand_beside_the_times() -> None:
     assert "parameters" in {cell for row in categories.rows for cell in row}
 
 
+def test_runs_of_other_experiments_say_so_and_name_the_cases_of_either() -> None:
+    recorded = open_view(Path(__file__).parents[2] / "tui" / "demo-memory.llmprof")
+    found = RunComparison(TwoRuns(recorded, planted(16.0, processes=1)), "a", "b")
+    assert found.runs.pairs == ()
+    assert found.runs.differences[0].what == "Experiment"
+    (alone,) = (table for table in found.tables if table.key == "unanswered")
+    assert {row[0] for row in alone.rows} == {"A", "B"}
+    both = RunComparison(TwoRuns(recorded, recorded), "a", "b")
+    assert "unanswered" not in {table.key for table in both.tables}
+
+
 def test_unlike_sources_of_memory_are_not_compared() -> None:
     level = memory(0, {"forward": 2 << 30})
     resident = memory(0, {"forward": 3 << 30}, "process resident set")

@@ -14,7 +14,7 @@ BENCH_BINDINGS: list[BindingType] = [
             tooltip="hold the picture; the run goes on"),
     Binding("f", "follow", "Follow", id="bench.follow",
             tooltip="show the case that is running"),
-    Binding("z", "zoom", "Zoom", show=False, id="bench.zoom",
+    Binding("z", "zoom", "Time", show=False, id="bench.zoom",
             tooltip="time shown: the whole case, 5 minutes, 1 minute, 15 seconds"),
     Binding("l", "log", "Steps", show=False, id="bench.log",
             tooltip="results table or step log, where there is room for one"),

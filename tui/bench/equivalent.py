@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import cast
 
@@ -33,8 +34,9 @@ class Equivalent(Canvas):
         copy: Row = [("y", "key"), (" copies", "muted")]
         if checked.experiment is None:
             return [
-                heading(look, width, "Command", right=copy), [(look.text(checked.message), "bad")]
-            ]  # fmt: skip
+                heading(look, width, "Command", right=copy),
+                *([(line, "bad")] for line in self._wrapped(width)),
+            ]
         noun = "case" if checked.cases == 1 else "cases"
         some = "" if self.count == checked.cases else f"{self.count:,} of "
         about = "" if self.seconds is None else f", about {duration(self.seconds)}"
@@ -53,6 +55,8 @@ class Equivalent(Canvas):
         self.repaint()
 
     def _wrapped(self, width: int) -> list[str]:
+        if self.checked.experiment is None:
+            return textwrap.wrap(self.look.text(self.checked.message), width)
         head, *options = self.checked.line.split(" --")
         return wrapped((head, *(f"--{option}" for option in options)), width)
 

@@ -134,7 +134,7 @@ class ResultRows:
         peak = case.memory.peak_bytes if case.memory else None
         recent = case.measured.total_ms(max(0, len(case.measured) - SPARK))
         return [
-            TableCell(mean_interval(mean, std), "text", mean),
+            TableCell(mean_interval(mean, std), "text", mean, mean_interval(mean, None)),
             TableCell(interval_text(mean, half), "muted", half),
             TableCell(sparkline(recent, SPARK, self.look.spark), "total"),
             TableCell(percent_text(cv), "text", cv),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmprof.core.figures.outcomes import cases_settled, left_out
+from llmprof.core.figures.outcomes import cases_settled, left_out, to_resume
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean
 from llmprof.tui.bench.next_steps import NextStep
@@ -88,18 +88,16 @@ class StatusLines(Canvas):
         look, state = self.look, progress(view)
         case = view.current
         if view.outcome is None and not self._alive:
-            return [("interrupted", "bad"), ("  its engine is gone; what it measured is here",
-                                             "muted")]  # fmt: skip
+            return self._and_next([("interrupted", "bad"),
+                                   ("  its engine is gone; what it measured is here", "muted")],
+                                  view, width)  # fmt: skip
         if case is None:
             role = "good" if view.outcome == "complete" else "warn"
             name = view.experiment.name if view.experiment else ""
-            row: Row = [(state.doing, role), (f"  {look.text(clean(name, 60))}", "muted")]
-            for at, step in enumerate(self._following):
-                part: Row = [("   next  " if not at else "  ", "muted"), (step.key, "key"),
-                             (f" {look.text(step.label)}", "text")]  # fmt: skip
-                if row_length([*row, *part]) <= width:
-                    row += part
-            return row
+            done: Row = [(state.doing, role)]
+            named: Row = [*done, (f"  {look.text(clean(name, 60))}", "muted")]
+            said, shorter = (self._and_next(row, view, width) for row in (named, done))
+            return shorter if said == named and shorter != done else said
         doing = f"  {look.text(state.doing)}"
         if self._missed is not None:
             noun = "step" if self._missed == 1 else "steps"
@@ -109,6 +107,20 @@ class StatusLines(Canvas):
         if len(label) > room:
             label = label[: room - len(look.ellipsis)] + look.ellipsis
         return [(label, "title"), (doing, "accent")]
+
+    def _and_next(self, row: Row, view: RunView, width: int) -> Row:
+        """What may be done after a run, with its keys, as far as there is room."""
+        ways = [(step.key, step.label) for step in self._following]
+        over = view.outcome is not None or not self._alive
+        if over and view.outcome != "complete" and to_resume(view):
+            ways.append(("2 r", "measure what it still lacks"))
+        lead, said = "   next  ", row
+        for keys, label in ways:
+            part: Row = [(lead, "muted"), (keys, "key"), (f" {self.look.text(label)}", "text")]
+            if row_length([*said, *part]) > width:
+                break
+            said, lead = [*said, *part], "  "
+        return said
 
     def _bar(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view, self._now)

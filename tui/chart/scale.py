@@ -43,7 +43,7 @@ class Scale:
 
     def tick(self, value: float) -> str:
         """A tick, in as few digits as its value needs."""
-        number = f"{value / self.divisor:.6g}"
+        number = f"{value / self.divisor:,.6g}"
         return f"{number} {self.unit}" if self.on_ticks else number
 
     def figure(self, value: float | None) -> str:

@@ -9,6 +9,7 @@ from llmprof.core.system.text import clean
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 
 MOST_WIDTH = 44
+LEAST_WIDTH = 18  # of the last column, which takes what the others leave
 # In this order columns leave where there is no room; what is not named stays longest.
 _PRIORITIES = {"A 95 %": 4, "B 95 %": 4, "Counted": 5, "95 % interval": 2, "Difference": 1}
 _SHORT_TITLES = {"Part of the step": "Part"}  # room for the intervals of both runs
@@ -20,13 +21,14 @@ def columns_of(table: Table) -> tuple[TableColumn, ...]:
     return tuple(
         TableColumn(
             title,
-            _width(title, [row[at] for row in table.rows]),
+            _width(title, [row[at] for row in table.rows], LEAST_WIDTH if last else MOST_WIDTH),
             "right" if column.numeric else "left",
-            flexible=at == len(table.columns) - 1,
+            flexible=last,
             priority=_PRIORITIES.get(column.header, 0),
         )
         for at, column in enumerate(table.columns)
         for title in (_SHORT_TITLES.get(column.heading, column.heading),)
+        for last in (at == len(table.columns) - 1,)
     )
 
 
@@ -38,8 +40,8 @@ def rows_of(table: Table) -> list[TableRow]:
     ]
 
 
-def _width(heading: str, cells: Sequence[Cell]) -> int:
-    return min(MOST_WIDTH, max([len(heading), *(len(_text(cell)) for cell in cells)]))
+def _width(heading: str, cells: Sequence[Cell], most: int) -> int:
+    return min(most, max([len(heading), *(len(_text(cell)) for cell in cells)]))
 
 
 def _cell(cell: Cell) -> TableCell:

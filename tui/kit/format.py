@@ -17,7 +17,7 @@ def interval_text(mean: float | None, half: float | None) -> str:
     """Half the 95 % interval of a mean, "± 0.34", in the digits that it carries."""
     if mean is None or half is None:
         return "–"
-    return f"± {half:.{decimals_for(half, mean)}f}"
+    return f"± {half:,.{decimals_for(half, mean)}f}"
 
 
 def mean_interval(mean: float | None, half: float | None) -> str:
@@ -26,8 +26,8 @@ def mean_interval(mean: float | None, half: float | None) -> str:
         return "–"
     places = decimals_for(half, mean)
     if half is None:
-        return f"{mean:.{places}f}"
-    return f"{mean:.{places}f} ± {half:.{places}f}"
+        return f"{mean:,.{places}f}"
+    return f"{mean:,.{places}f} ± {half:,.{places}f}"
 
 
 def number_text(value: float | None, places: int = 1, unit: str = "") -> str:

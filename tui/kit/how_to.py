@@ -12,7 +12,10 @@ from llmprof.tui.kit.canvas import Canvas, heading
 
 @dataclass(frozen=True)
 class Way:
-    """What the key would do, in words that follow it; the same as a command; or why not."""
+    """What the key would do, in words that follow it; the same as a command; or why not.
+
+    Empty while what is missing is on its way.
+    """
 
     does: str = ""
     line: str = ""
@@ -48,6 +51,8 @@ class HowTo(Canvas):
         ]
         if way.problem:
             return [*rows, [(f"the set-up pane holds nothing to run: {way.problem}", "warn")]]
+        if not way.does:
+            return rows
         lines = textwrap.wrap(way.line, room - 2, break_on_hyphens=False, subsequent_indent="  ")
         return [
             *rows,

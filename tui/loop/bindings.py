@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.binding import Binding, BindingType
 
 LOOP_BINDINGS: list[BindingType] = [
-    Binding("z", "zoom", "Zoom", id="loop.zoom",
+    Binding("z", "zoom", "Time", id="loop.zoom",
             tooltip="time shown: 5 minutes, 30 minutes, all, 1 minute"),
     Binding("space", "pause", "Pause", id="loop.pause",
             tooltip="hold the picture; the training goes on"),

@@ -103,7 +103,7 @@ class ExportDialog(Dialog[str]):
             yield Static("", markup=False, id="export-problem")
             yield Preview()
             with Horizontal(classes="dialog-note"):
-                yield Static("ctrl+s writes, esc cancels", markup=False)
+                yield Static("^s writes, esc cancels", markup=False)
 
     def on_mount(self) -> None:
         """Work the text out in a thread: that of a long run takes a second."""

@@ -15,6 +15,7 @@ from llmprof.tui.kit.canvas import Canvas, heading, row_length
 from llmprof.tui.session.run_index import CaseLine, ListedRun
 
 MOST_CASES = 200  # whose widths are looked at
+LEAST_SAID = 12  # columns: of what is said of a case less is left out
 
 
 class RunPreview(Canvas, can_focus=True):
@@ -136,8 +137,10 @@ class RunPreview(Canvas, can_focus=True):
             label = label[: room - len(self.look.ellipsis)] + self.look.ellipsis
         pad = " " * max(0, min(longest, room) - len(label))
         row: Row = [(f"{label}{pad}", "text"), ("  ", ""), (figure, case.role)]
-        said = self.look.text(case.said)
-        if said and row_length(row) + 2 + len(said) <= width:
+        said, left = self.look.text(case.said), width - row_length(row) - 2
+        if len(said) > left:
+            said = said[: left - len(self.look.ellipsis)] + self.look.ellipsis
+        if said and left >= min(LEAST_SAID, len(said)):
             row += [("  ", ""), (said, "muted")]
         if here:
             row = [(text, f"{role or 'text'}+cursor") for text, role in row]

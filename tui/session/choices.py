@@ -211,7 +211,7 @@ def parse_numbers(text: str, field: NumberField) -> tuple[Value, ...]:
 
     Raises ValueError with a line for people.
     """
-    label, least = field.label, field.least
+    label = field.label
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise ValueError(f"{label}: a number is missing")
@@ -222,17 +222,16 @@ def parse_numbers(text: str, field: NumberField) -> tuple[Value, ...]:
         if field.axis is not None and part in field.words:
             numbers[field.axis.value(part)] = None
             continue
-        if not (part.isascii() and part.isdigit()):
+        value = int(part[:20]) if part.isascii() and part.isdigit() else -1
+        if not field.least <= value <= _LARGEST:
             raise ValueError(f"{label}: {clean(part, 20)!r} is not {_wanted(field)}")
-        value = int(part[:20])
-        if not least <= value <= _LARGEST:
-            raise ValueError(f"{label}: {part[:20]} is not between {least} and {_LARGEST:,}")
         numbers[value] = None
     return tuple(numbers)
 
 
 def _wanted(field: NumberField) -> str:
-    return " or ".join(("a whole number", *field.words))
+    number = f"a whole number from {field.least} to {_LARGEST:,}"
+    return " or ".join((number, *field.words))
 
 
 def command(experiment: Experiment) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from llmprof.core.store.journal import Follower
 from llmprof.core.store.listing import RunSummary, summarize_run
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.text import clean, duration
-from llmprof.tui.kit.format import mean_interval, memory_text
+from llmprof.tui.kit.format import mean_interval, memory_text, milliseconds_text
 from llmprof.tui.session.curves import total_of
 from llmprof.tui.session.feed import THREAD_JOIN_S
 
@@ -216,14 +216,17 @@ def headline(view: RunView) -> tuple[str, str]:
         rate = steps_per_s(view.loops[0])
         return ("", "") if rate is None else (f"{rate_words(rate)} lately", rate_words(rate))
     means = [
-        (total.mean, clean(case.case.model.name, 40), case.case.mode)
+        (total.mean, f"{clean(case.case.model.name, 40)} {case.case.mode}")
         for case in view.cases
         if case.status == "ok" and (total := total_of(case)) is not None
     ]
     if not means:
         return "", ""
-    low, high = min(means), max(means)
-    first = f"{low[1]} {low[2]} {low[0]:.4g} ms"
-    if low == high:
-        return first, f"{low[0]:.4g} ms"
-    return f"{first} … {high[1]} {high[0]:.4g} ms", f"{low[0]:.4g} … {high[0]:.4g} ms"
+    (low, fastest), (high, slowest) = min(means), max(means)
+    least, most = milliseconds_text(low), milliseconds_text(high)
+    if len(means) == 1:
+        return f"{fastest} {least} ms", f"{least} ms"
+    figures = f"{least} … {most} ms"
+    if fastest == slowest:  # a switch apart, which has no room here
+        return f"{fastest} {figures}", figures
+    return f"{fastest} {least} ms … {slowest} {most} ms", figures

@@ -51,10 +51,8 @@ class Ends:
 
     def interrupt(self) -> None:
         """Ctrl+C: 130, asking about a run; once more, while asked, stops it."""
-        from llmprof.tui.kit.ask import AskDialog  # not needed for the first frame
-
         app = self._app
-        if len(app.screen_stack) > 1 and isinstance(app.screen, AskDialog):
+        if self._question is not None and app.screen is self._question:
             self._stop_and_exit(128 + signal.SIGINT)
         else:
             while len(app.screen_stack) > 1:

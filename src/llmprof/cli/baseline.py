@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from llmprof.cli.exits import CRASHED, OK, UserError
+from llmprof.cli.printed import put_list
 from llmprof.cli.show import find_source
 from llmprof.cli.streams import put
-from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.report.two_runs import began
 from llmprof.core.store.baselines import DEFAULT, BadName, baselines, set_baseline
@@ -65,5 +65,5 @@ def _show() -> int:
         Column("Measured", numeric=False),
         Column("Device", numeric=False),
     )
-    put(grid(Table("baselines", "Baselines", columns, tuple(rows))))
+    put_list(Table("baselines", "Baselines", columns, tuple(rows)))
     return OK

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, NOTHING, OK, REGRESSED, UserError
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import check_exports
+from llmprof.cli.printed import put_page
 from llmprof.cli.show import find_view
 from llmprof.cli.streams import put, tell
 from llmprof.cli.types import percent_type
@@ -19,6 +20,7 @@ from llmprof.core.report.loop_comparison import render as render_loops
 from llmprof.core.report.run_comparison import RunComparison, regressions
 from llmprof.core.report.run_comparison_exports import render
 from llmprof.core.report.sentences import reason
+from llmprof.core.report.table import Table
 from llmprof.core.report.two_runs import TwoRuns
 from llmprof.core.state.view import RunView
 
@@ -54,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         return _compare_loops(args, views)
     found = RunComparison(TwoRuns(*views), *_names(args, views))
     _refuse(found.runs, force=args.force)
-    _deliver(partial(render, found), args.export, as_json=args.json)
+    _deliver(found.tables, partial(render, found), args.export, as_json=args.json)
     return OK if args.fail_on is None else judge(found.runs, args.fail_on)
 
 
@@ -64,7 +66,7 @@ def _compare_loops(args: argparse.Namespace, views: tuple[RunView, RunView]) -> 
     if args.fail_on is not None:
         raise UserError("--fail-on judges benchmarks: of two training loops nothing is judged")
     found = LoopComparison(*views, *_names(args, views))
-    _deliver(partial(render_loops, found), args.export, as_json=args.json)
+    _deliver(found.tables, partial(render_loops, found), args.export, as_json=args.json)
     return OK
 
 
@@ -112,7 +114,13 @@ def _refuse(runs: TwoRuns, *, force: bool) -> None:
         )
 
 
-def _deliver(rendered: Callable[[Format], str], exports: list[Path], *, as_json: bool) -> None:
+def _deliver(
+    tables: Sequence[Table],
+    rendered: Callable[[Format], str],
+    exports: list[Path],
+    *,
+    as_json: bool,
+) -> None:
     for path in exports:
         try:
             write(path, rendered(format_of(path)))
@@ -122,4 +130,4 @@ def _deliver(rendered: Callable[[Format], str], exports: list[Path], *, as_json:
     if as_json:
         put(rendered("json"), end="")
     elif not exports:
-        put(rendered("md"), end="")
+        put_page(tables, rendered("md").rstrip("\n"))

@@ -8,6 +8,7 @@ import json
 import msgspec
 
 from llmprof.cli.exits import OK, UserError
+from llmprof.cli.printed import put_list
 from llmprof.cli.streams import put
 from llmprof.core.catalog.experiments import (
     SMOKE,
@@ -17,7 +18,6 @@ from llmprof.core.catalog.experiments import (
     writeup_names,
 )
 from llmprof.core.catalog.models import user_folder
-from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import SpecError
@@ -47,12 +47,12 @@ def run(args: argparse.Namespace) -> int:
         put(json.dumps(msgspec.to_builtins(experiments), indent=2, ensure_ascii=False))
         return OK
     rows = tuple(row(experiment, SMOKE in presets[experiment.name]) for experiment in experiments)
-    put(grid(Table("experiments", "Experiments", COLUMNS, rows)))
-    put(
-        "\n`llmprof run NAME` measures one; every option of `llmprof run --help` overrides a "
+    put_list(
+        Table("experiments", "Experiments", COLUMNS, rows),
+        "`llmprof run NAME` measures one; every option of `llmprof run --help` overrides a "
         f"field.\n`llmprof run {WRITEUP}` measures those that a write-up needs: "
         f"{', '.join(writeup_names())}.\n"
-        f"Your own: {user_folder() / 'experiments.toml'}, in the same form."
+        f"Your own: {user_folder() / 'experiments.toml'}, in the same form.",
     )
     return OK
 

@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 
 from llmprof.cli.exits import CRASHED, UserError
+from llmprof.cli.printed import on_terminal, put_list
 from llmprof.cli.streams import put, tell
-from llmprof.cli.terminal_tables import on_terminal, report_text, show_text
+from llmprof.cli.terminal_tables import report_text, show_text
 from llmprof.core.document.results import findings_text
 from llmprof.core.figures.eta import start_s
 from llmprof.core.lint.completeness import missing
 from llmprof.core.memory.picture_files import links, write_pictures
 from llmprof.core.report.case_groups import status_word
 from llmprof.core.report.formats import ExportError, check_writable, export, render
-from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean, counted, duration
@@ -101,12 +101,12 @@ def dry_run_table(view: RunView) -> None:
         Column("Status", numeric=False),
         Column("Reason", numeric=False),
     )
-    put(grid(Table("plan", "Plan", columns, tuple(rows))))
     start = start_s(view)
     total = start + sum(s.estimate_s or 0.0 for s in view.cases if s.status == "pending")
-    put(
-        f"\n{counted(len(view.cases), 'case')}, about {duration(total)} in all, {duration(start)} "
-        f"of it until torch is loaded and the device read{busy_words()}; nothing was measured."
+    put_list(
+        Table("plan", "Plan", columns, tuple(rows)),
+        f"{counted(len(view.cases), 'case')}, about {duration(total)} in all, {duration(start)} "
+        f"of it until torch is loaded and the device read{busy_words()}; nothing was measured.",
     )
 
 

@@ -12,6 +12,7 @@ from llmprof.cli.cards import rooms
 from llmprof.cli.exits import CRASHED, NOTHING, OK, UserError
 from llmprof.cli.options import add_case_options, add_export_option, experiment_from
 from llmprof.cli.output import check_exports
+from llmprof.cli.printed import put_page
 from llmprof.cli.streams import put, tell
 from llmprof.cli.types import listed
 from llmprof.core.catalog.experiments import DEFAULT
@@ -87,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         put(_json(rows, traced))
     else:
-        put(_markdown(rows, traced, _tables(rows, phases=args.phases, tensors=args.tensors)))
+        said = _said_of(rows, traced, _tables(rows, phases=args.phases, tensors=args.tensors))
+        put_page(said, _markdown(said))
     for line in failed:
         tell(f"llmprof: {line}")
     _export(rows, traced, args.export)
@@ -100,7 +102,9 @@ def _export(rows: list[PredictedRow], traced: Traced, paths: list[Path]) -> None
     for path in paths:
         match format_of(path):
             case "md":
-                text = f"# llmprof: predicted memory\n\n{_markdown(rows, traced, tables)}\n"
+                text = (
+                    f"# llmprof: predicted memory\n\n{_markdown(_said_of(rows, traced, tables))}\n"
+                )
             case "csv":
                 text = to_cells([*tables, *filter(None, map(_advice, _misfits(rows)))])
             case "json":
@@ -188,8 +192,9 @@ def _advice(row: PredictedRow) -> Table | None:
     return None if row.room is None else advice_table(row.case, row.room, verdict_sentence(row))
 
 
-def _markdown(rows: list[PredictedRow], traced: Traced, tables: list[Table]) -> str:
-    parts = [section(table, any_width=True) for table in tables]
+def _said_of(rows: list[PredictedRow], traced: Traced, tables: list[Table]) -> list[Table | str]:
+    """Tables and sentences in their order."""
+    parts: list[Table | str] = [*tables]
     if not any(row.room for row in rows):
         parts.append(NO_CARD)
     parts += map(_what_fits, _misfits(rows))
@@ -197,16 +202,17 @@ def _markdown(rows: list[PredictedRow], traced: Traced, tables: list[Table]) -> 
         row = next(row for row in rows if (row.case.key, row.capability) == (key, kind))
         on = "" if row.room is None else f" on {row.room.name}"
         parts.append(f"{row.case.label}{on}: {_said(row, answer)}")
-    return "\n\n".join(parts)
+    return parts
 
 
-def _what_fits(row: PredictedRow) -> str:
-    advice = _advice(row)
-    return (
-        f"{verdict_sentence(row)} {NOTHING_FITS}"
-        if advice is None
-        else section(advice, any_width=True)
+def _markdown(parts: list[Table | str]) -> str:
+    return "\n\n".join(
+        section(part, any_width=True) if isinstance(part, Table) else part for part in parts
     )
+
+
+def _what_fits(row: PredictedRow) -> Table | str:
+    return _advice(row) or f"{verdict_sentence(row)} {NOTHING_FITS}"
 
 
 def _said(row: PredictedRow, result: TracedCase) -> str:

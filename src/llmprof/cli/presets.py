@@ -8,9 +8,9 @@ import json
 import msgspec
 
 from llmprof.cli.exits import OK, UserError
+from llmprof.cli.printed import put_list
 from llmprof.cli.streams import put
 from llmprof.core.catalog.models import load_models, user_folder
-from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.shape_columns import SHAPE, shape_cells
 from llmprof.core.report.table import Column, Table
 from llmprof.core.spec.shape import SpecError
@@ -66,8 +66,10 @@ def _models(*, as_json: bool) -> int:
         )
         for model in models.values()
     )
-    put(grid(Table("presets", "Presets", columns, rows)))
-    put(f"\n`all` means tiny to 2.7B. Your own: TOML files in {user_folder()}.")
+    put_list(
+        Table("presets", "Presets", columns, rows),
+        f"`all` means tiny to 2.7B. Your own: TOML files in {user_folder()}.",
+    )
     return OK
 
 
@@ -99,11 +101,11 @@ def _cards(*, as_json: bool) -> int:
         )
         for card in cards.values()
     )
-    put(grid(Table("cards", "Cards", columns, rows)))
-    put(
-        "\nPeaks are dense, of tensor cores where there are any, with sums in fp32. n/a: the card "
+    put_list(
+        Table("cards", "Cards", columns, rows),
+        "Peaks are dense, of tensor cores where there are any, with sums in fp32. n/a: the card "
         "has none, or its maker publishes none; there is no MFU then. Your own: "
-        f"{user_folder() / 'cards.toml'}."
+        f"{user_folder() / 'cards.toml'}.",
     )
     return OK
 

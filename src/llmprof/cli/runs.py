@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from datetime import datetime
-from functools import partial
 
 from llmprof.cli.exits import OK
+from llmprof.cli.printed import put_list
 from llmprof.cli.streams import put
-from llmprof.cli.terminal_tables import on_terminal, show_text, table_text
-from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.store.listing import RunSummary, summaries
 from llmprof.core.store.run import RunStore
@@ -29,10 +27,8 @@ def run(args: argparse.Namespace) -> int:
         put(json.dumps([summary.as_json() for summary in found], indent=2, ensure_ascii=False))
     elif not found:
         put(f"no runs in {store.root}")
-    elif on_terminal():
-        show_text(partial(table_text, table(found)))
     else:
-        put(grid(table(found)))
+        put_list(table(found))
     return OK
 
 

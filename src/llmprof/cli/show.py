@@ -9,6 +9,7 @@ from pathlib import Path
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import deliver
+from llmprof.cli.printed import put_page
 from llmprof.cli.streams import put
 from llmprof.core.catalog.names import named, unknown
 from llmprof.core.document.markdown import write_section
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.section is not None:
         if args.export:
             raise UserError("--section prints; `llmprof report --sections` writes files")
-        put(_section(find_source(args.run), args.section), end="")
+        _print_section(find_source(args.run), args.section)
         return OK
     for path in args.export:
         try:
@@ -52,21 +53,20 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _section(path: Path, name: str) -> str:
-    """A section of a run's document, or tables of a name, as Markdown. Raises UserError."""
+def _print_section(path: Path, name: str) -> None:
+    """Print a section of a run's document as Markdown, or tables of a name. Raises UserError."""
     view = find_view(str(path))
     meant = named(name, (*SECTIONS, *BUILDERS))
     if meant is None:
         raise UserError(f"no section or table is called {unknown(name, (*SECTIONS, *BUILDERS))}")
     if meant in SECTIONS:
         made = document(tables_of(sources_of([(view, path)])), [meant])
-        return write_section(replace(made.sections[0], figures=()))
-    found = tables(view, [meant])
+        put(write_section(replace(made.sections[0], figures=())), end="")
+        return
+    found = [replace(each, folded=False) for each in tables(view, [meant])]
     if not found:
         raise UserError(f"this run has no table {meant}")
-    return (
-        "\n\n".join(section(replace(each, folded=False), any_width=True) for each in found) + "\n"
-    )
+    put_page(found, "\n\n".join(section(each, any_width=True) for each in found))
 
 
 def find_source(name: str | None) -> Path:

@@ -25,12 +25,8 @@ from llmprof.tui.kit.look import choose_look
 GAP = "  "
 WIDEST_TEXT = 40  # columns of a column of words, which are wrapped
 MOST_FOLDED = 12  # rows of a long table; the rest is in exports
+JOINED = "\N{NO-BREAK SPACE}"
 _ESCAPED = re.compile(r"\\(.)")
-
-
-def on_terminal() -> bool:
-    """Whether standard output is read by a person rather than by a program."""
-    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def report_text(view: RunView, width: int) -> str:
@@ -72,6 +68,16 @@ def blocks(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int)
     return groups
 
 
+def page_text(parts: Sequence[Table | str], width: int) -> str:
+    """Tables and sentences below each other; code in a sentence loses its backticks."""
+    return "\n\n".join(
+        table_text(part, width)
+        if isinstance(part, Table)
+        else "\n".join(textwrap.fill(line, width) for line in _plain_lines(part))
+        for part in parts
+    )
+
+
 def show_text(text: Callable[[int], str]) -> None:
     """Write a text that is made for a width; through a pager where it is longer than the screen."""
     size = shutil.get_terminal_size()
@@ -109,7 +115,7 @@ def _grid(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int], width: int
 ) -> Iterable[str]:
     widths = _fitted(columns, rows, kept, width)
-    heads = [columns[at].heading for at in kept]
+    heads = [_heading(columns[at]) for at in kept]
     yield from _line(heads, widths, [columns[at].numeric for at in kept])
     yield GAP.join("─" * size for size in widths)
     for row in rows:
@@ -134,7 +140,7 @@ def _fitted(
 def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
     widths = []
     for at, column in enumerate(columns):
-        words = max(map(len, column.heading.split()), default=0)
+        words = max(map(len, _heading(column).split(" ")), default=0)
         cells = max((cell_len(row[at]) for row in rows), default=0)
         if column.numeric:
             widths.append(max(min(len(column.heading), max(words, cells)), cells, words))
@@ -151,13 +157,22 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
             part.rjust(size) if number else part.ljust(size)
             for part, size, number in zip(parts, widths, right, strict=True)
         ]
-        yield GAP.join(padded).rstrip()
+        yield GAP.join(padded).rstrip().replace(JOINED, " ")
+
+
+def _heading(column: Column) -> str:
+    """A heading whose percent signs stay with what stands before them where it is wrapped."""
+    return column.heading.replace(" %", f"{JOINED}%")
 
 
 def _plain(text: str, cell: object) -> str:
     """A cell as words: of our own text without the backticks around code."""
     line = clean(text, 2000)
     return line.replace("`", "") if isinstance(cell, Prose) else line
+
+
+def _plain_lines(text: str) -> list[str]:
+    return [_plain(line, Prose(line)) for line in text.splitlines()]
 
 
 def _strong(text: str) -> str:
