@@ -34,10 +34,11 @@ NOTES = (
     "Device times, means over fresh processes, which are the unit of replication. What a switch "
     "acts on is tested first (Holm's procedure at 5 % together), then each part and the step by "
     "its own interval; a difference below 1 % is none. Change: the ratio of the geometric means of "
-    "processes (of their rounds, where they took turns), so that it differs a little from the "
-    "ratio of the two columns before it, which are arithmetic means. Excluded beyond: larger "
-    "changes either way lie outside the interval. Of the step's change: the part's difference over "
-    "the step's, above 100 % where other parts changed the other way.",
+    "processes (of their rounds, where they took turns), so that it differs from the ratio of the "
+    "two columns before it, which are arithmetic means: a little, and where processes scatter "
+    "widely even in its sign. Excluded beyond: larger changes either way lie outside the interval. "
+    "Of the step's change: the part's difference over the step's, above 100 % where other parts "
+    "changed the other way.",
 )
 
 

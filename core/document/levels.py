@@ -63,6 +63,19 @@ def memory_cells(sources: Sequence[Source]) -> list[Found]:
     return list(found.values())
 
 
+def recorded_cells(cells: Sequence[Found]) -> list[Found]:
+    """Those of a model whose steps were recorded, the largest last."""
+    recorded = [each for each in cells if each[1].case.probe == "memory" and each[1].case.shape]
+    return sorted(
+        recorded,
+        key=lambda each: (
+            parameters(each[1]),
+            each[1].case.context_length,
+            each[1].case.batch_size,
+        ),
+    )
+
+
 def _alike(source: Source, state: CaseState) -> Hashable:
     card = "" if source.environment is None else source.environment.device_name
     case = state.case

@@ -179,7 +179,7 @@ def lens_table(found: Found) -> KeyedTable | None:
         (
             Column("Direction", numeric=False),
             Column("Stage", numeric=False),
-            Column("GPU time", "µs"),
+            Column("GPU time" if state.lens.source == "cuda" else "Op time", "µs"),
             Column("Of its time", "%"),
             Column("Of its operations", "%"),
         ),

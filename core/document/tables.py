@@ -14,6 +14,7 @@ from llmprof.core.document.levels import (
     memory_cells,
     out_of_memory_cells,
     predicted_table,
+    recorded_cells,
 )
 from llmprof.core.document.profiles import (
     class_table,
@@ -163,7 +164,7 @@ def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables
         out_of_memory=oom,
         growths=grown,
         growth=growth_table(grown, sources),
-        tensors=tensor_table(steps),
+        tensors=tensor_table(steps or recorded_cells(memory)),
         largest=largest_table(memory),
         out_of_memory_table=out_of_memory_table(oom),
         budget=budget,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmprof.core.document.configurations import (
+    OF_MODEL,
     configuration_cells,
     switches_text,
 )
@@ -59,10 +60,13 @@ def largest_table(cells: Sequence[Found]) -> KeyedTable | None:
     event = trained[0].memory_timeline if trained else None
     if event is None:
         return None
+    whose = (*configuration_cells(trained[0]), switches_text(trained[0].case))
     return keyed(
         "largest",
         f"Largest allocations at the peak: {trained[0].case.label}",
         (
+            *OF_MODEL,
+            Column("As", numeric=False),
             Column("Each", "MiB"),
             Column("Blocks"),
             Column("Together", "MiB"),
@@ -73,6 +77,7 @@ def largest_table(cells: Sequence[Found]) -> KeyedTable | None:
             (
                 at,
                 (
+                    *whose,
                     Figure(each.size / MIB, 0.1),
                     each.count,
                     Figure(each.size * each.count / MIB, 0.1),

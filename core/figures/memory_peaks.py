@@ -14,6 +14,7 @@ from typing import Literal
 from llmprof.core.state.view import CaseState
 
 PeakKind = Literal["allocated", "resident"]
+ToldKind = Literal["allocated", "requested", "resident"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,15 @@ class MemoryPeaks:
     def first(self) -> int | None:
         """What is compared between cases: allocated bytes, on a CPU the resident set."""
         return self.resident if self.allocated is None else self.allocated
+
+    @property
+    def told(self) -> tuple[int, ToldKind] | None:
+        """The one that speaks of a case alone, with its kind: the process's own comes last."""
+        if self.allocated is not None:
+            return self.allocated, "allocated"
+        if self.requested is not None:
+            return self.requested, "requested"
+        return None if self.resident is None else (self.resident, "resident")
 
 
 def peaks_of(state: CaseState) -> MemoryPeaks:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from llmprof.core.figures.comparison import ONE_PROCESS
-from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
+from llmprof.core.report.case_groups import axes_of, axis_cells, axis_value, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
 from llmprof.core.report.sentences import ms, ref, what_std_is
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.spec.axes import BY_FIELD
+from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
 from llmprof.core.system.numbers import format_number, significant
@@ -51,7 +52,7 @@ def warmup(view: RunView) -> Table | None:
         "Each cell ran in a fresh process. The first step is the process's first, whether it "
         "counts as warm-up or as measured; steady is the median of the longest warm-up's steps. "
         f"{what_std_is(state.total for group in groups for state in group)}",
-        *(sentence for group in groups for sentence in sentences(group)),
+        *(sentence for group in groups for sentence in sentences(group, axes)),
     )
     return Table("warmup", "Effect of warm-up", columns, rows, notes, number="M09")
 
@@ -68,15 +69,26 @@ def first_step_ms(state: CaseState) -> float | None:
     return steps.row(0).total_ms if len(steps) else None
 
 
-def sentences(group: list[CaseState]) -> list[str]:
-    """What a group of cells shows: how much the cold step adds, and from when it is gone."""
+def sentences(group: list[CaseState], axes: list[tuple[str, Column]]) -> list[str]:
+    """What a group of cells shows: how much the cold step adds, and from when it is gone.
+
+    The group is named by where it stands on the axes on which groups differ, too.
+    """
     longest = _longest(group)
-    name = f"{longest.case.model.name}, {longest.case.mode}"
+    places = (_place(longest.case, field) for field, _ in axes)
+    name = ", ".join((longest.case.model.name, longest.case.mode, *places))
     return [
         f"{name}: {line}"
         for state in group
         if state is not longest and (line := _against(state, longest)) is not None
     ]
+
+
+def _place(case: Case, field: str) -> str:
+    """bf16, context 128."""
+    axis = BY_FIELD[field]
+    value = str(axis_value(case, field))
+    return value if axis.values else f"{axis.label.lower()} {value}"
 
 
 def _against(state: CaseState, longest: CaseState) -> str | None:

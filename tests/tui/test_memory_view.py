@@ -14,6 +14,7 @@ import pytest
 from textual.pilot import Pilot
 
 from llmprof.core import events as ev
+from llmprof.core.events.memory import RESIDENT_SET
 from llmprof.core.memory.allocator_entries import own_frame, read_snapshot
 from llmprof.core.memory.kept_timeline import Points, load, save, thin
 from llmprof.core.memory.live_blocks import largest_live
@@ -25,6 +26,7 @@ from llmprof.core.spec.shape import ModelShape
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.app import LlmprofApp
 from llmprof.tui.chart.scale import Scale
+from llmprof.tui.kit.format import memory_text
 from llmprof.tui.kit.look import ASCII, UNICODE
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.memory.chart import DEEPEST_US, MEMORY_GUTTER, ORDER, MemoryChart
@@ -64,8 +66,17 @@ def timeline() -> Timeline:
     return build_timeline(trace, base_of(held, data["base"]), held, Known())
 
 
-def recorded_run(root: Path, timeline: Timeline, plan: Experiment = PLAN, **fields: object) -> Run:
-    """A run whose cases all have this recording; `fields` replace those of the event."""
+def recorded_run(
+    root: Path,
+    timeline: Timeline,
+    plan: Experiment = PLAN,
+    resident: int | None = None,
+    **fields: object,
+) -> Run:
+    """A run whose cases all have this recording; `fields` replace those of the event.
+
+    With `resident` they ran on a CPU, and their process held so much.
+    """
     run = RunStore(root).create("memory")
     writer = Writer(run)
     writer.begin(plan)
@@ -93,6 +104,9 @@ def recorded_run(root: Path, timeline: Timeline, plan: Experiment = PLAN, **fiel
             ],
         }  # fmt: skip
         writer.put(msgspec.convert({**known, **fields}, ev.MemoryTimeline))
+        if resident is not None:
+            edge = ev.MemoryEdge(phase="start", allocated_bytes=resident, peak_bytes=resident)
+            writer.put(ev.MemoryStep(t=writer.t, case=index, edges=(edge,), source=RESIDENT_SET))
         writer.put(ev.CaseDone(t=writer.t, case=index))
     writer.end()
     return run
@@ -112,6 +126,25 @@ def figure(size: int) -> str:
 
 async def ready(pilot: Pilot[Any], app: LlmprofApp) -> None:
     await settle(pilot, lambda: contains(app, "by time") and chart_of(app).track is not None)
+
+
+@sizes
+async def test_a_recorded_peak_is_the_same_wherever_it_stands(
+    tmp_path: Path, timeline: Timeline, size: tuple[int, int]
+) -> None:
+    """The process of a recording on a CPU holds Python and torch, which its tensors do not."""
+    run = recorded_run(tmp_path, timeline, resident=259 << 20, allocated_peak_bytes=None)
+    app = opened(tmp_path, run)
+    told = memory_text(timeline.peak)
+    async with app.run_test(size=size) as pilot:
+        await ready(pilot, app)
+        await pilot.press("1")
+        await settle(pilot, lambda: contains(app, "Requested") and contains(app, told))
+        assert not contains(app, "259 MiB")
+        await pilot.press("2")
+        named = told if size[0] < 100 else f"{told}  peak requested"  # the label has that room
+        await settle(pilot, lambda: contains(app, "Fastest") and contains(app, named))
+        assert not contains(app, "259 MiB")
 
 
 @sizes

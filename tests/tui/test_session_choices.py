@@ -22,6 +22,7 @@ from llmprof.tui.session.choices import (
     experiments,
     parse_numbers,
 )
+from llmprof.tui.session.probe_plan import probe_plan
 from llmprof.tui.session.remembered import recall, remember
 
 ROOT = Path(__file__).parents[2]
@@ -164,3 +165,10 @@ def test_a_model_of_ones_own_that_is_not_there_is_said_at_its_field() -> None:
     for text, said in (("nowhere.py:build", "No such file"), ("a=1", "before the arguments")):
         checked = check_choices(Choices(own_models=text), MODELS)
         assert said in checked.errors["own_models"]
+
+
+@pytest.mark.parametrize("name", ["kernels", "memory"])
+@pytest.mark.parametrize("chosen", ["warmup", "kernels", "memory"])
+def test_another_look_at_small_sizes_is_as_small(name: str, chosen: str) -> None:
+    form = choose_experiment(Choices(), chosen, MODELS, smoke=True)
+    assert probe_plan(name, form, MODELS).command == ("llmprof", "run", name, "--smoke")

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from llmprof.cli import screen
 from llmprof.cli.main import main
 from llmprof.cli.options import add_case_options
 from llmprof.core.catalog.models import select_models
+from llmprof.core.store.run import RunStore
+from tests.builders.journals import finished
 
 
 @pytest.fixture(autouse=True)
@@ -221,3 +224,29 @@ def test_the_device_that_is_not_there(capsys: pytest.CaptureFixture[str], home: 
     assert "cuda:77 isn't there" in err
     assert err.count("\n") == 1
     assert not home.exists()
+
+
+def test_the_screen_opens_runs_that_lie_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[dict[str, object]] = []
+
+    def note(**asked: object) -> int:
+        opened.append(asked)
+        return 0
+
+    monkeypatch.setattr(screen, "open_screen", note)
+    there, here = finished(RunStore(tmp_path / "write-up")), finished(RunStore())
+    for asked, run in (
+        (str(there.path), there),
+        (str(there.path.parent), there),
+        (here.id, here),
+        ("last", here),
+    ):
+        assert outcome(capsys, "screen", asked)[0] == 0
+        assert opened[-1]["watch"] == run
+        store = opened[-1]["store"]
+        assert isinstance(store, RunStore)
+        assert store.list() == [run]
+    code, _, err = outcome(capsys, "screen", str(tmp_path / "presets"))
+    assert (code, err) == (2, f"llmprof: no runs in {tmp_path / 'presets'}\n")

@@ -27,6 +27,7 @@ from llmprof.core.document.findings import MOST, findings, why_no_change
 from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.next_steps import outlook
+from llmprof.core.document.profiles import lens_table
 from llmprof.core.document.questions import Question, answered
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, Quote, Sentence, cell_text, plain
 from llmprof.core.document.rules.changes import of_changes
@@ -354,7 +355,7 @@ def test_the_method_says_what_the_columns_of_changes_are() -> None:
         if section.name == "method"
     )
     text = " ".join(plain(item) for item in method.items)
-    for words in ("geometric means", "Excluded beyond:", "above 100 %", "CV:"):
+    for words in ("geometric means", "even in its sign", "Excluded beyond:", "above 100 %", "CV:"):
         assert words in text
 
 
@@ -566,6 +567,23 @@ def test_a_question_without_an_answer_names_the_command() -> None:
         "Not measured: `llmprof run end-to-end` would."
     ]
     assert "no experiment" in plain(answered(replace(question, experiment="none"), made)[0])
+
+
+def test_a_recording_of_memory_alone_answers_what_it_holds() -> None:
+    path = ROOT / "tui" / "demo-memory.llmprof"
+    assert answers("How large is a tensor", path)[0].startswith("residual stream, one activation")
+    assert answers("Which allocations", path)[0].startswith("At the peak of ")
+
+
+def test_attention_profiled_on_a_cpu_has_no_gpu_time() -> None:
+    made = tables(ROOT / "tui" / "demo-kernels.llmprof")
+    source, state = next(each for each, _ in made.lenses)
+    assert state.lens is not None
+    lens = replace_struct(state.lens, source="cpu")
+    for told, header in ((state.lens, "GPU time"), (lens, "Op time")):
+        shown = lens_table((source, replace(state, lens=told)))
+        assert shown is not None
+        assert header in [column.header for column in shown.table.columns]
 
 
 def test_a_question_answered_in_part_names_what_is_missing() -> None:

@@ -332,6 +332,21 @@ def test_warmup_names_the_cold_step() -> None:
     assert "one process: not judged" in said
 
 
+def test_warmups_of_several_contexts_are_told_apart() -> None:
+    cases = [case(warmup_steps=w, context_length=c) for c in (32, 64) for w in (0, 5)]
+    times: Times = {"forward": around(20.0), "backward": around(40.0)}
+    events = [
+        event
+        for index, each in enumerate(cases)
+        for event in run(index, each, times, warmup={"forward": [20.0] * each.warmup_steps,
+                                                     "backward": [40.0] * each.warmup_steps})
+    ]  # fmt: skip
+    table = warmup(view(cases, events))
+    assert table is not None
+    said = [note.partition(":")[0] for note in table.notes if "without warm-up" in note]
+    assert [each.partition("train, ")[2] for each in said] == ["context 32", "context 64"]
+
+
 def test_a_cold_step_is_no_cause_where_the_others_are_as_slow() -> None:
     table = warmup(warmup_run(slow=2.0))
     assert table is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llmprof.core.figures.memory_peaks import peaks_of
 from llmprof.core.state.view import CaseState
 from llmprof.tui.bench.chart_state import SERIES_NAMES, ChartState
 from llmprof.tui.chart.cells import Row
@@ -72,9 +73,10 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
         share = f" {100 * running.mean / mean:3.0f} %" if running.n and mean else ""
         value = milliseconds_text(running.mean if running.n else None) + share
         out.append((SERIES_NAMES.get(phase, phase), value, phase))
-    peak = case.memory.peak_bytes if case.memory else None
+    peak = peaks_of(case).told
+    size, kind = (None, "allocated") if peak is None else peak
     out += [
-        ("peak memory", memory_text(peak), "text"),
+        ("peak memory" if kind == "allocated" else f"peak {kind}", memory_text(size), "text"),
         (
             "host enqueueing",
             percent_text(_in_percent(case.host_share if case.done else None), 0),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from llmprof.core.events import Outcome
+from llmprof.core.figures.memory_peaks import kind_of, peaks_of
 from llmprof.core.report.subject import final
 from llmprof.core.spec.axes import GRID, Axis
 from llmprof.core.spec.case import Case
@@ -47,6 +48,7 @@ CASE_COLUMNS: tuple[CaseColumn, ...] = (  # a kernel profile stands beside its p
     *(CaseColumn(axis.label, partial(_read, axis)) for axis in GRID),
     _PROCESS,
 )
+_PEAK_TITLES = {"allocated": "Peak", "requested": "Requested", "resident": "Peak RSS"}
 _STATUS_ROLES = {
     "ok": "good", "running": "accent", "pending": "muted", "oom": "bad", "error": "bad",
     "killed": "bad", "stopped": "warn", "timeout": "bad", "unsupported": "warn", "skipped": "warn",
@@ -66,35 +68,50 @@ class ResultRows:
             TableColumn("Status", 9),
             TableColumn("Model", self._model_width(view), priority=-2),
             *(self._column(each, view) for each in self._differing(view)),
+            *self._figure_columns(view),
+            TableColumn("Verdict", 11, flexible=True),
+        ]
+
+    def _figure_columns(self, view: RunView) -> list[TableColumn]:
+        """Times and memory; of a run that only records memory, its peaks."""
+        if _only_records(view):
+            known = [told for state in view.cases if (told := peaks_of(state).told)]
+            title = _PEAK_TITLES[known[0][1]] if known else "Peak"
+            return [TableColumn(title, 9, "right")]
+        return [
             TableColumn("Step ms ± std", 14, "right", priority=-2),
             TableColumn("95 %", 7, "right", priority=2),
             TableColumn("Trend", SPARK, priority=3),
             TableColumn("CV", 6, "right", priority=1),
             TableColumn("Tokens/s", 9, "right", priority=4),
-            TableColumn("Peak", 9, "right", priority=1),
-            TableColumn("Verdict", 11, flexible=True),
+            TableColumn(_PEAK_TITLES[kind_of(view.cases)], 9, "right", priority=1),
         ]
 
     def rows(self, view: RunView, curves: CaseCurves | None, *, alive: bool) -> list[TableRow]:
         """One row a case, in the order in which they run; none runs on without an engine."""
-        columns = self._differing(view)
+        columns, recorded = self._differing(view), _only_records(view)
         out = []
         for case in view.cases:
             held = self.known.get(case.index)
             if held is None or held[0] is not case or held[1:3] != (alive, view.outcome):
                 own = curves if curves and curves.key == (case.index, case.attempt) else None
                 told = case if alive else final(case, view.outcome)
-                held = case, alive, view.outcome, self._row(told, columns, own)
+                held = case, alive, view.outcome, self._row(told, columns, own, recorded)
                 self.known[case.index] = held
             out.append(held[-1])
         return out
 
     def _row(
-        self, case: CaseState, columns: Sequence[CaseColumn], curves: CaseCurves | None
+        self,
+        case: CaseState,
+        columns: Sequence[CaseColumn],
+        curves: CaseCurves | None,
+        recorded: bool,
     ) -> TableRow:
         cells = [self._status(case), TableCell(clean(case.case.model.name, 40), "title")]
         cells += [TableCell(each.read(case.case)) for each in columns]
-        return TableRow(str(case.index), (*cells, *self._figures(case, curves)))
+        cells += [_recorded_peak(case)] if recorded else self._figures(case, curves)
+        return TableRow(str(case.index), (*cells, self._verdict(case)))
 
     def _status(self, case: CaseState) -> TableCell:
         look = self.look
@@ -123,7 +140,6 @@ class ResultRows:
             TableCell(percent_text(cv), "text", cv),
             TableCell(number_text(tokens, 0), "text", tokens),
             TableCell(memory_text(peak), "text", peak),
-            self._verdict(case),
         ]
 
     def _verdict(self, case: CaseState) -> TableCell:
@@ -167,6 +183,17 @@ class ResultRows:
     def _model_width(self, view: RunView) -> int:
         names = [len(clean(case.case.model.name, 40)) for case in view.cases]
         return min(20, max([6, *names]))
+
+
+def _only_records(view: RunView) -> bool:
+    """Whether no case of a run times steps: each records its memory."""
+    return bool(view.cases) and all(state.case.probe == "memory" for state in view.cases)
+
+
+def _recorded_peak(case: CaseState) -> TableCell:
+    told = peaks_of(case).told
+    size = None if told is None else told[0]
+    return TableCell(memory_text(size), "text", size)
 
 
 def _mean(

@@ -41,9 +41,14 @@ class ProbePlan:
 
 
 def probe_plan(name: str, choices: Choices, models: dict[str, ModelShape]) -> ProbePlan:
-    """The chosen models, switches and sizes in the experiment `name`, with steps of its own."""
-    form = msgspec.structs.replace(choices, smoke=False)
-    if choices.experiment != name:
+    """The chosen models, switches and sizes in the experiment `name`, with steps of its own.
+
+    Its own small sizes where the form holds an experiment's small sizes.
+    """
+    form = choices
+    if choices.experiment != name and choices.smoke:
+        form = choose_experiment(choices, name, models, smoke=True)
+    elif choices.experiment != name:
         kept = {field: getattr(choices, field) for field in _KEPT}
         form = msgspec.structs.replace(choose_experiment(choices, name, models), **kept)
     checked = check_choices(form, models)

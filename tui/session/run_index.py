@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from llmprof.core.figures.eta import remaining
 from llmprof.core.figures.loops import steps_per_s
+from llmprof.core.figures.memory_peaks import peaks_of
 from llmprof.core.report.loop_words import rate_words
 from llmprof.core.state.histories import SeriesView
 from llmprof.core.state.loop_columns import LoopRows
@@ -175,9 +176,10 @@ def case_line(state: CaseState) -> CaseLine:
     if state.failure is not None:
         role = "warn" if state.failure.outside else "bad"
         return CaseLine(label, state.status, clean(state.failure.message, 200), role)
-    peak = state.memory.peak_bytes if state.memory is not None else None
+    peak = peaks_of(state).told
     if total is None and peak is not None:
-        return CaseLine(label, memory_text(peak), "peak memory", "text")
+        size, kind = peak
+        return CaseLine(label, memory_text(size), f"peak {kind}", "text")
     if total is None:
         return CaseLine(label, state.status, "", "muted" if state.status == "pending" else "text")
     figure = mean_interval(total.mean, total.std)

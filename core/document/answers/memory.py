@@ -76,6 +76,11 @@ def tensors(tables: Tables) -> Iterable[Sentence]:
 
 def largest(tables: Tables) -> Iterable[Sentence]:
     """The largest allocations at the peak."""
-    for key in tables.largest.keys if tables.largest else ():
-        assert tables.largest is not None
-        yield tables.largest.told(key, "{Blocks} × {Each} MiB, {Category}, from {What}.")
+    table = tables.largest
+    if table is None:
+        return
+    for at, key in enumerate(table.keys):
+        if at == 0:
+            work = work_of(table, key, "Mode", "As")
+            yield table.told(key, "At the peak of {Size}, {Mode}, {As} {work}:", work=work)
+        yield table.told(key, "{Blocks} × {Each} MiB, {Category}, from {What}.")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from llmprof.cli.exits import UserError
 from llmprof.cli.open_screen import open_screen
-from llmprof.core.store.run import RunNotFound, RunStore
+from llmprof.core.store.run import Run, RunNotFound, RunStore
 
 MOST_HZ = 20.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `llmprof screen`."""
-    parser.add_argument("run", nargs="?", help="a run to show at once (its name, or `last`)")
+    parser.add_argument(
+        "run",
+        nargs="?",
+        help="a run to show at once: its name, `last`, its folder, "
+        "or a folder of runs such as a write-up's",
+    )
     add_look_options(parser)
 
 
@@ -37,13 +43,31 @@ def add_look_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Open the screen; its exit code. Raises UserError."""
-    watch = None
+    store, watch = RunStore(), None
     if args.run is not None:
         try:
-            watch = RunStore().find(args.run)
+            store, watch = find_beside_others(args.run)
         except RunNotFound as error:
             raise UserError(str(error)) from error
-    return open_screen(watch=watch, refresh=args.refresh, ascii_only=args.ascii, theme=args.theme)
+    return open_screen(
+        watch=watch,
+        refresh=args.refresh,
+        ascii_only=args.ascii,
+        theme=args.theme,
+        store=store,
+    )
+
+
+def find_beside_others(name: str) -> tuple[RunStore, Run]:
+    """A run by name or folder, or the newest of a folder of runs; and those that lie beside it.
+
+    Raises RunNotFound.
+    """
+    run = Run(Path(name).resolve())
+    if run.journal.is_file():
+        return RunStore(run.path.parent), run
+    store = RunStore(run.path if run.path.is_dir() else None)
+    return store, store.find(None if run.path.is_dir() else name)
 
 
 def hertz(text: str) -> float:
