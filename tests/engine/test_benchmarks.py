@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / "benchmarks").glob("*.py"))
-PARTS = {"minimal_app", "screen_pty"}  # of other scripts
+PARTS = {"in_turns", "minimal_app", "screen_pty"}  # of other scripts
 TORCH = importlib.util.find_spec("torch") is not None
 
 

@@ -53,20 +53,22 @@ def test_parts_sum_to_the_wall_time_of_the_whole_loop(tmp_path: Path) -> None:
     found = told(
         tmp_path,
         """
+        before = time.monotonic_ns()
         with track("whole") as run:
             start = time.monotonic_ns()
             for epoch in range(3):
                 for x in run.steps(batches(5, 0.002)):
                     busy(1)
                     end = time.monotonic_ns()
+                after = time.monotonic_ns()
                 busy(3)
-        hand.tell(whole_ms=(end - start) / 1e6)
+        hand.tell(least_ms=(end - start) / 1e6, most_ms=(after - before) / 1e6)
         """,
     )
     rows = found.loop.rows
     assert len(rows) == 15
     assert [row for row, _ in rows.epochs] == [0, 5, 10]
-    assert found.said["whole_ms"] == pytest.approx(sum(rows.wall_ms()), rel=0.05, abs=2)
+    assert found.said["least_ms"] <= sum(rows.wall_ms()) <= found.said["most_ms"]
     assert min(rows.part_ms("between")[5::5]) > 2.9  # evaluation between epochs is no input wait
 
 
