@@ -196,7 +196,9 @@ class CardNumbers:
         self._step = 0
         self._begun_ns: int | None = None  # the first step of what is held
         self._steps = 0  # of what is held
+        self._collectives = False  # when the first of them was logged
         self._last = False  # the step that goes on is likely to be the last of them
+        self._long = False  # the last step was
         self._at_once_ns = 0  # spent in this step
         self._costs = Costs()
 
@@ -235,8 +237,10 @@ class CardNumbers:
             self._at_once_ns = 0
             median = self._costs.median_ns
             self.together = median is not None and median > allowed_ns
-        if end_ns - start_ns > SHORT_NS:
+        long = end_ns - start_ns > SHORT_NS
+        if long and self._long:  # not one now and then, as after an evaluation
             self.together = False
+        self._long = long
         if self.held:
             self._steps += 1
             self._begun_ns = start_ns if self._begun_ns is None else self._begun_ns
@@ -288,7 +292,9 @@ class CardNumbers:
         Collectives change tensors and do not count as changes, so that none stays where there are
         any.
         """
-        if series.changes or _has_collectives():
+        if not self.held:
+            self._collectives = _has_collectives()
+        if series.changes or self._collectives:
             return 0
         try:
             if tensor.is_inference() or tensor.untyped_storage().nbytes() > SMALL_BYTES:

@@ -134,6 +134,16 @@ class CardClock:
         self.timed = True
         self.memory: AllocatorFigures | None = None
 
+    @property
+    def every(self) -> int:
+        """Of so many steps one is timed."""
+        return self._pace.every
+
+    @property
+    def together(self) -> bool:
+        """Whether logged numbers stay on the card for a while."""
+        return self._numbers.together
+
     def event(self) -> object | None:
         """An event at this point of the current stream; None while a graph is captured."""
         return None if _capturing(_stream()) else self._record()
@@ -228,11 +238,16 @@ class CardClock:
             self._settle(MOST_WAITING, capturing=False)
 
     def _settle(self, most: int, capturing: bool) -> None:
-        for _ in range(min(most, len(self._waiting))):
-            first = self._waiting[0]
+        """Hand on so many rows at most."""
+        waiting, start = self._waiting, 0
+        for _ in range(min(most, len(waiting))):
+            first = waiting[0]
             if not first.idle and (capturing or not first.over()):
-                return
-            self._hand_on(self._waiting.popleft())
+                break
+            start = start or _now()
+            self._hand_on(waiting.popleft())
+        if start:
+            self._pace.spent_ns += _now() - start
 
     def _delivery_of(
         self, row: Row, values: dict[str, object], stream: Any, capturing: bool
@@ -268,19 +283,17 @@ class CardClock:
         return self._stream
 
     def _hand_on(self, waiting: Waiting) -> None:
-        start = _now()
         row, end, _, delivery = waiting
-        events: list[Any] = [event for _, _, event in row.marks] + [end]
+        events: list[Any] = [event for _, _, event in row.marks if event is not None]
         times: list[float] | None = None
-        if all(event is not None for event in events) and len(events) <= MOST_EVENTS:
+        if end is not None and len(events) == len(row.marks) < MOST_EVENTS:
             with contextlib.suppress(RuntimeError):  # of a stream that is behind
-                times = [one.elapsed_time(other) for one, other in pairwise(events)]
+                times = [one.elapsed_time(other) for one, other in pairwise([*events, end])]
         self._take(row, times, waiting.arrived())
-        self._pool += [event for event in events[:-1] if event is not None]
+        self._pool += events
         if delivery is not None and delivery.own is not None:
             self._pool.append(delivery.own)
             delivery.own = None
-        self._pace.spent_ns += _now() - start
 
     def _give_up(self, waiting: Waiting) -> None:
         """A row without the card's times, and without numbers that have not come."""
@@ -292,9 +305,9 @@ class CardClock:
         for name, value in values.items():
             if isinstance(value, float):
                 row.values[name] = value
-            elif isinstance(value, torch.Tensor):
+            elif not isinstance(value, Held):
                 row.values[name] = self._numbers.landing.take(value)
-            elif isinstance(value, Held) and value.number is not None:
+            elif value.number is not None:
                 row.values[name] = value.number
         self._tracker.take(row)
 

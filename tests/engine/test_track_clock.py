@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
 from llmprof.core.track.card_numbers import SLOTS, Landing
 from llmprof.core.track.device_clock import ALLOWED_NS, MOST_SKIPPED, Pace, allowed_ns
 from llmprof.core.track.hooks import Hooks
+from llmprof.core.track.parts import GAP
 from llmprof.core.track.tracker import Tracker
 
 
@@ -61,6 +64,30 @@ def landing_place(landing: Landing) -> int:
     place = landing.copy(torch.tensor(1.0))
     assert landing.take(place) == 1.0
     return int(place.data_ptr())
+
+
+def test_all_that_is_done_on_the_training_thread_is_counted() -> None:
+    tracker = Tracker()
+    tracker.begin()
+    calls: list[Callable[[], object]] = [
+        tracker.begin_input,
+        lambda: tracker.end_input(batch=True),
+        lambda: tracker.enter("backward"),
+        lambda: tracker.leave(GAP),
+        lambda: tracker.update_begins(None),
+        tracker.closure_begins,
+        lambda: tracker.closure_ended(True),
+        lambda: tracker.update_ended(0),
+        lambda: tracker.end_phase(tracker.begin_phase("check")),
+        lambda: tracker.log({}, 0),
+        tracker.left_loop,
+        tracker.begin_step,
+        tracker.end_step,
+    ]
+    for call in calls:
+        before = tracker.calls
+        call()
+        assert tracker.calls > before, call
 
 
 class Slower(torch.optim.SGD):
