@@ -10,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmprof.core.track import card_numbers
+from llmprof.core.track import card_numbers, device_clock
 from llmprof.core.track.card_numbers import MOST_TOGETHER, REGULAR, TOGETHER_NS
 from llmprof.core.track.device_clock import MOST_HANDED_ON, MOST_WAITING
 from tests.builders.fake_card import MS, FakeCard
@@ -203,13 +203,26 @@ def test_several_graphs_in_turn(card: FakeCard) -> None:
     assert found[-MOST_TOGETHER:] == list(range(300 - MOST_TOGETHER, 300))
 
 
-def test_a_tensor_that_lost_its_memory_is_unknown(card: FakeCard) -> None:
+def freed(tensor: torch.Tensor) -> None:
+    """As a framework does that shards."""
+    tensor.untyped_storage().resize_(0)
+
+
+def taken_away(tensor: torch.Tensor) -> None:
+    """As a compiler does whose graphs use memory again."""
+    torch._C._set_throw_on_mutable_data_ptr(tensor)
+
+
+@pytest.mark.parametrize("lose", [freed, taken_away])
+def test_a_tensor_that_lost_its_memory_is_unknown(
+    card: FakeCard, lose: Callable[[torch.Tensor], None]
+) -> None:
     expected = settled(card)
     for at in range(2 * MOST_TOGETHER):
         loss = number(at + 1)
         values = card.log(loss=loss)
         if at == 3:
-            loss.untyped_storage().resize_(0)
+            lose(loss)
         card.end_step(values)
     found = card.finish()[len(expected) :]
     assert found[3] is None
@@ -266,6 +279,20 @@ def test_nothing_is_done_while_a_graph_is_captured(card: FakeCard) -> None:
     card.capturing = False
     card.step(loss=number(8))
     assert card.finish() == [*expected, 7.0, None, None, None, 8.0]
+
+
+def test_the_driver_is_not_asked_about_the_default_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def ask() -> bool:
+        asked.append(True)
+        return True
+
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", ask)
+    assert not device_clock._capturing((0, 0, 1))
+    assert not asked
+    assert device_clock._capturing((7, 0, 1))
+    assert device_clock._capturing(object())  # of a torch that does not number them
 
 
 def test_a_loop_that_ends_within_a_capture(card: FakeCard) -> None:
