@@ -303,9 +303,15 @@ class CardNumbers:
         except RuntimeError:
             return 0
         if pointer in series.pointers:  # memory that is written again and again, as by a graph
-            series.changes = True
+            self._distrust(series)
             return 0
         return pointer
+
+    def _distrust(self, series: Series) -> None:
+        series.changes = True
+        for one in self.held:
+            if one.series is series:
+                one.tensor = None
 
 
 def _is_plain(tensor: Any) -> bool:

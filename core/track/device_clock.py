@@ -73,7 +73,7 @@ class Delivery:
 
     def __init__(self) -> None:
         self.here = False
-        self.lost = False  # nobody knows when it is here
+        self.lost = False  # nobody knows when its numbers are
         self.fetched: Fetched | None = None
         self.events: list[Any] | None = None  # None: more may come
         self.own: Any = None  # of the events the one that is no row's
@@ -213,7 +213,7 @@ class CardClock:
         delivery = self._delivery_of(row, values, stream, capturing)
         self._waiting.append(Waiting(row, end, values, delivery))
         self._pace.step_ended(allowed, timed=row.marks[-1][2] is not None)
-        self._home = stream
+        self._home = self._home if capturing else stream
         if row.end_ns - self._looked_ns > MEMORY_NS:
             self._looked_ns = row.end_ns
             self._look_at_memory()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from llmprof.core.track import card_numbers, device_clock
 from llmprof.core.track.card_numbers import MOST_TOGETHER, REGULAR, TOGETHER_NS
 from llmprof.core.track.device_clock import MOST_HANDED_ON, MOST_WAITING
+from llmprof.core.track.tracker import Row
 from tests.builders.fake_card import MS, FakeCard
 
 SETTLED = REGULAR + 2 * MOST_TOGETHER + 8  # steps after which tensors stay as they are
@@ -272,11 +273,12 @@ def test_nothing_large_is_kept_alive(card: FakeCard) -> None:
 def test_nothing_is_done_while_a_graph_is_captured(card: FakeCard) -> None:
     expected = settled(card)
     card.step(loss=number(7))
+    home, card.stream = card.stream, (9, -1, 1)
     card.capturing = True  # the card asserts that it is left alone
     for at in range(3):
         assert card.log(loss=number(at)) == {}
         card.end_step({})
-    card.capturing = False
+    card.capturing, card.stream = False, home
     card.step(loss=number(8))
     assert card.finish() == [*expected, 7.0, None, None, None, 8.0]
 
@@ -433,3 +435,40 @@ def test_whatever_a_loop_does_no_number_is_wrong(
     found = card.finish()
     assert len(found) == len(truth)
     assert all(ours is None or ours == real for ours, real in zip(found, truth, strict=True))
+
+
+def test_memory_that_is_written_again_for_a_few_steps(card: FakeCard) -> None:
+    expected = settled(card)
+    static = number(0)
+    for at in range(60):
+        graphed = 10 <= at % 32 < 14  # between those that are compared
+        loss = static if graphed else number(at)
+        if graphed:
+            static.data.fill_(at)
+        card.step(loss=loss)
+    found = card.finish()[len(expected) :]
+    assert all(ours in (at, None) for at, ours in enumerate(found))
+    assert found[-8:] == list(range(52, 60))
+
+
+def test_a_number_that_was_copied_after_its_row_ended_is_waited_for(card: FakeCard) -> None:
+    edge = card.clock.boundary()  # as of a loop that was left, or of an update that ended a step
+    card.reached = card.recorded
+    values = card.log(loss=number(3))
+    card.clock.keep(Row(0, None, [(0, "", None)], MS), edge, values)
+    assert card.rows() == []
+    card.reached = card.recorded
+    card.clock.keep(Row(1, None, [(MS, "", None)], 2 * MS), card.clock.boundary(), {})
+    assert card.rows()[0] == 3.0
+
+
+def test_a_number_of_another_stream_has_an_event_of_its_own(card: FakeCard) -> None:
+    card.keeps_up = False
+    home, card.stream = card.stream, (7, -1, 1)
+    values = card.log(loss=number(3))
+    card.stream = home
+    card.end_step(values)
+    delivery = card.clock._waiting[0].delivery
+    assert delivery is not None
+    assert delivery.events is not None
+    assert len(delivery.events) == 2
