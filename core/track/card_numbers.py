@@ -201,6 +201,13 @@ class CardNumbers:
         self._long = False  # the last step was
         self._at_once_ns = 0  # spent in this step
         self._costs = Costs()
+        self._shares = Costs()  # of a step in what was fetched together
+        self._fetching = 1  # steps
+
+    @property
+    def cost_ns(self) -> int:
+        """What numbers cost a step now."""
+        return (self._shares if self.together else self._costs).median_ns or 0
 
     def hold(self, name: str, tensor: Any) -> Held | None:
         """Let a number stay on the card; None where it is to be copied at once."""
@@ -228,6 +235,13 @@ class CardNumbers:
     def at_once(self, spent_ns: int) -> None:
         """A copy at once took so long."""
         self._at_once_ns += spent_ns
+
+    def sent(self, spent_ns: int, *, together: bool) -> None:
+        """What was to be done at a step's end, so that it is known when they are there."""
+        if together:
+            self._shares.add(spent_ns // self._fetching)
+        else:
+            self._at_once_ns += spent_ns
 
     def step_ended(self, start_ns: int, end_ns: int, allowed_ns: int) -> None:
         """Numbers stay where copies at once cost more than is allowed, and steps are short."""
@@ -260,6 +274,7 @@ class CardNumbers:
 
     def fetch(self) -> Fetched | None:
         """Send all that is held on its way; None where that fails: it is unknown then."""
+        self._fetching = max(1, self._steps)
         held = self._take()
         try:
             return Fetched(held, self.landing)

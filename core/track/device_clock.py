@@ -31,7 +31,7 @@ from llmprof.core.track.tracker import Row, Tracker
 MOST_WAITING = 64 + MOST_TOGETHER  # steps that the card has not come to, or whose numbers it keeps
 MOST_HANDED_ON = 8  # at the end of a step, so that none pays for all that came together
 MOST_EVENTS = 48  # of one step
-ALLOWED_NS = 20_000  # of host time a step for the card's times, and
+ALLOWED_NS = 20_000  # of host time a step for the card's times and numbers, and
 ALLOWED_SHARE = 400  # at most one in so many of the step's; where they cost more, some are timed
 MOST_SKIPPED = 32
 PATIENCE_NS = 20_000_000  # for the last numbers, when the loop is over
@@ -54,15 +54,11 @@ class Pace:
 
     def __init__(self) -> None:
         self.every = 1
-        self.spent_ns = 0  # since the last step that was timed
         self._costs = Costs()
 
-    def step_ended(self, allowed_ns: int, *, timed: bool) -> None:
-        """A step is over."""
-        if not timed:
-            return
-        self._costs.add(self.spent_ns)
-        self.spent_ns = 0
+    def timed(self, cost_ns: int, allowed_ns: int) -> None:
+        """A step was timed, which cost so much in all."""
+        self._costs.add(cost_ns)
         cost = self._costs.median_ns
         if cost is not None:
             self.every = min(MOST_SKIPPED, max(1, -(-cost // allowed_ns)))
@@ -94,6 +90,7 @@ class Waiting(NamedTuple):
     end: Any
     values: dict[str, object]
     delivery: Delivery | None
+    timing_ns: int  # spent on recording its events; 0: it was not timed
 
     def arrived(self) -> dict[str, object]:
         """The values that are here."""
@@ -130,6 +127,7 @@ class CardClock:
         self._looked_ns = 0
         self._steps = 0
         self._pace = Pace()
+        self._timing_ns = 0  # spent on events since the last step that was timed
         self._numbers = CardNumbers(Landing())
         self.timed = True
         self.memory: AllocatorFigures | None = None
@@ -146,7 +144,10 @@ class CardClock:
 
     def event(self) -> object | None:
         """An event at this point of the current stream; None while a graph is captured."""
-        return None if _capturing(_stream()) else self._record()
+        start = _now()
+        found = None if _capturing(_stream()) else self._record()
+        self._timing_ns += _now() - start
+        return found
 
     def boundary(self) -> object | None:
         """The same where one step ends and the next begins; None between two not timed."""
@@ -157,10 +158,8 @@ class CardClock:
         return self._edge
 
     def _record(self) -> Any:
-        start = _now()
         found = self._pool.pop() if self._pool else _new_event(enable_timing=True)
         found.record(self._current())
-        self._pace.spent_ns += _now() - start
         return found
 
     def take(self, tensors: Mapping[str, Any]) -> dict[str, object]:
@@ -208,11 +207,12 @@ class CardClock:
         if len(self._waiting) >= MOST_WAITING:
             self._give_up(self._waiting.popleft())
         start_ns = row.marks[0][0]
-        allowed = allowed_ns(row.end_ns - start_ns)
-        self._numbers.step_ended(start_ns, row.end_ns, allowed)
+        self._numbers.step_ended(start_ns, row.end_ns, allowed_ns(row.end_ns - start_ns))
         delivery = self._delivery_of(row, values, stream, capturing)
-        self._waiting.append(Waiting(row, end, values, delivery))
-        self._pace.step_ended(allowed, timed=row.marks[-1][2] is not None)
+        timing_ns = 0
+        if row.marks[-1][2] is not None:
+            timing_ns, self._timing_ns = self._timing_ns, 0
+        self._waiting.append(Waiting(row, end, values, delivery, timing_ns))
         self._home = self._home if capturing else stream
         if row.end_ns - self._looked_ns > MEMORY_NS:
             self._looked_ns = row.end_ns
@@ -239,15 +239,12 @@ class CardClock:
 
     def _settle(self, most: int, capturing: bool) -> None:
         """Hand on so many rows at most."""
-        waiting, start = self._waiting, 0
+        waiting = self._waiting
         for _ in range(min(most, len(waiting))):
             first = waiting[0]
             if not first.idle and (capturing or not first.over()):
                 break
-            start = start or _now()
             self._hand_on(waiting.popleft())
-        if start:
-            self._pace.spent_ns += _now() - start
 
     def _delivery_of(
         self, row: Row, values: dict[str, object], stream: Any, capturing: bool
@@ -269,11 +266,11 @@ class CardClock:
             delivery.fetched = self._numbers.fetch()
             self._edge = None
         self._numbers.forget()
-        self._pace.spent_ns += _now() - start
         if self._edge is None:
             delivery.own = self._record()
         delivery.events = [*self._apart, delivery.own or self._edge]
         self._apart, self._delivery = [], None
+        self._numbers.sent(_now() - start, together=delivery.fetched is not None)
 
     def _current(self) -> Any:
         """The current stream; its object is made anew only where it is another."""
@@ -283,7 +280,8 @@ class CardClock:
         return self._stream
 
     def _hand_on(self, waiting: Waiting) -> None:
-        row, end, _, delivery = waiting
+        row, end, _, delivery, timing_ns = waiting
+        start = _now() if timing_ns else 0
         events: list[Any] = [event for _, _, event in row.marks if event is not None]
         times: list[float] | None = None
         if end is not None and len(events) == len(row.marks) < MOST_EVENTS:
@@ -294,6 +292,10 @@ class CardClock:
         if delivery is not None and delivery.own is not None:
             self._pool.append(delivery.own)
             delivery.own = None
+        if timing_ns:
+            allowed = allowed_ns(row.end_ns - row.marks[0][0])
+            left = max(allowed // 4, allowed - self._numbers.cost_ns, 1)
+            self._pace.timed(timing_ns + _now() - start, left)
 
     def _give_up(self, waiting: Waiting) -> None:
         """A row without the card's times, and without numbers that have not come."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from llmprof.core.track import card_numbers, device_clock
 from llmprof.core.track.card_numbers import MOST_TOGETHER, REGULAR, TOGETHER_NS
-from llmprof.core.track.device_clock import MOST_HANDED_ON, MOST_WAITING
+from llmprof.core.track.device_clock import MOST_HANDED_ON, MOST_SKIPPED, MOST_WAITING
 from llmprof.core.track.tracker import Row
 from tests.builders.fake_card import MS, FakeCard
 
@@ -472,3 +472,14 @@ def test_a_number_of_another_stream_has_an_event_of_its_own(card: FakeCard) -> N
     assert delivery is not None
     assert delivery.events is not None
     assert len(delivery.events) == 2
+
+
+def test_numbers_leave_time_for_the_card_s_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = FakeCard(monkeypatch, 8_000, 37 * MS)
+    for _ in range(200):
+        card.end_step({})
+    without = card.clock.every
+    for at in range(200):
+        card.step(loss=number(at))
+    assert without < card.clock.every < MOST_SKIPPED
+    assert not card.clock.together

@@ -19,9 +19,9 @@ def paced(cost_ns: int, wall_ns: int, steps: int = 200) -> tuple[Pace, int]:
     pace, count = Pace(), 0
     for at in range(steps):
         timed = at % pace.every == 0
-        pace.spent_ns += cost_ns * timed
         count += timed
-        pace.step_ended(allowed_ns(wall_ns), timed=timed)
+        if timed:
+            pace.timed(cost_ns, allowed_ns(wall_ns))
     return pace, count
 
 
@@ -40,8 +40,7 @@ def test_as_many_steps_are_timed_as_may_be_paid_for() -> None:
 def test_a_call_that_was_held_up_does_not_count() -> None:
     pace = Pace()
     for at in range(30):
-        pace.spent_ns += 50_000_000 if at % 4 == 0 else ALLOWED_NS // 2
-        pace.step_ended(ALLOWED_NS, timed=True)
+        pace.timed(50_000_000 if at % 4 == 0 else ALLOWED_NS // 2, ALLOWED_NS)
     assert pace.every == 1
 
 
