@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from llmprof.core.catalog.experiments import build_experiment, writeup_names
-from llmprof.core.engine.writeup import Entry, Writeup, left_of, left_s, planned
+from llmprof.core.engine.writeup import left_of, left_s, planned
 from llmprof.core.events import CaseStarted, Segment, decode
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run
+from llmprof.core.store.writeup import Entry, Writeup
 from tests.builders.planted import GPU
 from tests.engine.runs import llmprof, started
 from tests.waiting import wait_for
