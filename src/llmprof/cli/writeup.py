@@ -8,8 +8,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -145,29 +144,31 @@ def _unfinished(writeup: Writeup, code: int) -> UserError:
 
 
 def _packed(writeup: Writeup, target: Path) -> bool:
+    """Pack, which only Ctrl-C ends early: a machine that is taken away says so more than once."""
+    late: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT:
+            raise _unfinished(writeup, 128 + number)
+        late.append(number)
+
+    with caught(note):
+        packed = _pack(writeup, target)
+    if late:
+        raise _unfinished(writeup, 128 + late[0])
+    return packed
+
+
+def _pack(writeup: Writeup, target: Path) -> bool:
     """Put the write-up into a file and say so; False, and why, where that fails."""
     try:
-        with _undisturbed():
-            pack_writeup(writeup, target)
-            tell(f"packed {target}")
+        pack_writeup(writeup, target)
     except OSError as error:
-        given = shlex.quote(str(writeup.folder))
-        tell(
-            f"llmprof: the write-up could not be packed: {cause(error)}; `llmprof pack {given}` can"
-        )
+        how = f"`llmprof pack {shlex.quote(str(writeup.folder))}` can"
+        tell(f"llmprof: the write-up could not be packed: {cause(error)}; {how}")
         return False
+    tell(f"packed {target}")
     return True
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Have a machine that is being taken away wait: what it sends comes once this is done."""
-    held = {signal.SIGTERM, signal.SIGHUP}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _new_folder() -> Path:
