@@ -70,12 +70,11 @@ def test_commands_of_a_page_run(
         assert name in COMMANDS
         if name in MEASURING:
             whole = [name, *options[:1]] == WRITEUP[0].split()
-            options = options[whole:]
             called, _ = WRITEUP[1] if whole else COMMANDS[name]
             module = importlib.import_module(f"llmprof.cli.{called}")
             parser = Parser(prog=name)
             module.add_arguments(parser)
-            parser.parse(options)
+            parser.parse(options[whole:])
             continue
         code = main([name, *options])
         captured = capsys.readouterr()
