@@ -309,7 +309,7 @@ def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:
         case "cost":
             return cost_rows.before_the_appendix(tables.rates)
         case "changes":
-            steps = [key for key in whole.keys if _reads(whole, key, "Part", "step")]
+            steps = [change.key(change.found.total) for change in tables.all_changes]
             judged = [key for key in whole.keys if _reads(whole, key, "Verdict", *DECIDED)]
             return [*(key for key in steps if key in judged), *steps, *judged]
         case "levels":

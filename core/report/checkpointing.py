@@ -220,7 +220,8 @@ def recompute(row: Measured) -> tuple[float | None, str]:
 def _explained(groups: list[list[Measured]]) -> Iterable[str]:
     yield (
         "Peaks are requested bytes. Saved for backward: what waits when the last loss is known, "
-        "beside what lies there between steps. Time change: against the first row of the group."
+        "beside what lies there between steps. Time change: from the first row of the group to "
+        "this one, below 0 is less time."
     )
     yield (
         "Recompute is a part of the backward. Measured: busy time of what ran within ranges around "

@@ -11,7 +11,7 @@ from llmprof.core.figures.comparison import Comparison, PartChange
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.case_groups import AXIS_COLUMNS, status_word
 from llmprof.core.report.class_changes import ByClass, by_class, explanation
-from llmprof.core.report.comparisons import excluded, named_parts
+from llmprof.core.report.comparisons import SIGN_UNCLEAR, excluded, named_parts
 from llmprof.core.report.sentences import peak_bytes, reason
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.report.two_runs import Pair, TwoRuns, began
@@ -24,9 +24,10 @@ from llmprof.core.system.numbers import format_number
 from llmprof.core.system.units import MIB
 
 SAME = "~"
+FROM_A_TO_B = "Every change and difference is from A to B: below 0, B is lower."
 JUDGED = (
-    "Change is the time of B over that of A, less 1; ~ says that they are not distinguished. It is "
-    "judged between fresh processes, which are the unit of replication: the cases are tested "
+    "~ says that A and B are not distinguished. A change is judged between fresh processes, which "
+    "are the unit of replication, by their geometric means: the cases are tested "
     "together, then the phases of a case that is told from equal (Holm, 5 % each time), and the "
     "step where one of them was; a change counts from 1 % on. The 95 % interval stands beside "
     "every change, also beside one that is not told from equal among the others. Phases below 2 % "
@@ -84,7 +85,7 @@ class RunComparison:
         )
         same = _alike(self.runs)
         notes = (
-            f"A: {self.base_name}. B: {self.other_name}.",
+            f"A: {self.base_name}. B: {self.other_name}. {FROM_A_TO_B}",
             *([f"Alike in both: {same}."] if same else []),
             *(FORCED.format(why) for why in self.runs.obstacles),
         )
@@ -122,7 +123,7 @@ class RunComparison:
               if len(counted) == 1 else []),
             *([JUDGED if judged else ALONE] if rows else []),
         )  # fmt: skip
-        return Table("changes", f"Step by phase{head.title}", columns, rows, notes)
+        return Table("changes", f"Step by phase, from A to B{head.title}", columns, rows, notes)
 
     def _cells(self, part: PartChange, found: Comparison) -> tuple[Cell, ...]:
         return (
@@ -131,7 +132,7 @@ class RunComparison:
             _relative(part.base),
             Figure(part.other.mean, part.other.ci95),
             _relative(part.other),
-            SAME if part.decision == "not distinguished" else change_cell(part.time),
+            _change_cell(part),
             percents(part.time) if part.time.judged else "one process",
             verdict(part, found),
         )
@@ -161,7 +162,7 @@ class RunComparison:
             "Device time of one step by class of kernel, from one profile a run: shown, not judged."
             " Classes below 2 % of a step are left out.",
         )
-        title = f"Kernel time by class{head.title}"
+        title = f"Kernel time by class, from A to B{head.title}"
         return Table("kernel-classes", title, columns, tuple(rows), notes)
 
     def _peaks(self) -> Table | None:
@@ -187,7 +188,7 @@ class RunComparison:
             "The highest level of one extra step of one process, allocated bytes of the allocator "
             "or the process's resident set.",
         )
-        return Table("peaks", f"Peak memory{head.title}", columns, tuple(rows), notes)
+        return Table("peaks", f"Peak memory, from A to B{head.title}", columns, tuple(rows), notes)
 
     def _categories(self) -> Table | None:
         head = _Head([pair.base for pair in self.runs.recordings])
@@ -212,7 +213,7 @@ class RunComparison:
             Column("Difference", "%"),
         )
         notes = ("Requested bytes at the peak of the recorded steps, one recording a run.",)
-        title = f"Memory by category{head.title}"
+        title = f"Memory by category, from A to B{head.title}"
         return Table("memory-categories", title, columns, tuple(rows), notes)
 
     def _unanswered(self) -> Table | None:
@@ -300,7 +301,14 @@ def percents(time: Ratio) -> str:
     return " to ".join(format_number(each + 0.0, (high - low) / 2) for each in (low, high))
 
 
-def change_cell(time: Ratio) -> Figure:
+def _change_cell(part: PartChange) -> Cell:
+    """A change from A to B; ~ where they are not distinguished."""
+    if part.decision == "not distinguished":
+        return SAME
+    return change_figure(part.time) if part.sign_told else SIGN_UNCLEAR
+
+
+def change_figure(time: Ratio) -> Figure:
     """A change in percent with the digits that its interval allows; two of one process's."""
     value = percent(time.value)
     half = 100 * time.half if time.judged and time.half else None
@@ -369,7 +377,7 @@ def _relative(summary: Summary) -> Cell:
 def _changed(part: PartChange) -> str:
     """backward faster: -38.9 % (-42.8 to -34.7), 32.871 to 20.1 ms."""
     before, after = (format_number(each.mean, each.ci95) for each in (part.base, part.other))
-    change = change_cell(part.time)
+    change = change_figure(part.time)
     by = format_number(change.value, change.uncertainty)
     return (
         f"{part_name(part)} {part.decision}: {by} % ({percents(part.time)}), {before} to {after} ms"

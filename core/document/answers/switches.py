@@ -1,14 +1,16 @@
-"""What mixed precision and compiling change."""
+"""What mixed precision and compiling change, from without to with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from llmprof.core.document.changes import Change
 from llmprof.core.document.commands import judged, missing
-from llmprof.core.document.configurations import work_of
-from llmprof.core.document.quotes import KeyedTable, Sentence, joined
+from llmprof.core.document.configurations import parameters, work_of
+from llmprof.core.document.quotes import KeyedTable, Sentence, joined, number
 from llmprof.core.document.tables import Tables
+from llmprof.core.figures.comparison import PartChange
 
 HALF = ("bf16", "fp16")
 
@@ -47,6 +49,8 @@ def mixed(tables: Tables) -> Iterable[Sentence]:
     measured = {each.name: each for each in tables.all_changes if _is_model(each)}
     there = [name for name in HALF if name in measured]
     yield from _changes(tables, lambda each: _is_model(each) and each.name in HALF)
+    for precision in there:
+        yield from trends(tables, precision)
     for precision in HALF if there else ():
         if precision not in there:
             base = measured[there[0]].found.base.case
@@ -99,7 +103,7 @@ def _unjudged(grid: KeyedTable, key: Hashable) -> bool:
 
 
 def _is_model(change: Change) -> bool:
-    return change.found.other.case.probe != "attention"
+    return not change.of_attention
 
 
 def _changes(tables: Tables, wanted: Callable[[Change], bool]) -> Iterable[Sentence]:
@@ -110,6 +114,60 @@ def _changes(tables: Tables, wanted: Callable[[Change], bool]) -> Iterable[Sente
             key = change.key(change.found.total)
             yield table.told(
                 key,
-                "{Size}, {Switch} {work}: {With it} ms against {Baseline} ms ({Verdict}).",
+                "{Size}, {Switch} {work}: from {Baseline} to {With it} ms{change} ({parts}"
+                "{Verdict}).",
                 work=work_of(table, key),
+                change=_percent(table, change, change.found.total, ", "),
+                parts=_phases(table, change),
             )
+
+
+def _phases(table: KeyedTable, change: Change) -> Sentence:
+    """What the phases changed that the switch acts on, before the verdict on them all."""
+    parts = [part for part in change.found.parts if part.touched and part.sign_told]
+    told = joined(_percent(table, change, part, f"{part.part} ") for part in parts)
+    return (*told, "; ") if told else ()
+
+
+def _percent(table: KeyedTable, change: Change, part: PartChange, before: str) -> Sentence:
+    """A change with its sign; () where its sign is not known."""
+    if not part.sign_told:
+        return ()
+    cell = table.quote(change.key(part), "Change")
+    return (f"{before}{'+' if number(cell) > 0 else ''}", cell, " %")
+
+
+def trends(tables: Tables, precision: str) -> Iterable[Sentence]:
+    """How what a precision changes goes with the size, of equal work in one run."""
+    table = tables.changes
+    alike: dict[Hashable, list[Change]] = {}
+    for change in tables.all_changes if table else ():
+        case = change.found.other.case
+        if _is_model(change) and change.name == precision and change.found.total.sign_told:
+            work = change.source.name, case.mode, case.context_length, case.batch_size
+            alike.setdefault(work, []).append(change)
+    for group in alike.values():
+        assert table is not None
+        group.sort(key=lambda each: parameters(each.found.other))
+        keys = [each.key(each.found.total) for each in group]
+        if len({each.found.other.case.model for each in group}) < 2:
+            continue
+        steps = joined(
+            (*_percent(table, each, each.found.total, ""), " in ", table.quote(key, "Size"))
+            for each, key in zip(group, keys, strict=True)
+        )
+        work = work_of(table, keys[0], "Size")
+        yield (f"{precision} by size ", *work, ": ", *steps, f"; {_trend(group)}.")
+
+
+def _trend(group: Sequence[Change]) -> str:
+    """Which way the change goes from the smallest to the largest, where their intervals tell."""
+    if any(change.why_not for change in group):
+        return "not judged, so no trend is told"
+    values = [change.found.total.time.value for change in group]
+    first, last = (change.found.total.time for change in (group[0], group[-1]))
+    if values == sorted(values, reverse=True) and (last.high or 1.0) < (first.low or 0.0):
+        return "the larger the model, the more time it saves"
+    if values == sorted(values) and (last.low or 0.0) > (first.high or math.inf):
+        return "the larger the model, the less time it saves"
+    return "the intervals tell no trend"
