@@ -15,7 +15,7 @@ from llmprof.core.document.tables import Tables
 
 Answer = Callable[[Tables], Iterable[Sentence]]
 MOST_LINES = 8  # of one answer
-LEFT_OUT: Sentence = ("Further lines are left out here; the whole tables below have every cell.",)
+LEFT_OUT: Sentence = ("Further lines are left out: the tables below have every cell.",)
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,16 @@ GROUPS: tuple[Group, ...] = (
         "Timing",
         (
             Question(
-                "How long are forward, backward and optimizer step of each size?",
+                "How long are forward, backward and optimizer step of each size (± is the standard "
+                "deviation of the steps)?",
                 timing.phases,
                 "end-to-end",
             ),
-            Question("How much do they vary?", timing.spread, "end-to-end"),
+            Question(
+                "How much do they vary?",
+                timing.spread,
+                "end-to-end",
+            ),
             Question(
                 "What changes without warm-up, and with little of it?", timing.warmup, "warmup"
             ),
@@ -113,7 +118,9 @@ GROUPS: tuple[Group, ...] = (
         "Memory",
         (
             Question(
-                "What are the peaks of inference and of a training step?", memory.peaks, "memory"
+                "What are the peaks of inference and of a training step, in requested bytes?",
+                memory.peaks,
+                "memory",
             ),
             Question("And with mixed precision?", memory.mixed_peaks, "memory"),
             Question(

@@ -40,7 +40,9 @@ BESIDE = "Whole tables, logs and the figures' data"  # what the CSV files beside
 DECIDED = ("faster", "slower")
 LESS = frozenset(
     {
+        step_rows.FORWARD_ALONE,
         "Std Dev of steps",
+        *(f"{phase.capitalize()} std" for phase in step_rows.SHOWN),
         "Optimizer moves",
         "Of bandwidth",
         "Reserved",

@@ -12,8 +12,8 @@ from llmprof.core.document.configurations import (
 )
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
-from llmprof.core.report.table import Column, Figure
-from llmprof.core.report.warmup import first_step_ms, warmup_groups
+from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.report.warmup import TOLD, first_phases_ms, first_step_ms, warmup_groups
 from llmprof.core.state.view import CaseState
 
 COLUMNS = (
@@ -22,9 +22,13 @@ COLUMNS = (
     Column("Std Dev", "ms"),
     Column("Median", "ms"),
     Column("First step", "ms"),
+    *(Column(phase.capitalize(), "ms") for phase in TOLD),
+    *(Column(f"First {phase}", "ms") for phase in TOLD),
 )
 NOTES = (
-    "Each cell is a fresh process; its first step is the process's first, warm-up or measured.",
+    "Each cell is a fresh process; its first step is the process's first, warm-up or measured. "
+    "Forward, backward and optimizer: means of the measured steps, and beside them those of the "
+    "first step.",
 )
 Group = tuple[Source, list[CaseState]]
 
@@ -61,6 +65,7 @@ def warmup_table(cells: Sequence[Group], sources: Sequence[Source]) -> KeyedTabl
                     Figure(state.total.std, state.total.ci95),
                     Figure(state.total.median, state.total.ci95),
                     Figure(first_step_ms(state)),
+                    *_phase_cells(state),
                 ),
             )
             for source, group in cells
@@ -68,6 +73,15 @@ def warmup_table(cells: Sequence[Group], sources: Sequence[Source]) -> KeyedTabl
             if state.total is not None
         ),
         NOTES,
+    )
+
+
+def _phase_cells(state: CaseState) -> tuple[Cell, ...]:
+    means = (state.summaries.get(phase) for phase in TOLD)
+    first = first_phases_ms(state)
+    return (
+        *(None if found is None else Figure(found.mean, found.ci95) for found in means),
+        *(Figure(first.get(phase)) for phase in TOLD),
     )
 
 

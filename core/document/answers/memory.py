@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from llmprof.core.document.answers.switches import HALF
 from llmprof.core.document.commands import in_mode, missing
 from llmprof.core.document.configurations import switches_text, work_of
 from llmprof.core.document.levels import PEAK, level_key
-from llmprof.core.document.quotes import Sentence, number
+from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, joined, number
 from llmprof.core.document.tables import Tables
 from llmprof.core.spec.axes import Mode
+from llmprof.core.spec.case import Case
 
-ASKED: dict[Mode, str] = {"forward": "inference", "train": "a training step"}
+ASKED: dict[Mode, str] = {"forward": "inference", "train": "training"}
 
 
 def peaks(tables: Tables) -> Iterable[Sentence]:
@@ -27,7 +28,8 @@ def mixed_peaks(tables: Tables) -> Iterable[Sentence]:
 
 def _peaks(tables: Tables, ways: tuple[str, ...]) -> Iterable[Sentence]:
     table = tables.levels
-    found = {}
+    found: dict[Mode, Case] = {}
+    alike: dict[Hashable, dict[Mode, Hashable]] = {}  # rows by what is inferred and trained
     for source, state in tables.memory if table else ():
         assert table is not None
         key, case = level_key(source, state, PEAK), state.case
@@ -35,15 +37,27 @@ def _peaks(tables: Tables, ways: tuple[str, ...]) -> Iterable[Sentence]:
             continue
         if case.mode in ASKED and table.known(key, "Requested"):
             found[case.mode] = case
-            yield table.told(
-                key,
-                "{Size}, {Mode}, {As} {work}: peak of {Requested} MiB requested, reached in "
-                "{Reached in}.",
-                work=work_of(table, key, "Mode", "As"),
-            )
+            work = source.name, case.model, case.context_length, case.batch_size, case.precision
+            alike.setdefault(work, {})[case.mode] = key
+    for keys in alike.values():
+        assert table is not None
+        first = next(iter(keys.values()))
+        yield table.told(
+            first,
+            "{Size}, {As} {work}: {peaks}.",
+            work=work_of(table, first, "Mode", "As"),
+            peaks=joined(_peak(table, keys[mode], what) for mode, what in ASKED.items()
+                         if mode in keys),
+        )  # fmt: skip
     for mode, what in ASKED.items() if found else ():
         if mode not in found:
             yield missing(what, in_mode(next(iter(found.values())), mode, "memory"))
+
+
+def _peak(table: KeyedTable, key: Hashable, what: str) -> Sentence:
+    """training 18,554.1 MiB (in optimizer); inference has but one phase."""
+    phase = "" if what == ASKED["forward"] else " (in {Reached in})"
+    return table.told(key, f"{what} {{Requested}} MiB{phase}")
 
 
 def checkpoints(tables: Tables) -> Iterable[Sentence]:
@@ -69,9 +83,20 @@ def checkpoints(tables: Tables) -> Iterable[Sentence]:
 
 def tensors(tables: Tables) -> Iterable[Sentence]:
     """Sizes of single tensors."""
-    for key in tables.tensors.keys if tables.tensors else ():
-        assert tables.tensors is not None
-        yield tables.tensors.told(key, "{Tensor} of {Size}: {Each} MiB, {Formula}.")
+    table = tables.tensors
+    for at, key in enumerate(table.keys if table else ()):
+        assert table is not None
+        yield table.told(
+            key,
+            "{Tensor}{place}: {Each} MiB{formula}.",
+            place=() if at else table.told(key, " of {Size} ({Context} tokens, batch {Batch})"),
+            formula=_formula(table.quote(key, "Formula")),
+        )
+
+
+def _formula(cell: Quote) -> Sentence:
+    """The formula; one of several products stands in its table alone."""
+    return (", its sum in the table below",) if " + " in cell.text else (" = ", cell)
 
 
 def largest(tables: Tables) -> Iterable[Sentence]:

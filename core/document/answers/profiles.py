@@ -17,7 +17,7 @@ from llmprof.core.state.view import CaseState
 
 AGREES = 0.1  # two times that lie no further apart
 LONGEST = "{Longest kernel} ({Calls} calls, {Of its time} % of its time)"
-STAGE = "{Stage} {Of its time} % of the time for {Of its operations} % of the operations"
+STAGE = "{Stage} {Of its time} % and {Of its operations} %"
 
 
 def agreement(tables: Tables) -> Iterable[Sentence]:
@@ -109,7 +109,7 @@ def softmax(tables: Tables) -> Iterable[Sentence]:
         keys = [("forward", stage) for stage in (SOFT, QK, AV)]
         if all(table.known(key, "Of its operations") for key in keys):
             parts = joined(table.told(key, STAGE) for key in keys)
-            yield (*_head(tables, found, ", forward"), ": ", *parts, ".")
+            yield (*_head(tables, found, ", forward"), ", of time and of operations: ", *parts, ".")
 
 
 def _profiles(tables: Tables) -> Iterator[tuple[KeyedTable, Source, CaseState]]:

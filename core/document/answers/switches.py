@@ -107,26 +107,31 @@ def _is_model(change: Change) -> bool:
 
 
 def _changes(tables: Tables, wanted: Callable[[Change], bool]) -> Iterable[Sentence]:
+    """A line a change; a reason why none is judged stands in the first of them alone."""
     table = tables.changes
-    for change in tables.all_changes if table else ():
+    found = [change for change in tables.all_changes if wanted(change)]
+    unjudged = {change.verdict_cell(change.found.total) for change in found if change.why_not}
+    alike = len(found) > 1 and len(unjudged) == 1 and all(change.why_not for change in found)
+    for at, change in enumerate(found if table else ()):
         assert table is not None
-        if wanted(change):
-            key = change.key(change.found.total)
-            yield table.told(
-                key,
-                "{Size}, {Switch} {work}: from {Baseline} to {With it} ms{change} ({parts}"
-                "{Verdict}).",
-                work=work_of(table, key),
-                change=_percent(table, change, change.found.total, ", "),
-                parts=_phases(table, change),
-            )
+        key = change.key(change.found.total)
+        verdict: Sentence = () if alike and at else (table.quote(key, "Verdict"),)
+        if alike and not at:
+            verdict = (*verdict, ", as in all below")
+        told = [each for each in (_phases(table, change), verdict) if each]
+        yield table.told(
+            key,
+            "{Size}, {Switch} {work}: from {Baseline} to {With it} ms{change}{beside}.",
+            work=work_of(table, key),
+            change=_percent(table, change, change.found.total, ", "),
+            beside=(" (", *joined(told, "; "), ")") if told else (),
+        )
 
 
 def _phases(table: KeyedTable, change: Change) -> Sentence:
-    """What the phases changed that the switch acts on, before the verdict on them all."""
+    """What the phases changed that the switch acts on."""
     parts = [part for part in change.found.parts if part.touched and part.sign_told]
-    told = joined(_percent(table, change, part, f"{part.part} ") for part in parts)
-    return (*told, "; ") if told else ()
+    return joined(_percent(table, change, part, f"{part.part} ") for part in parts)
 
 
 def _percent(table: KeyedTable, change: Change, part: PartChange, before: str) -> Sentence:
@@ -163,11 +168,11 @@ def trends(tables: Tables, precision: str) -> Iterable[Sentence]:
 def _trend(group: Sequence[Change]) -> str:
     """Which way the change goes from the smallest to the largest, where their intervals tell."""
     if any(change.why_not for change in group):
-        return "not judged, so no trend is told"
+        return "no trend: not judged"
     values = [change.found.total.time.value for change in group]
     first, last = (change.found.total.time for change in (group[0], group[-1]))
     if values == sorted(values, reverse=True) and (last.high or 1.0) < (first.low or 0.0):
         return "the larger the model, the more time it saves"
     if values == sorted(values) and (last.low or 0.0) > (first.high or math.inf):
         return "the larger the model, the less time it saves"
-    return "the intervals tell no trend"
+    return "no trend beyond the intervals"
