@@ -24,7 +24,7 @@ from llmprof.core.state.view import CaseState
 PHASES = ("forward", "loss", "backward", "optimizer", "zero_grad")
 IDLE = 0.2  # of a step: a card that waits so long is not what sets its pace
 STEP_COLUMNS = (
-    Column("As", numeric=False),
+    Column("Variant", numeric=False),
     Column("Part", numeric=False),
     Column("Plain", "ms"),
     Column("Profiled", "ms"),

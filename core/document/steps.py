@@ -35,7 +35,7 @@ SHOWN: tuple[Phase, ...] = ("forward", "backward", "optimizer")
 REST: tuple[Phase, ...] = ("loss", "zero_grad")
 COLUMNS = (
     Column("Parameters"),
-    Column("As", numeric=False),
+    Column("Variant", numeric=False),
     Column(FORWARD_ALONE, "ms"),
     Column("Forward", "ms"),
     Column("Backward", "ms"),

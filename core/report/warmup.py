@@ -78,7 +78,7 @@ def first_phases_ms(state: CaseState) -> dict[Phase, float]:
 
 
 def cold_phases(state: CaseState, longest: CaseState) -> tuple[Phase, ...]:
-    """The phases that make a step, of which the process's first took much longer than a warm one."""
+    """The phases that took much longer in the process's first step than in a warm one."""
     first = first_phases_ms(state)
     return tuple(
         phase

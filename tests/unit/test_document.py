@@ -203,7 +203,7 @@ def test_what_moves_the_step_is_named_with_its_share() -> None:
     found = said(cells(([15.9, 16.0, 15.8], [8.7, 8.75, 8.65])))
     assert len(found) == 1
     assert "fused AdamW shortens the step" in found[0]
-    assert "n = 3" in found[0]
+    assert "3 processes" in found[0]
     assert "in medium optimizer accounts for" in found[0]
 
 
@@ -355,7 +355,7 @@ def test_the_method_says_what_the_columns_of_changes_are() -> None:
         if section.name == "method"
     )
     text = " ".join(plain(item) for item in method.items)
-    for words in ("geometric means", "even in its sign", "Excluded beyond:", "above 100 %", "CV:"):
+    for words in ("geometric means", "differ in sign", "Excluded beyond:", "above 100 %", "CV:"):
         assert words in text
 
 
@@ -425,9 +425,9 @@ def test_costs_follow_from_the_rate_and_the_price() -> None:
     )
     assert made.cost is not None
     rate = next(each for each in made.rates if each.measured)
-    quoted = {name: made.cost.quote(rate.key, name).text for name in ("Hours to", "Cost to")}
+    quoted = {name: made.cost.quote(rate.key, name).text for name in ("Time to", "Cost to")}
     hours = 2e9 / rate.low / 3600
-    assert float(quoted["Hours to"]) == pytest.approx(hours, rel=0.01)
+    assert float(quoted["Time to"]) == pytest.approx(hours, rel=0.01)
     assert float(quoted["Cost to"]) == pytest.approx(2.5 * hours, rel=0.01)
     elsewhere = [each for each in made.rates if not each.measured]
     assert elsewhere

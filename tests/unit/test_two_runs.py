@@ -379,7 +379,7 @@ def test_formats_agree() -> None:
     assert parts["loss"]["judged"] is False
     assert said["findings"] == list(found.sentences)
     cells = render(found, "csv")
-    assert "changes,Step by phase: medium" in cells
+    assert 'changes,"Step by phase, from A to B: medium' in cells
     assert ",Verdict,,faster" in cells
     lines = render(found, "md").splitlines()
     assert max(len(line) for line in lines if line.startswith("|")) <= 160

@@ -44,8 +44,8 @@ def _peaks(tables: Tables, ways: tuple[str, ...]) -> Iterable[Sentence]:
         first = next(iter(keys.values()))
         yield table.told(
             first,
-            "{Size}, {As} {work}: {peaks}.",
-            work=work_of(table, first, "Mode", "As"),
+            "{Size}, {Variant} {work}: {peaks}.",
+            work=work_of(table, first, "Mode", "Variant"),
             peaks=joined(_peak(table, keys[mode], what) for mode, what in ASKED.items()
                          if mode in keys),
         )  # fmt: skip
@@ -75,8 +75,8 @@ def checkpoints(tables: Tables) -> Iterable[Sentence]:
     for at, key in enumerate(known):
         yield table.told(
             key,
-            "{Size}, {As} {work}: peak of {Requested} MiB requested{end}.",
-            work=work_of(table, key, "As"),
+            "{Size}, {Variant} {work}: peak of {Requested} MiB requested{end}.",
+            work=work_of(table, key, "Variant"),
             end="" if at else ", the lowest",
         )
 
@@ -106,6 +106,6 @@ def largest(tables: Tables) -> Iterable[Sentence]:
         return
     for at, key in enumerate(table.keys):
         if at == 0:
-            work = work_of(table, key, "Mode", "As")
-            yield table.told(key, "At the peak of {Size}, {Mode}, {As} {work}:", work=work)
+            work = work_of(table, key, "Mode", "Variant")
+            yield table.told(key, "At the peak of {Size}, {Mode}, {Variant} {work}:", work=work)
         yield table.told(key, "{Blocks} × {Each} MiB, {Category}, from {What}.")

@@ -161,8 +161,8 @@ def trends(tables: Tables, precision: str) -> Iterable[Sentence]:
             (*_percent(table, each, each.found.total, ""), " in ", table.quote(key, "Size"))
             for each, key in zip(group, keys, strict=True)
         )
-        work = work_of(table, keys[0], "Size")
-        yield (f"{precision} by size ", *work, ": ", *steps, f"; {_trend(group)}.")
+        where = work_of(table, keys[0], "Size")
+        yield (f"{precision} by size ", *where, ": ", *steps, f"; {_trend(group)}.")
 
 
 def _trend(group: Sequence[Change]) -> str:

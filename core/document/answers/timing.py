@@ -10,7 +10,7 @@ from llmprof.core.document.quotes import KeyedTable, Sentence, joined
 from llmprof.core.document.sources import Source
 from llmprof.core.document.steps import FORWARD_ALONE, step_key
 from llmprof.core.document.tables import Tables
-from llmprof.core.document.warmups import warmup_key
+from llmprof.core.document.warmups import cold_told, warmup_key
 from llmprof.core.figures.comparison import ONE_PROCESS
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.sentences import listing
@@ -81,7 +81,7 @@ def warmup(tables: Tables) -> Iterable[Sentence]:
             work=work_of(table, keys[0], "Mode"),
             means=joined((table.quote(key, "Mean"),) for key in keys),
             counts=joined((table.quote(key, "Warm-up"),) for key in keys),
-            cold=_cold(table, source, group),
+            cold=cold_told(table, source, group),
             later=_later(table, source, group),
             failed=_failed(source, *group, but="warming"),
         )
@@ -89,19 +89,6 @@ def warmup(tables: Tables) -> Iterable[Sentence]:
         state = ", and the optimizer's state being made" * ("optimizer" in cold)
         yield (f"Cold phases are consistent with kernels and libraries loaded at first use, memory "
                f"first asked of the device{state}; not measured apart.",)  # fmt: skip
-
-
-def _cold(table: KeyedTable, source: Source, group: Sequence[CaseState]) -> Sentence:
-    """The phases in which the first step was cold: (forward 317.4 ms, 23.57 ms warm)."""
-    told = [
-        table.told(
-            warmup_key(source, group[0]),
-            f"{phase} {{First {phase}}} ms, {{warm}} ms warm",
-            warm=(table.quote(warmup_key(source, group[-1]), phase.capitalize()),),
-        )
-        for phase in cold_phases(group[0], group[-1])
-    ]
-    return (" (cold: ", *joined(told, "; "), ")") if told else ()
 
 
 def _later(table: KeyedTable, source: Source, group: Sequence[CaseState]) -> Sentence:

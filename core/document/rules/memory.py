@@ -67,7 +67,7 @@ def _finding(tables: Tables, alike: Sequence[Lowered]) -> Finding:
         names=listing(each.name for each in alike),
         verb=verb if len(alike) > 1 else f"{verb}s",
         of=_of(found.plain[1]),
-        work=work_of(table, after, "Mode", "As"),
+        work=work_of(table, after, "Mode", "Variant"),
         before=table.told(before, "{Requested} MiB (in {Reached in})"),
     )
     return Finding("memory", text, 0.6 * abs(found.change))

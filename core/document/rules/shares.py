@@ -34,7 +34,7 @@ def of_the_peak(tables: Tables) -> Iterator[Finding]:
             step_key(*best),
             "Of the sizes, {Size} {work} in {way} comes nearest to the card, at {Of dense peak} % "
             "of its dense peak in that precision.",
-            work=work_of(table, step_key(*best), "As"),
+            work=work_of(table, step_key(*best), "Variant"),
             way=switches_text(best[1].case),
         )
         yield Finding("rate", text, 0.12)
