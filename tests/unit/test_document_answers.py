@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -390,3 +391,16 @@ def test_a_step_that_could_not_be_named_is_a_fault_of_the_test() -> None:
     assert made.steps is not None
     twice = replace(made.steps.table, rows=made.steps.table.rows * 2)
     assert len(set(named(twice))) < len(twice.rows)
+
+
+def test_a_kernel_of_sdpa_is_no_switch_beside_the_one_that_torch_picks() -> None:
+    found = findings(tables(FIXTURES / "attention-kernels-h200.llmprof"))
+    told = [plain(each.text) for each in found if each.kind == "memory"]
+    assert told
+    assert all(line.startswith("SDPA lowers") for line in told)
+
+
+def test_the_example_is_what_the_recordings_make() -> None:
+    script = runpy.run_path(str(FIXTURES.parents[1] / "docs" / "make_example.py"))
+    for path, text in script["example"]().items():
+        assert path.read_text("utf-8") == text, "`python docs/make_example.py` makes it anew"
