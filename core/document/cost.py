@@ -29,7 +29,8 @@ NOTES = (
     "By the wall clock of whole training steps. Predicted: forward and backward scale by the "
     "cards' dense peaks or by their memory bandwidth, whichever is more or less, the optimizer by "
     "bandwidth; only where the card sets the pace of every phase that counts, and only cards that "
-    "it fits for certain. Evaluation, checkpoints and idle hours are not in it.",
+    "it fits for certain. Evaluation, checkpoints and idle hours are not in it. Break-even price: "
+    "at which the other card costs as much as this one does.",
 )
 
 
@@ -102,7 +103,7 @@ def cost_table(
     columns = (
         *head,
         Column("Size", numeric=False),
-        Column("As", numeric=False),
+        Column("Variant", numeric=False),
         Column("Context", "tokens"),
         Column("Batch"),
         Column("Card", numeric=False),
@@ -110,10 +111,10 @@ def cost_table(
         Column("Rate from", "tokens/s"),
         Column("Rate to", "tokens/s"),
         Column("Tokens"),
-        Column("Hours from"),
-        Column("Hours to"),
+        Column("Time from", "h"),
+        Column("Time to", "h"),
         *((Column("Cost from"), Column("Cost to")) if money else ()),
-        *((Column("As dear at", "an hour"),) if money else ()),
+        *((Column("Break-even price", "an hour"),) if money else ()),
     )
     here = {_case_key(rate.found): rate for rate in found if rate.measured}
     rows = (

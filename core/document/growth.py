@@ -23,7 +23,7 @@ EXACT = 0.1  # of an exponent: two digits
 APART = 0.5  # exponents between neighbouring points: no one power describes them further apart
 COLUMNS = (
     Column("What", numeric=False),
-    Column("As", numeric=False),
+    Column("Variant", numeric=False),
     Column("Exponent"),
     Column("Between points, from"),
     Column("to"),
@@ -31,14 +31,16 @@ COLUMNS = (
     Column("To", "tokens"),
     Column("Points"),
     Column("n", "processes"),
-    Column("At most", "tokens"),
-    Column("There", "ms or MiB"),
+    Column("Longest", "tokens"),
+    Column("Time there", "ms"),
+    Column("Memory there", "MiB"),
 )
 NOTES = (
     "Least squares of y = c·L^k in logarithms over the three largest contexts L at which the card "
     "and not the host set the pace. Beside the exponent stand the least and the greatest from one "
     "of these points to the next: far apart, no one power describes them. Memory kept is what a "
-    "forward leaves for its backward, allocated bytes.",
+    "forward leaves for its backward, allocated bytes. Longest: of the contexts that ran, with the "
+    "time or the memory at it.",
 )
 
 
@@ -81,12 +83,13 @@ def growth_table(found: Sequence[Growth], sources: Sequence[Source]) -> KeyedTab
 
 def _cells(found: Growth) -> tuple[Cell, ...]:
     last = max(found.points, key=lambda point: point.x)
-    there = Figure(last.y, last.half or 0.01 * last.y)
+    here = Figure(last.y, last.half or 0.01 * last.y)
+    there = (here, None) if found.unit == "ms" else (None, here)
     label = (found.what, found.way)
     fit = found.fit
     if fit is None:
         return (*label, "no fit", None, None, None, None, None, found.processes,
-                round(last.x), there)  # fmt: skip
+                round(last.x), *there)  # fmt: skip
     return (
         *label,
         Figure(fit.exponent, EXACT),
@@ -96,7 +99,7 @@ def _cells(found: Growth) -> tuple[Cell, ...]:
         fit.points,
         found.processes,
         round(last.x),
-        there,
+        *there,
     )
 
 

@@ -15,6 +15,7 @@ from llmprof.core.document.configurations import (
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
 from llmprof.core.document.steps import Found
+from llmprof.core.report.case_groups import status_word
 from llmprof.core.report.prediction_check import error_percent, prediction_for
 from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.spec.axes import AXES
@@ -22,14 +23,14 @@ from llmprof.core.state.view import CaseState
 from llmprof.core.system.units import MIB
 
 LEVEL_COLUMNS = (
-    Column("As", numeric=False),
+    Column("Variant", numeric=False),
     Column("Kind", numeric=False),
     Column("Reached in", numeric=False),
     Column("Requested", "MiB"),
     Column("Allocated", "MiB"),
     Column("Reserved", "MiB"),
     Column("Resident set", "MiB"),
-    Column("Card", numeric=False),
+    Column("Device", numeric=False),
 )
 LEVEL_NOTES = (
     "Of one step that is not timed. Requested is what tensors ask for and is alike on every card, "
@@ -37,15 +38,16 @@ LEVEL_NOTES = (
     "highest moment of the step, a level what is there at one moment.",
 )
 PREDICTED_COLUMNS = (
-    Column("As", numeric=False),
+    Column("Variant", numeric=False),
     Column("Predicted", "MiB"),
     Column("Measured", "MiB"),
     Column("Error", "%"),
-    Column("Said", numeric=False),
-    Column("Came out", numeric=False),
+    Column("Prediction", numeric=False),
+    Column("Outcome", numeric=False),
 )
 PREDICTED_NOTES = (
-    "Peaks of requested bytes of a step, predicted before it ran. Said: whether it would fit.",
+    "Peaks of requested bytes of a step, predicted before it ran. Prediction: whether it would "
+    "fit; outcome: whether it ran.",
 )
 LEAST_ERROR, UNDER = 0.001, "under 0.001"  # percent
 PEAK, BEFORE_BACKWARD = "peak", "level before backward"
@@ -177,7 +179,7 @@ def predicted_table(cells: Sequence[Found], sources: Sequence[Source]) -> KeyedT
                     _mib(measured),
                     _error(error),
                     said.verdict,
-                    "ran" if state.status == "ok" else state.status,
+                    "ran" if state.status == "ok" else status_word(state),
                 ),
             )
         )

@@ -105,4 +105,6 @@ def growth_picture(growths: Sequence[Growth]) -> Figure | None:
     fitted = sorted(timed, key=lambda each: each.fit is None)
     series = [Series(f"{each.what}, {each.way}", each.points, each.fit) for each in fitted]
     caption = "Time over context; lines are the fitted powers, whose exponents the legend gives"
+    if all(each.fit is None for each in fitted):
+        caption = "Time over context; no power is fitted"
     return loglog("growth", caption, series, "context (tokens)", "device time (ms)")

@@ -24,21 +24,22 @@ from llmprof.core.state.view import CaseState
 PHASES = ("forward", "loss", "backward", "optimizer", "zero_grad")
 IDLE = 0.2  # of a step: a card that waits so long is not what sets its pace
 STEP_COLUMNS = (
-    Column("As", numeric=False),
+    Column("Variant", numeric=False),
     Column("Part", numeric=False),
     Column("Plain", "ms"),
     Column("Profiled", "ms"),
     Column("GPU busy", "ms"),
     Column("Idle of plain", "%"),
-    Column("Products of busy", "%"),
-    Column("Longest kernel", numeric=False),
+    Column("GEMM of busy", "%"),
+    Column("Top kernel", numeric=False),
     Column("Calls"),
     Column("Of its time", "%"),
 )
 STEP_NOTES = (
     "Plain is the same step timed without the profiler, in a process of its own; busy is the time "
-    "in which at least one kernel or copy ran. The longest kernel is the one with the most time in "
-    "the part, with its calls in one step and its share of the part's time.",
+    "in which at least one kernel or copy ran; GEMM: the matrix products' share of that. The top "
+    "kernel is the one with the most time in the part, with its calls in one step and its share of "
+    "the part's time.",
 )
 
 

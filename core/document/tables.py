@@ -8,6 +8,7 @@ from functools import cached_property
 
 from llmprof.core.document.changes import Change, change_table, changes_of
 from llmprof.core.document.cost import Budget, Rate, cost_table, rates, training_cells
+from llmprof.core.document.data_types import who_tells
 from llmprof.core.document.growth import Growth, growth_table, growths
 from llmprof.core.document.levels import (
     level_table,
@@ -28,15 +29,17 @@ from llmprof.core.document.steps import Found, step_cells, step_table
 from llmprof.core.document.tensors import largest_table, out_of_memory_table, tensor_table
 from llmprof.core.document.warmups import Group, warmup_cells, warmup_table
 from llmprof.core.report.registry import BUILDERS
+from llmprof.core.report.sentences import listing
 from llmprof.core.report.subject import Subject
 from llmprof.core.report.table import Table
 
+DATA_TYPES = "data-types"
 # Tables that a hand-out asks for as they are in a run's own export; those that a version has.
 GRIDS = (
     "phases",
     "warmup",
     "precision",
-    "data-types",
+    DATA_TYPES,
     "compile",
     "checkpointing",
     "attention",
@@ -77,12 +80,25 @@ class Tables:
     @cached_property
     def grids(self) -> tuple[KeyedTable, ...]:
         """Tables of the field, as the runs' own exports have them."""
+        several = len(self.sources) > 1
         return tuple(
-            _grid(source, name, number, table, several=len(self.sources) > 1)
+            _grid(source, name, number, self._completed(source, table), several=several)
             for source in self.sources
             for name in GRIDS
             for number, table in enumerate(_built(name, source.subject.as_one))
+            if table.key != DATA_TYPES or source.name in self._types_told
         )
+
+    def _completed(self, source: Source, table: Table) -> Table:
+        """Data types with the names of the runs that saw the same."""
+        others = self._types_told.get(source.name, ()) if table.key == DATA_TYPES else ()
+        if not others:
+            return table
+        return replace(table, notes=(*table.notes, f"The same in {listing(others)}."))
+
+    @cached_property
+    def _types_told(self) -> dict[str, tuple[str, ...]]:
+        return who_tells(self.sources)
 
     def grids_named(self, name: str) -> list[KeyedTable]:
         """The tables of this name, one or several a run."""

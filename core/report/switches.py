@@ -104,7 +104,8 @@ def _overview(subject: Subject, groups: list[list[CaseState]]) -> Table:
     )
     found = [each for group in groups for each in comparisons(subject, group)]
     notes = (
-        f"Each row is compared with its baseline, the first of its group. {judging_note(found)}",
+        "Each row is compared with its baseline, the first of its group: speed-up and memory "
+        f"change are from the baseline to the row. {judging_note(found)}",
         f"Std Dev is of steps within a process. {COLD} {LOSSES}",
         *(line for group in groups for line in sentences(subject, group)),
     )
@@ -187,7 +188,7 @@ def _fastest(name: str, base: CaseState, found: list[Comparison]) -> list[str]:
     if len(faster) > 1:
         said = f"{len(faster)} switches make the step faster, {switch} by the largest ratio"
     return [
-        f"{name}: {said}: {ms(best.other.total)} against {ms(base.total)}, a speed-up of "
+        f"{name}: {said}: from {ms(base.total)} to {ms(best.other.total)}, a speed-up of "
         f"{times(best.total.speedup)} {ref(base, best.other)}."
     ]
 
