@@ -12,35 +12,34 @@ from llmprof.core.document.sources import Source
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.attention import bytes_kept, grids
 from llmprof.core.report.comparisons import grouped_alike
-from llmprof.core.report.sentences import is_launch_bound
+from llmprof.core.report.growth_fits import between, one_power, stands
 from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState
-from llmprof.core.stats.power_fit import Power, fit_power
+from llmprof.core.stats.power_fit import Power
 from llmprof.core.system.units import MIB
 
 EXACT = 0.1  # of an exponent: two digits
-APART = 0.5  # exponents between neighbouring points: no one power describes them further apart
 COLUMNS = (
     Column("What", numeric=False),
     Column("Variant", numeric=False),
     Column("Exponent"),
-    Column("Between points, from"),
-    Column("to"),
-    Column("From", "tokens"),
-    Column("To", "tokens"),
+    Column("Between neighbours", numeric=False),
+    Column("Fitted from", "tokens"),
+    Column("Fitted to", "tokens"),
     Column("Points"),
     Column("n", "processes"),
-    Column("Longest", "tokens"),
-    Column("Time there", "ms"),
-    Column("Memory there", "MiB"),
+    Column("Longest context", "tokens"),
+    Column("Time at the longest", "ms"),
+    Column("Memory at the longest", "MiB"),
 )
 NOTES = (
     "Least squares of y = c·L^k in logarithms over the three largest contexts L at which the card "
-    "and not the host set the pace. Beside the exponent stand the least and the greatest from one "
-    "of these points to the next: far apart, no one power describes them. Memory kept is what a "
-    "forward leaves for its backward, allocated bytes. Longest: of the contexts that ran, with the "
-    "time or the memory at it.",
+    "and not the host set the pace. Between neighbours: the least and the greatest exponent from "
+    "one of these points to the next; far apart, no one power describes them. Memory kept is what "
+    "a forward leaves for its backward: allocated bytes at its end less those at the step's start, "
+    "so without inputs, library workspaces and llmprof's own buffers. The longest context is of "
+    "those that ran.",
 )
 
 
@@ -88,12 +87,12 @@ def _cells(found: Growth) -> tuple[Cell, ...]:
     label = (found.what, found.way)
     fit = found.fit
     if fit is None:
-        return (*label, "no fit", None, None, None, None, None, found.processes,
+        return (*label, "no fit", None, None, None, None, found.processes,
                 round(last.x), *there)  # fmt: skip
     return (
         *label,
         Figure(fit.exponent, EXACT),
-        *(Figure(each, EXACT) for each in fit.between),
+        between(fit),
         round(fit.low),
         round(fit.high),
         fit.points,
@@ -151,21 +150,10 @@ def _grown(
 ) -> list[Growth]:
     if len(ran) < 2:
         return []
-    timed = unit == "ms"
     busy = tuple(
-        point
-        for state, point in ran
-        if source.sound(state) and not (timed and is_launch_bound(state))
+        point for state, point in ran if stands(source.subject, state, timed=unit == "ms")
     )
     processes = min(len(processes_of(state)) for state, _ in ran)
     points = tuple(point for _, point in ran)
-    return [Growth(source, what, way, points, busy, _fit(busy), processes, unit,
+    return [Growth(source, what, way, points, busy, one_power(busy), processes, unit,
                    tuple(state for state, _ in ran))]  # fmt: skip
-
-
-def _fit(points: Sequence[Reading]) -> Power | None:
-    """A fit of points that one power describes; else None."""
-    fit = fit_power(points)
-    if fit is None or fit.between[1] - fit.between[0] > APART:
-        return None
-    return fit

@@ -29,7 +29,7 @@ def out_of_memory(tables: Tables) -> Iterable[Sentence]:
         yield table.told(key, "{Size}, {Variant} ({Context} tokens): out of memory in {Failed in}.")
     attention = [each for each in tables.growths if each.what.startswith(ATTENTION)]
     if not keys and attention and grown is not None:
-        yield grown.told(attention[-1].key, "Nowhere, up to {Longest} tokens.")
+        yield grown.told(attention[-1].key, "Nowhere, up to {Longest context} tokens.")
 
 
 def kept(tables: Tables) -> Iterable[Sentence]:
@@ -46,8 +46,8 @@ def kept(tables: Tables) -> Iterable[Sentence]:
         else:
             yield table.told(
                 growth.key,
-                "{what}, {way}: the context to the power {Exponent}, {Memory there} MiB at "
-                "{Longest} tokens.",
+                "{what}, {way}: the context to the power {Exponent}, {Memory at the longest} MiB at "
+                "{Longest context} tokens.",
                 what=growth.what,
                 way=growth.way,
             )
