@@ -150,9 +150,7 @@ def _grown(
 ) -> list[Growth]:
     if len(ran) < 2:
         return []
-    busy = tuple(
-        point for state, point in ran if stands(source.subject, state, timed=unit == "ms")
-    )
+    busy = tuple(point for state, point in ran if stands(source.subject, state, timed=unit == "ms"))
     processes = min(len(processes_of(state)) for state, _ in ran)
     points = tuple(point for _, point in ran)
     return [Growth(source, what, way, points, busy, one_power(busy), processes, unit,

@@ -30,15 +30,15 @@ STEP_COLUMNS = (
     Column("Profiled", "ms"),
     Column("GPU busy", "ms"),
     Column("Idle of plain", "%"),
-    Column("Products of busy", "%"),
-    Column("Longest kernel", numeric=False),
-    Column("Calls"),
-    Column("Of its time", "%"),
+    Column("Matrix products of busy", "%"),
+    Column("Kernel with most time", numeric=False),
+    Column("Calls of it", "per step"),
+    Column("Its share of kernel time", "%"),
 )
 STEP_NOTES = (
     "Plain is the same step timed without the profiler, in a process of its own; busy is the time "
-    "in which at least one kernel or copy ran. The longest kernel is the one with the most time in "
-    "the part, with its calls in one step and its share of the part's time.",
+    "in which at least one kernel or copy ran. The kernel with most time has it over all its calls "
+    "in the part; its share is of the time of all kernels in the part.",
 )
 
 
@@ -180,8 +180,8 @@ def lens_table(found: Found) -> KeyedTable | None:
             Column("Direction", numeric=False),
             Column("Stage", numeric=False),
             Column("GPU time" if state.lens.source == "cuda" else "Op time", "µs"),
-            Column("Of its time", "%"),
-            Column("Of its operations", "%"),
+            Column("Of the layer's time", "%"),
+            Column("Of the layer's operations", "%"),
         ),
         (
             (

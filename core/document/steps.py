@@ -19,7 +19,7 @@ from llmprof.core.document.configurations import (
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
 from llmprof.core.figures.replicates import processes_of
-from llmprof.core.figures.throughput import throughput
+from llmprof.core.figures.throughput import Throughput, throughput
 from llmprof.core.lint.physics import OPTIMIZER_BYTES
 from llmprof.core.report.case_groups import status_word
 from llmprof.core.report.table import Cell, Column, Figure
@@ -27,6 +27,7 @@ from llmprof.core.report.timing import parameters_of
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.summary import Summary
+from llmprof.core.system.numbers import as_given
 
 Found = tuple[Source, CaseState]
 MODES = ("train", "forward-backward", "forward-grad", "forward")  # the widest first
@@ -47,6 +48,7 @@ COLUMNS = (
     *(Column(f"{phase.capitalize()} std", "ms") for phase in SHOWN),
     Column("CV", "%"),
     Column("n", "processes"),
+    Column("Dense peak", "TFLOP/s"),
     Column("Of dense peak", "%"),
     Column("Optimizer moves", "GB/s"),
     Column("Of bandwidth", "%"),
@@ -54,9 +56,10 @@ COLUMNS = (
 )
 NOTES = (
     "Device time by phase, each measured directly; forward alone: of mode forward, which keeps "
-    "nothing for a backward. The interval is the mean's, by Student's t, between fresh processes "
-    "where there are several, else between the steps of one. Std: the standard deviation of the "
-    "steps within a process; CV: the same over their mean. Other: loss and zero_grad. "
+    "nothing for a backward. The interval is the mean's, by Student's t, between fresh processes; "
+    "blank for one process, whose steps say nothing of another. Std: the standard deviation of the "
+    "steps within a process; CV: the same over their mean. Other: loss and zero_grad. Dense peak: "
+    "of the card, in the precision of the row. "
     "The optimizer moves at least its parameters, gradients and two moments, read and written; "
     "bandwidth is the card's published one.",
 )
@@ -125,7 +128,7 @@ def step_key(source: Source, state: CaseState) -> Hashable:
 
 def _figures(source: Source, state: CaseState) -> tuple[Cell, ...]:
     if state.total is None:
-        return (_alone(source, state), *(status_word(state),) * 5, *(None,) * 11)
+        return (_alone(source, state), *(status_word(state),) * 5, *(None,) * 12)
     total = state.total
     rates = throughput(state, state.environment or source.environment)
     return (
@@ -133,15 +136,27 @@ def _figures(source: Source, state: CaseState) -> tuple[Cell, ...]:
         *(_mean(state.summaries.get(phase)) for phase in SHOWN),
         _other(state),
         Figure(total.mean, total.ci95),
-        Figure(total.ci95, total.ci95),
+        Figure(total.ci95, total.ci95) if between_processes(state) else None,
         Figure(total.std, total.ci95),
         *(_std(state.summaries.get(phase)) for phase in SHOWN),
         Figure(total.cv_percent, 1.0),
         len([each for each in processes_of(state) if each.total is not None]),
-        None if rates is None or rates.mfu is None else Figure(100 * rates.mfu, 1.0),
+        *_of_peak(rates),
         *_moved(source, state),
         pace(state),
     )
+
+
+def between_processes(state: CaseState) -> bool:
+    """Whether the interval of a case's mean is one between fresh processes."""
+    return len([each for each in processes_of(state) if each.total is not None]) > 1
+
+
+def _of_peak(rates: Throughput | None) -> tuple[Cell, Cell]:
+    """The card's dense peak in the precision of a case, and the step's share of it."""
+    if rates is None or rates.peak is None or rates.mfu is None:
+        return None, None
+    return as_given(rates.peak.tflops), Figure(100 * rates.mfu, 1.0)
 
 
 def _moved(source: Source, state: CaseState) -> tuple[Cell, Cell]:

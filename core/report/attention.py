@@ -111,7 +111,10 @@ def _table(subject: Subject, grid: AttentionGrid, axes: list[tuple[str, Column]]
         rows.append(tuple(cells))
     values = zip(axes, axis_cells(first, axes), strict=True)
     extra = [f"{column.header} {cell}" for (_, column), cell in values]
-    title = ", ".join([f"Attention, {first.model.name}", f"batch {first.batch_size}", *extra])
+    if not any(field == "precision" for field, _ in axes):
+        extra = [first.precision, *extra]
+    named = [f"Attention, {first.model.name}", f"batch {first.batch_size}", *extra, "causal"]
+    title = ", ".join(named)
     return Table(
         "attention", title, tuple(columns), tuple(rows), tuple(_notes(subject, grid)), number="M33"
     )
@@ -166,6 +169,7 @@ def _notes(subject: Subject, grid: AttentionGrid) -> list[str]:
     processes = max(len(processes_of(state)) for state in grid.states)
     where = "a fresh process" if processes == 1 else f"{processes} fresh processes"
     lines = [f"Times are means of the measured steps; every cell ran in {where}."]
+    lines += _kernels_note(grid)
     lines += _memory_notes(grid)
     lines += _own_notes(grid)
     lines += [line for way in grid.ways if (line := _growth(way, grid.column(way))) is not None]
@@ -185,6 +189,16 @@ def _notes(subject: Subject, grid: AttentionGrid) -> list[str]:
             f"the card {ref(*small)}."
         )
     return [*lines, *why_not(grid.states)]
+
+
+def _kernels_note(grid: AttentionGrid) -> list[str]:
+    """Which kernels SDPA ran, where that was seen."""
+    seen = dict.fromkeys(
+        state.observed.attention_backend
+        for state in grid.states
+        if state.case.attention == "sdpa" and state.observed and state.observed.attention_backend
+    )
+    return [f"SDPA ran as {listing(map(str, seen))}."] if seen else []
 
 
 def _own_notes(grid: AttentionGrid) -> list[str]:

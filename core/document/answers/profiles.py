@@ -16,8 +16,9 @@ from llmprof.core.kernels.attention_stages import AV, QK, SOFT
 from llmprof.core.state.view import CaseState
 
 AGREES = 0.1  # two times that lie no further apart
-LONGEST = "{Longest kernel} ({Calls} calls, {Of its time} % of its time)"
-STAGE = "{Stage} {Of its time} % and {Of its operations} %"
+MOST_TIME = "Kernel with most time"
+LONGEST = "{Kernel with most time} ({Calls of it} calls, {Its share of kernel time} % of its time)"
+STAGE = "{Stage} {Of the layer's time} % and {Of the layer's operations} %"
 
 
 def agreement(tables: Tables) -> Iterable[Sentence]:
@@ -57,10 +58,10 @@ def longest(tables: Tables) -> Iterable[Sentence]:
     """The kernel with the most time in the forward and in the backward."""
     for table, source, state in _profiles(tables):
         keys = {part: profile_key(source, state, part) for part in ("forward", "backward")}
-        known = {part: key for part, key in keys.items() if table.known(key, "Longest kernel")}
+        known = {part: key for part, key in keys.items() if table.known(key, MOST_TIME)}
         if not known:
             continue
-        names = {table.quote(key, "Longest kernel").text for key in known.values()}
+        names = {table.quote(key, MOST_TIME).text for key in known.values()}
         first = next(iter(known.values()))
         yield table.told(
             first,
@@ -69,7 +70,7 @@ def longest(tables: Tables) -> Iterable[Sentence]:
             parts=joined(
                 table.told(
                     key,
-                    f"{part} {{Longest kernel}} ({{Calls}} calls, {{Of its time}} % of its time)",
+                    f"{part} {LONGEST}",
                 )
                 for part, key in known.items()
             ),
@@ -93,13 +94,13 @@ def products(tables: Tables) -> Iterable[Sentence]:
     """The matrix products' share in the forward and in the step."""
     for table, source, state in _profiles(tables):
         forward, step = (profile_key(source, state, part) for part in ("forward", WHOLE_STEP))
-        if all(table.known(key, "Products of busy") for key in (forward, step)):
+        if all(table.known(key, "Matrix products of busy") for key in (forward, step)):
             yield table.told(
                 forward,
-                "{Size}, {Mode} {work}: {Products of busy} % of the forward's busy time, {step} % "
-                "of the step's.",
+                "{Size}, {Mode} {work}: {Matrix products of busy} % of the forward's busy time, "
+                "{step} % of the step's.",
                 work=work_of(table, forward, "Mode"),
-                step=(table.quote(step, "Products of busy"),),
+                step=(table.quote(step, "Matrix products of busy"),),
             )
 
 
@@ -107,7 +108,7 @@ def softmax(tables: Tables) -> Iterable[Sentence]:
     """Time beside operations of the stages of one layer's attention."""
     for found, table in tables.lenses:
         keys = [("forward", stage) for stage in (SOFT, QK, AV)]
-        if all(table.known(key, "Of its operations") for key in keys):
+        if all(table.known(key, "Of the layer's operations") for key in keys):
             parts = joined(table.told(key, STAGE) for key in keys)
             yield (*_head(tables, found, ", forward"), ", of time and of operations: ", *parts, ".")
 

@@ -13,7 +13,7 @@ from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.report.sentences import is_launch_bound
 
-SHARE, PRODUCTS = "Of dense peak", "Products of busy"
+SHARE, PRODUCTS = "Of dense peak", "Matrix products of busy"
 
 
 def of_the_peak(tables: Tables) -> Iterator[Finding]:
@@ -51,8 +51,8 @@ def of_products(tables: Tables) -> Iterator[Finding]:
         if all(table.known(key, PRODUCTS) for key in (forward, step)):
             text = table.told(
                 forward,
-                "In {Size} {work} matrix products take {Products of busy} % of the card's busy "
-                "time in the forward and {step} % in a whole training step.",
+                "In {Size} {work} matrix products take {Matrix products of busy} % of the card's "
+                "busy time in the forward and {step} % in a whole training step.",
                 work=work_of(table, forward, "Mode"),
                 step=(table.quote(step, PRODUCTS),),
             )
