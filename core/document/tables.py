@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from llmprof.core.document.changes import Change, change_table, changes_of
-from llmprof.core.document.cost import Budget, Rate, cost_table, rates, training_cells
+from llmprof.core.document.cost import Budget, Rate, cost_table, rates
 from llmprof.core.document.data_types import who_tells
 from llmprof.core.document.growth import Growth, growth_table, growths
 from llmprof.core.document.levels import (
@@ -107,7 +107,7 @@ class Tables:
     @cached_property
     def rates(self) -> list[Rate]:
         """Tokens a second, here and elsewhere."""
-        return rates(training_cells(self.sources))
+        return rates(self.sources)
 
     @cached_property
     def cost(self) -> KeyedTable | None:
