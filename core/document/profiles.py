@@ -22,6 +22,7 @@ from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.state.view import CaseState
 
 PHASES = ("forward", "loss", "backward", "optimizer", "zero_grad")
+MOST_KERNELS = 12  # of a table of top kernels
 IDLE = 0.2  # of a step: a card that waits so long is not what sets its pace
 STEP_COLUMNS = (
     Column("Variant", numeric=False),
@@ -163,6 +164,42 @@ def _part_cells(source: Source, state: CaseState, part: str) -> tuple[Cell, ...]
         longest.name,
         calls_cell(longest.calls, state.kernels.steps),
         share_cell(longest.total_ms, whole),
+    )
+
+
+def top_table(found: Found) -> KeyedTable | None:
+    """The kernels with most time of a profiled step, each in its phase; keys (phase, name)."""
+    source, state = found
+    table = state.kernels
+    assert table is not None
+    whole = Wholes.of(state, table).work
+    listed = sorted(table.rows, key=lambda row: -row.total_ms)[:MOST_KERNELS]
+    on_card = table.source == "cuda"
+    return keyed(
+        f"top-{source.name}-{state.index}",
+        f"Top {'kernels' if on_card else 'CPU ops'} of one profiled step: {state.case.label}",
+        (
+            Column("Kernel" if on_card else "CPU op", numeric=False),
+            Column("Part", numeric=False),
+            Column("Calls", "per step"),
+            Column("Mean", "µs"),
+            Column("Total", "ms per step"),
+            Column(f"Of the step's {work_word(table.source)}", "%"),
+        ),
+        (
+            (
+                (row.phase, row.name, at),
+                (
+                    row.name,
+                    row.phase,
+                    calls_cell(row.calls, table.steps),
+                    Figure(1e3 * row.avg_ms, 0.1),
+                    Figure(row.total_ms / table.steps, 0.001),
+                    share_cell(row.total_ms, whole),
+                ),
+            )
+            for at, row in enumerate(listed)
+        ),
     )
 
 
