@@ -38,6 +38,16 @@ DECIDED = ("faster", "slower")
 LONG = 24  # rows of a table in the appendix; a longer one is in the CSV file
 FEW_COLUMNS = 2  # more than a page shows: a table is not repeated for them
 MOST_PROFILES = 3  # whose classes and top kernels stand in the appendix
+# What a narrow page shows without scrolling: what a row is of, what came out, what may be said.
+FIRST = {
+    "steps": ("Size", "Context", "Step", "95 % interval", "n", "Pace set by", "Of dense peak"),
+    "changes": ("Size", "Switch", "Part", "Change", "Verdict", "95 % interval", "Context"),
+    "levels": ("Size", "Variant", "Context", "Requested", "Allocated", "At the step's start"),
+    "growth": ("What", "Variant", "Exponent", "Between neighbours"),
+    "predicted": ("Size", "Variant", "Context", "Predicted", "Measured", "Error"),
+    "profiles": ("Part", "GPU busy", "Plain", "Idle of plain"),
+}
+LAST = "Run"
 LESS = frozenset(
     {
         step_rows.FORWARD_ALONE,
@@ -284,7 +294,7 @@ class _Page:
         key = whole.table.key
         rows = self.rows.get(key, [])
         rows = [*rows, *_first(whole, self.tables)]
-        page = page_table(whole, rows, self.quoted.get(key, ()), LESS)
+        page = page_table(in_order(whole), rows, self.quoted.get(key, ()), LESS)
         self.shown.add(key)
         shared = "".join(page.table.notes)
         lost = [
@@ -303,7 +313,7 @@ class _Page:
 
     def whole(self, look: Outlook) -> tuple[Section, ...]:
         """Tables that no page shows whole, then the grids of the field; long ones are named."""
-        cut = [self._of_appendix(each) for each in self.cut]
+        cut = [self._of_appendix(in_order(each)) for each in self.cut]
         tables = [*(each.table for each in cut if each is not None), *_tried(look)]
         whole = tuple(
             condensed(replace(each, notes=()) if each.key in EXPLAINED else each) for each in tables
@@ -320,9 +330,23 @@ class _Page:
         rows = () if own.table.key in self.shown else self.rows.get(own.table.key, ())
         if not rows:
             return None
-        some = own.shortened(rows, LONG)
+        some = own.shortened(rows, max(LONG, len(set(rows))))
         title = f"{some.table.title}, {len(some.keys)} of {len(own.keys)} rows"
         return replace(some, table=replace(some.table, title=title))
+
+
+def in_order(whole: KeyedTable) -> KeyedTable:
+    """A table with what matters first, and the run's name last."""
+    first = FIRST.get(whole.table.key, ())
+    headers = [column.header for column in whole.table.columns]
+    rank = {header: at for at, header in enumerate(first)} | {LAST: len(headers)}
+    order = sorted(range(len(headers)), key=lambda at: rank.get(headers[at], len(first)))
+    table = replace(
+        whole.table,
+        columns=tuple(whole.table.columns[at] for at in order),
+        rows=tuple(tuple(row[at] for at in order) for row in whole.table.rows),
+    )
+    return replace(whole, table=table)
 
 
 def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:
