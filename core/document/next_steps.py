@@ -197,7 +197,7 @@ def _products_ms(tables: Tables, found: Found) -> tuple[float, str]:
         return sum(known), "by the card's dense peaks and the time of matrix products"
     summaries = found[1].summaries
     whole = sum(summaries[phase].mean for phase in MULTIPLIED if phase in summaries)
-    return whole, "by the card's dense peaks, were both products alone"
+    return whole, "by the card's dense peaks, were both matrix products alone"
 
 
 def _fused_optimizer(tables: Tables, found: Found) -> Iterator[NextStep]:

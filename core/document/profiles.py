@@ -31,15 +31,16 @@ STEP_COLUMNS = (
     Column("Profiled", "ms"),
     Column("GPU busy", "ms"),
     Column("Idle of plain", "%"),
-    Column("Matrix products of busy", "%"),
-    Column("Kernel with most time", numeric=False),
-    Column("Calls of it", "per step"),
+    Column("GEMM of busy", "%"),
+    Column("Top kernel", numeric=False),
+    Column("Its calls", "per step"),
     Column("Its share of kernel time", "%"),
 )
 STEP_NOTES = (
     "Plain is the same step timed without the profiler, in a process of its own; busy is the time "
-    "in which at least one kernel or copy ran. The kernel with most time has it over all its calls "
-    "in the part; its share is of the time of all kernels in the part.",
+    "in which at least one kernel or copy ran; GEMM: the matrix products' share of that. The top "
+    "kernel is the one with most time in the part over all its calls; its share is of the time of "
+    "all kernels in the part.",
 )
 
 

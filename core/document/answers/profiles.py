@@ -16,8 +16,7 @@ from llmprof.core.kernels.attention_stages import AV, QK, SOFT
 from llmprof.core.state.view import CaseState
 
 AGREES = 0.1  # two times that lie no further apart
-MOST_TIME = "Kernel with most time"
-LONGEST = "{Kernel with most time} ({Calls of it} calls, {Its share of kernel time} % of its time)"
+LONGEST = "{Top kernel} ({Its calls} calls, {Its share of kernel time} % of its time)"
 STAGE = "{Stage} {Of the layer's time} % and {Of the layer's operations} %"
 
 
@@ -31,10 +30,9 @@ def agreement(tables: Tables) -> Iterable[Sentence]:
         times = [number(table.quote(key, name)) for name in ("Plain", "Profiled")]
         yield table.told(
             key,
-            "{Size}, {Mode}, forward {work}: {Plain} ms plain, {Profiled} ms under the profiler"
-            "{busy}{end}",
+            "{Size}, {Mode}, forward {work}: {Plain} ms plain, {Profiled} ms profiled{busy}{end}",
             work=work_of(table, key, "Mode"),
-            busy=table.told(key, ", of which kernels ran in {GPU busy} ms") if busy else "",
+            busy=table.told(key, ", kernels busy {GPU busy} ms") if busy else "",
             end=agree(source, state, *times),
         )
 
@@ -58,10 +56,10 @@ def longest(tables: Tables) -> Iterable[Sentence]:
     """The kernel with the most time in the forward and in the backward."""
     for table, source, state in _profiles(tables):
         keys = {part: profile_key(source, state, part) for part in ("forward", "backward")}
-        known = {part: key for part, key in keys.items() if table.known(key, MOST_TIME)}
+        known = {part: key for part, key in keys.items() if table.known(key, "Top kernel")}
         if not known:
             continue
-        names = {table.quote(key, MOST_TIME).text for key in known.values()}
+        names = {table.quote(key, "Top kernel").text for key in known.values()}
         first = next(iter(known.values()))
         yield table.told(
             first,
@@ -94,13 +92,13 @@ def products(tables: Tables) -> Iterable[Sentence]:
     """The matrix products' share in the forward and in the step."""
     for table, source, state in _profiles(tables):
         forward, step = (profile_key(source, state, part) for part in ("forward", WHOLE_STEP))
-        if all(table.known(key, "Matrix products of busy") for key in (forward, step)):
+        if all(table.known(key, "GEMM of busy") for key in (forward, step)):
             yield table.told(
                 forward,
-                "{Size}, {Mode} {work}: {Matrix products of busy} % of the forward's busy time, "
-                "{step} % of the step's.",
+                "{Size}, {Mode} {work}: {GEMM of busy} % of the forward's busy time, {step} % "
+                "of the step's.",
                 work=work_of(table, forward, "Mode"),
-                step=(table.quote(step, "Matrix products of busy"),),
+                step=(table.quote(step, "GEMM of busy"),),
             )
 
 
