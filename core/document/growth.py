@@ -12,22 +12,27 @@ from llmprof.core.document.sources import Source
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.attention import bytes_kept, grids
 from llmprof.core.report.comparisons import grouped_alike
-from llmprof.core.report.growth_fits import between, one_power, stands
+from llmprof.core.report.growth_fits import LAUNCH_BOUND, between, one_power, stands
+from llmprof.core.report.sentences import is_launch_bound
 from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.power_fit import Power
 from llmprof.core.system.units import MIB
 
+NO_FIT = "no fit"
 EXACT = 0.1  # of an exponent: two digits
 COLUMNS = (
     Column("What", numeric=False),
     Column("Variant", numeric=False),
+    Column("Precision", numeric=False),
+    Column("Batch"),
     Column("Exponent"),
     Column("Between neighbours", numeric=False),
     Column("Fitted from", "tokens"),
     Column("Fitted to", "tokens"),
     Column("Points"),
+    Column("Left out for", numeric=False),
     Column("n", "processes"),
     Column("Longest context", "tokens"),
     Column("Time at the longest", "ms"),
@@ -36,7 +41,8 @@ COLUMNS = (
 NOTES = (
     "Least squares of y = c·L^k in logarithms over the three largest contexts L at which the card "
     "and not the host set the pace. Between neighbours: the least and the greatest exponent from "
-    "one of these points to the next; far apart, no one power describes them. Memory kept is what "
+    "one of these points to the next; far apart, no one power describes them. Left out for: the "
+    "checks, or the host's pace, that keep cells out of the fit. Memory kept is what "
     "a forward leaves for its backward: allocated bytes at its end less those at the step's start, "
     "so without inputs, library workspaces and llmprof's own buffers. The longest context is of "
     "those that ran.",
@@ -84,10 +90,11 @@ def _cells(found: Growth) -> tuple[Cell, ...]:
     last = max(found.points, key=lambda point: point.x)
     here = Figure(last.y, last.half or 0.01 * last.y)
     there = (here, None) if found.unit == "ms" else (None, here)
-    label = (found.what, found.way)
+    case = found.states[0].case
+    label = (found.what, found.way, case.precision, case.batch_size)
     fit = found.fit
     if fit is None:
-        return (*label, "no fit", None, None, None, None, found.processes,
+        return (*label, NO_FIT, None, None, None, None, _left_out(found), found.processes,
                 round(last.x), *there)  # fmt: skip
     return (
         *label,
@@ -96,10 +103,20 @@ def _cells(found: Growth) -> tuple[Cell, ...]:
         round(fit.low),
         round(fit.high),
         fit.points,
+        _left_out(found),
         found.processes,
         round(last.x),
         *there,
     )
+
+
+def _left_out(found: Growth) -> str:
+    """What keeps cells out of a fit, "" where nothing does."""
+    subject = found.source.subject
+    if found.unit != "ms":
+        return ", ".join(subject.failed_counts(*found.states))
+    bound = (LAUNCH_BOUND,) if any(map(is_launch_bound, found.states)) else ()
+    return ", ".join((*subject.failed_checks(*found.states), *bound))
 
 
 def _attention(sources: Sequence[Source]) -> list[Growth]:

@@ -240,7 +240,9 @@ def _memory_notes(grid: AttentionGrid) -> list[str]:
         f"{MEMORY_STEP}{WHAT_IS_COUNTED[kind]}. {FORWARD_PEAK.capitalize()}: the highest level "
         f"within the forward. {BEFORE_BACKWARD.capitalize()}: the level when the forward has "
         "ended, with its inputs, its output and all that it keeps for the backward. "
-        f"{OVERALL.capitalize()}: the highest level within the whole step."
+        f"{OVERALL.capitalize()}: the highest level within the whole step. Each holds what is "
+        "there at the step's start as well: inputs, and the workspace of a library's products, "
+        "which does not grow."
     ]
     return [*lines, *_same_level(grid), *_same_peak(grid)] if kind == "allocated" else lines
 

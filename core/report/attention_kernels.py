@@ -14,6 +14,7 @@ from llmprof.core.figures.throughput import ceiling_of
 from llmprof.core.predict.flops import forward_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike
+from llmprof.core.report.growth_fits import LAUNCH_BOUND
 from llmprof.core.report.sentences import is_launch_bound, ref, why_not
 from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
@@ -27,7 +28,6 @@ from llmprof.core.system.numbers import format_number, significant
 BACKWARD = 2.5  # of the forward's operations: a fused backward computes the scores again
 TENSORS = {"forward": 4, "backward": 8}  # Q, K, V, O read or written; and their gradients
 KERNEL = ("attention", "sdpa_backend", "compile")
-LAUNCH_BOUND = "launch-bound"
 KEPT = ("context_length", "precision", *KERNEL)
 
 

@@ -9,6 +9,7 @@ from llmprof.core.report.subject import Subject
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.power_fit import Point, Power, fit_power
 
+LAUNCH_BOUND = "launch-bound"  # why a cell's time says nothing of the card
 APART = 0.5  # exponents between neighbouring points: no one power describes them further apart
 
 

@@ -11,12 +11,12 @@ from llmprof.core.document.sources import Source
 from llmprof.core.document.tables import Tables, grid_key
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.attention_kernels import (
-    LAUNCH_BOUND,
     Ranking,
     in_rows,
     kernel_groups,
     ranking,
 )
+from llmprof.core.report.growth_fits import LAUNCH_BOUND
 from llmprof.core.spec.own_function import is_function
 from llmprof.core.state.view import CaseState
 
