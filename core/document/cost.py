@@ -287,7 +287,8 @@ def before_the_appendix(found: Iterable[Rate]) -> list[Hashable]:
     listed = list(found)
     measured = [rate for rate in listed if rate.measured]
     predicted = [rate for rate in listed if not rate.measured]
-    last = [rate.found for rate in predicted if is_plain(rate.found[1].case)][-1:]
+    plain = [rate.found for rate in predicted if is_plain(rate.found[1].case)]
+    last = sorted(plain, key=lambda each: (parameters(each[1]), len(processes_of(each[1]))))[-1:]
     elsewhere = [r.key for r in predicted if r.found in last and r.card in OF_TODAY]
     blocks: dict[Hashable, list[Rate]] = {}
     for rate in reversed(measured):

@@ -35,6 +35,7 @@ from llmprof.core.report.table import Column, Prose, Table
 ELSEWHERE = "In the file of tables beside this one alone, for their length"
 BESIDE = "Whole tables, logs and the figures' data"  # what the CSV files beside a document hold
 DECIDED = ("faster", "slower")
+WHOLE = ", whole"  # ends the title of a table of which a page shows a part
 LONG = 24  # rows of a table in the appendix; a longer one is in the CSV file
 FEW_COLUMNS = 2  # more than a page shows: a table is not repeated for them
 MOST_PROFILES = 3  # whose classes and top kernels stand in the appendix
@@ -262,7 +263,8 @@ class _Page:
         classes = t.classes[:1]
         self.keep(t.tops[:MOST_PROFILES])
         self.keep(t.classes[1:MOST_PROFILES])
-        self.keep([lens for _, lens in t.lenses])
+        lenses = [lens for _, lens in t.lenses]
+        self.keep(lens for at, lens in enumerate(lenses) if not at or lens.table.key in self.rows)
         self.keep([t.same, t.warmups, *t.beside])
         self.keep([grid for grid in t.grids if grid.table.key.split(" ")[0] != PHASES])
         return {
@@ -303,7 +305,7 @@ class _Page:
             if column not in page.table.columns and f"{column.header} " not in shared
         ]
         if len(page.keys) < len(whole.keys) or len(lost) > FEW_COLUMNS:
-            own = replace(whole.table, title=f"{whole.table.title}, whole", notes=())
+            own = replace(whole.table, title=f"{whole.table.title}{WHOLE}", notes=())
             self.cut.append(replace(whole, table=own))
         return page.table
 
@@ -319,7 +321,9 @@ class _Page:
             condensed(replace(each, notes=()) if each.key in EXPLAINED else each) for each in tables
         )
         long = [own.table for own, each in zip(self.cut, cut, strict=True) if each is None]
-        named = "; ".join(f"{each.title} ({len(each.rows):,} rows)" for each in long)
+        named = "; ".join(
+            f"{each.title.removesuffix(WHOLE)} ({len(each.rows):,} rows)" for each in long
+        )
         text = ((f"{ELSEWHERE}: {named}.",),) if named else ()
         return (Section("whole", "Whole tables", text=text, tables=whole),) if whole else ()
 

@@ -19,10 +19,10 @@ from llmprof.core.document.configurations import (
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
 from llmprof.core.figures.replicates import processes_of
-from llmprof.core.figures.throughput import Throughput, throughput
+from llmprof.core.figures.throughput import peak_of, throughput
 from llmprof.core.lint.physics import OPTIMIZER_BYTES
 from llmprof.core.report.case_groups import status_word
-from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.report.table import Cell, Column, Figure, spread_figure
 from llmprof.core.report.timing import parameters_of
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState
@@ -127,21 +127,26 @@ def step_key(source: Source, state: CaseState) -> Hashable:
 
 
 def _figures(source: Source, state: CaseState) -> tuple[Cell, ...]:
+    environment = state.environment or source.environment
+    peak = peak_of(state.case, environment, None)
+    dense = None if peak is None else as_given(peak.tflops)
     if state.total is None:
-        return (_alone(source, state), *(status_word(state),) * 5, *(None,) * 12)
+        return (_alone(source, state), *(status_word(state),) * 5, *(None,) * 7, dense,
+                *(None,) * 4)  # fmt: skip
     total = state.total
-    rates = throughput(state, state.environment or source.environment)
+    rates = throughput(state, environment)
     return (
         _alone(source, state),
         *(_mean(state.summaries.get(phase)) for phase in SHOWN),
         _other(state),
         Figure(total.mean, total.ci95),
         Figure(total.ci95, total.ci95) if between_processes(state) else None,
-        Figure(total.std, total.ci95),
+        spread_figure(total.std, total.ci95),
         *(_std(state.summaries.get(phase)) for phase in SHOWN),
         Figure(total.cv_percent, 1.0),
         len([each for each in processes_of(state) if each.total is not None]),
-        *_of_peak(rates),
+        dense,
+        None if rates is None or rates.mfu is None else Figure(100 * rates.mfu, 1.0),
         *_moved(source, state),
         pace(state),
     )
@@ -150,13 +155,6 @@ def _figures(source: Source, state: CaseState) -> tuple[Cell, ...]:
 def between_processes(state: CaseState) -> bool:
     """Whether the interval of a case's mean is one between fresh processes."""
     return len([each for each in processes_of(state) if each.total is not None]) > 1
-
-
-def _of_peak(rates: Throughput | None) -> tuple[Cell, Cell]:
-    """The card's dense peak in the precision of a case, and the step's share of it."""
-    if rates is None or rates.peak is None or rates.mfu is None:
-        return None, None
-    return as_given(rates.peak.tflops), Figure(100 * rates.mfu, 1.0)
 
 
 def _moved(source: Source, state: CaseState) -> tuple[Cell, Cell]:
@@ -197,7 +195,7 @@ def _alone(source: Source, state: CaseState) -> Cell:
 
 
 def _std(summary: Summary | None) -> Cell:
-    return None if summary is None else Figure(summary.std, summary.ci95)
+    return None if summary is None else spread_figure(summary.std, summary.ci95)
 
 
 def _mean(summary: Summary | None) -> Cell:

@@ -19,7 +19,7 @@ from llmprof.core.predict.byte_levels import CATEGORIES
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.report.table import Figure as Number
 from llmprof.core.system.numbers import format_number
-from llmprof.core.system.units import GIB, MIB
+from llmprof.core.system.units import MIB
 
 LEFT, RIGHT, TOP, HEIGHT = 70, 16, 48, 230
 NEAR = 40  # pixels by which the name of a narrow stage may be pushed aside
@@ -32,7 +32,7 @@ def memory_timeline(points: Points, label: str) -> Figure | None:
     """The stacked levels of one case; None of a timeline without points."""
     if not points.t_us or not points.peak:
         return None
-    size, unit = (GIB, "GiB") if points.peak >= GIB else (MIB, "MiB")
+    size, unit = MIB, "MiB"  # as in the tables
     chosen = _thinned(points)
     span = max(points.t_us[-1], 1)
     ticks = nice_ticks(points.peak / size, 4)
@@ -46,7 +46,7 @@ def memory_timeline(points: Points, label: str) -> Figure | None:
         return bottom - down * level
 
     parts = [line((LEFT, y(t * size)), (WIDTH - RIGHT, y(t * size)), "rule") for t in ticks]
-    parts += [text(LEFT - 6, y(t * size) + 4, f"{t:g}", "end") for t in ticks]
+    parts += [text(LEFT - 6, y(t * size) + 4, f"{t:,g}", "end") for t in ticks]
     below = [0.0] * len(chosen)
     for name, levels in zip(CATEGORIES, points.levels, strict=True):
         above = [b + levels[at] for b, at in zip(below, chosen, strict=True)]
@@ -64,7 +64,7 @@ def memory_timeline(points: Points, label: str) -> Figure | None:
             for t in nice_ticks(span / 1000, 8)
             if t * 1000 <= span
         ),
-        *_peak(points, x, y, f"{format_number(points.peak / size, 0.1)} {unit}"),
+        *_peak(points, x, y, f"{format_number(points.peak / size)} {unit}"),
     ]
     shown = [each for each, levels in zip(CATEGORIES, points.levels, strict=True) if any(levels)]
     parts += legend([(each, _class(each)) for each in shown], LEFT, bottom + 58)
