@@ -144,15 +144,19 @@ def rates(sources: Sequence[Source]) -> list[Rate]:
 def launch_times(sources: Sequence[Source]) -> dict[Hashable, float]:
     """The least milliseconds in which the host launched a step, by model and way of computing.
 
-    Of cells whose pace it sets: elsewhere it may have waited for the card in its launches.
+    Of each phase whose pace it sets somewhere: elsewhere it may have waited for the card in its
+    launches, so that other phases count as none.
     """
-    found: dict[Hashable, float] = {}
+    least: dict[tuple[Hashable, str], float] = {}
     for source in sources:
-        for state in source.cases:
-            if _trains(state) and host_phases(state):
-                times = (state.measured.host_ms(phase) for phase in state.case.phases)
-                took = sum(statistics.median(each) for each in times if each)
-                found[_way(state)] = min(took, found.get(_way(state), took))
+        for state in filter(_trains, source.cases):
+            for phase in host_phases(state) or ():
+                took = statistics.median(state.measured.host_ms(phase))
+                key = (_way(state), phase)
+                least[key] = min(took, least.get(key, took))
+    found: dict[Hashable, float] = {}
+    for (way, _), took in least.items():
+        found[way] = found.get(way, 0.0) + took
     return found
 
 

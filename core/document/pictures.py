@@ -10,7 +10,7 @@ from llmprof.core.document.figures.loglog import Series, loglog
 from llmprof.core.document.figures.svg import CLASS_COLOURS, Figure
 from llmprof.core.document.figures.timeline import memory_timeline
 from llmprof.core.document.growth import Growth
-from llmprof.core.document.steps import Found, between_processes, host_phases
+from llmprof.core.document.steps import Found, between_processes, pace
 from llmprof.core.document.tables import Tables
 from llmprof.core.memory.picture_files import read_points
 from llmprof.core.spec.case import PHASES, Case
@@ -27,7 +27,7 @@ def step_bars(cells: Sequence[Found]) -> Figure | None:
             {phase: found.mean for phase, found in state.summaries.items()},
             None if state.total is None else state.total.ci95,
             weak=not between_processes(state),
-            mark="host" if host_phases(state) else "",
+            mark="host" if pace(state).startswith("host") else "",
         )
         for _, state in _spread(ran)
     ]
@@ -39,7 +39,7 @@ def step_bars(cells: Sequence[Found]) -> Figure | None:
             "nothing of another"
         )
     if any(bar.mark for bar in bars):
-        caption += "; host: the host sets the pace of some of its phases"
+        caption += "; host: the host sets its pace, as the table says"
     return stacked("step-phases", caption, bars, colours, "device time of a step (ms)")
 
 

@@ -48,8 +48,8 @@ COLUMNS = (
     *(Column(f"{phase.capitalize()} std", "ms") for phase in SHOWN),
     Column("CV", "%"),
     Column("n", "processes"),
-    Column("Dense peak", "TFLOP/s"),
     Column("Of dense peak", "%"),
+    Column("Dense peak", "TFLOP/s"),
     Column("Optimizer moves", "GB/s"),
     Column("Of bandwidth", "%"),
     Column("Pace set by", numeric=False),
@@ -131,8 +131,8 @@ def _figures(source: Source, state: CaseState) -> tuple[Cell, ...]:
     peak = peak_of(state.case, environment, None)
     dense = None if peak is None else as_given(peak.tflops)
     if state.total is None:
-        return (_alone(source, state), *(status_word(state),) * 5, *(None,) * 7, dense,
-                *(None,) * 4)  # fmt: skip
+        return (_alone(source, state), *(status_word(state),) * 5, *(None,) * 8, dense,
+                *(None,) * 3)  # fmt: skip
     total = state.total
     rates = throughput(state, environment)
     return (
@@ -145,8 +145,8 @@ def _figures(source: Source, state: CaseState) -> tuple[Cell, ...]:
         *(_std(state.summaries.get(phase)) for phase in SHOWN),
         Figure(total.cv_percent, 1.0),
         len([each for each in processes_of(state) if each.total is not None]),
-        dense,
         None if rates is None or rates.mfu is None else Figure(100 * rates.mfu, 1.0),
+        dense,
         *_moved(source, state),
         pace(state),
     )
