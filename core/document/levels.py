@@ -53,7 +53,7 @@ PREDICTED_NOTES = (
     "Peaks of requested bytes of a step, predicted before it ran. Prediction: whether it would "
     "fit; outcome: whether it ran.",
 )
-LEAST_ERROR, UNDER = 0.001, "<0.001"  # percent
+LEAST_ERROR, UNDER = 0.001, "under 0.001"  # percent
 PEAK, BEFORE_BACKWARD = "peak", "level before backward"
 
 
