@@ -479,7 +479,7 @@ def test_switches_are_measured_and_never_asserted() -> None:
     said = " ".join(table.notes)
     assert "compiling took 42.0 s, repaid after about 2,100 steps (cases 3, 7, 11)" in said
     assert "out of memory in backward, 1,024 MiB asked (cases 4, 8, 12)" in said
-    assert "torch.compile makes the step faster: from 60.0" in said
+    assert "torch.compile makes the step faster: from 60.27 ms to 40.18 ms" in said
     assert "fused AdamW is not distinguished from the baseline" in said
 
 
