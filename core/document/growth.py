@@ -9,6 +9,7 @@ from llmprof.core.document.configurations import source_cells, source_columns, s
 from llmprof.core.document.figures.loglog import Reading
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
+from llmprof.core.document.steps import between_processes
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.attention import bytes_kept, grids
 from llmprof.core.report.comparisons import grouped_alike
@@ -18,6 +19,7 @@ from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.power_fit import Power
+from llmprof.core.stats.summary import Summary
 from llmprof.core.system.units import MIB
 
 NO_FIT = "no fit"
@@ -128,7 +130,7 @@ def _attention(sources: Sequence[Source]) -> list[Growth]:
                 width = column[0].case.model.name
                 for phase in column[0].case.phases:
                     times = [
-                        (state, Reading(float(state.case.context_length), mean.mean, mean.ci95))
+                        (state, _reading(state, mean))
                         for state in column
                         if (mean := state.summaries.get(phase)) is not None
                     ]
@@ -148,18 +150,19 @@ def _steps(sources: Sequence[Source]) -> list[Growth]:
         timing = [state for state in source.cases if state.case.probe == "timing"]
         for group in grouped_alike(timing, BY_FIELD["context_length"]):
             ran = [
-                (
-                    state,
-                    Reading(float(state.case.context_length), state.total.mean, state.total.ci95),
-                )
-                for state in group
-                if state.total is not None
+                (state, _reading(state, state.total)) for state in group if state.total is not None
             ]
             if len(ran) > 1:
                 case = group[0].case
                 what = f"{case.mode}, {case.model.name}, batch {case.batch_size}"
                 found += _grown(source, what, switches_text(case), ran, "ms")
     return found
+
+
+def _reading(state: CaseState, mean: Summary) -> Reading:
+    """A time at its context, with the interval between processes where there are several."""
+    half = mean.ci95 if between_processes(state) else None
+    return Reading(float(state.case.context_length), mean.mean, half)
 
 
 def _grown(

@@ -259,3 +259,12 @@ def test_checks_of_clocks_and_of_counts_are_told_apart() -> None:
     slow = [state for state in subject.cases if subject.failed_checks(state) == ("host-pace",)]
     assert slow
     assert not subject.failed_counts(*slow)
+
+
+def test_a_point_of_one_process_has_no_whisker() -> None:
+    contexts = [128, 256, 512]
+    one = planted(
+        measured([case(context_length=each) for each in contexts], [300.0, 600.0, 1200.0])
+    )
+    assert one.growths
+    assert all(point.half is None for grown in one.growths for point in grown.points)
