@@ -20,9 +20,8 @@ class Reference(Ops):
     """The reference model for one case; `layers` may be fewer than the model has."""
 
     def __init__(self, case: Case, layers: int, capability: tuple[int, int], tape: Tape) -> None:
-        super().__init__(case, tape)
+        super().__init__(case, tape, capability)
         self.layers = layers
-        self.capability = capability
         model = case.reference
         self.scores = case.batch_size * model.num_heads * case.context_length**2
         self.embedding_weight = self.weight(model.vocab_size * model.d_model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llmprof.core.predict.byte_levels import COPIES, ZERO, ByteLevel
+from llmprof.core.predict.reductions import sum_scratch
 from llmprof.core.predict.tape import Tape, Tensor
 from llmprof.core.spec.axes import HALVES
 from llmprof.core.spec.case import Case
@@ -16,8 +17,9 @@ HALF = 2
 class Ops:
     """Ops of one case, under its autocast; sizes are in elements, widths in bytes."""
 
-    def __init__(self, case: Case, tape: Tape) -> None:
+    def __init__(self, case: Case, tape: Tape, capability: tuple[int, int]) -> None:
         self.case = case
+        self.capability = capability
         self.tape = tape
         self.tokens = case.tokens
         self.half = case.precision in HALVES
@@ -79,7 +81,7 @@ class Ops:
 
         def backward_bias(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             gx = tape.new(tokens * k, item)
-            return gx, tape.new(k * n, item), tape.new(n, item)
+            return gx, tape.new(k * n, item), self._summed(tokens, n, item)
 
         return tape.record(out, (x, w, bias), (x, w), backward_bias)
 
@@ -103,14 +105,26 @@ class Ops:
             lambda g, s: (tape.new(numel, item), tape.new(numel, item)),
         )
 
+    def _summed(self, rows: int, columns: int, item: int) -> Tensor:
+        """A sum over rows, with what the card holds while it runs."""
+        out = self.tape.new(columns, item)
+        scratch = self.tape.new(sum_scratch(rows, columns, self.capability), 1)
+        del scratch
+        return out
+
     def mul_broadcast(self, x: Tensor, y: Tensor) -> Tensor:
         """x * y where y is smaller: its gradient is a full product, then summed."""
         tape, numel, small = self.tape, x.numel, y.numel
+        over_rows = y.leaf  # a gain, not what every row has of its own
 
         def backward(g: Tensor, s: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             gx = tape.new(numel, FP32_WIDTH)
             product = tape.new(numel, FP32_WIDTH)
-            gy = tape.new(small, FP32_WIDTH)
+            gy = (
+                self._summed(numel // small, small, FP32_WIDTH)
+                if over_rows
+                else (tape.new(small, FP32_WIDTH))
+            )
             del product
             return gx, gy
 

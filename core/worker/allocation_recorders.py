@@ -213,7 +213,7 @@ class TensorRecorder(StorageTracker):  # type: ignore[no-untyped-call]
     """Follows the storages of CPU tensors; what ops hold only inside themselves is not seen."""
 
     def __init__(self, trainer: Trainer) -> None:
-        super().__init__(as_cuda=False)
+        super().__init__()
         self.trainer = trainer
         self._weights = {p.data_ptr() for p in trainer.model.parameters()}
         self._entries: list[AllocatorEntry] = []

@@ -1,7 +1,10 @@
-"""Stands in for CUDA while fake CPU tensors are traced: fused attention, autocast's fp32 ops."""
+"""Stands in for CUDA while fake CPU tensors are traced: fused attention, autocast's fp32 ops,
+and what ops hold only while they run.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +14,8 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from llmprof.core.predict import fused_attention as kernels
+from llmprof.core.predict.reductions import sum_scratch
+from llmprof.core.worker.storage_tracker import Scratch
 
 # What CUDA's autocast computes in fp32 and the CPU's does not (autocast_mode.h), of the ops that
 # language models use.
@@ -24,6 +29,31 @@ FP32_OPS: frozenset[Callable[..., Any]] = frozenset(
         F.layer_norm, torch.layer_norm, F.rms_norm, torch.rms_norm,
     )
 )  # fmt: skip
+
+_SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
+_SUM = torch.ops.aten.sum.dim_IntList
+
+
+def cuda_scratch(capability: tuple[int, int]) -> Scratch:
+    """What CUDA's ops hold beside their results: a product of softmax's backward, parts of sums."""
+
+    def scratch(op: Any, args: tuple[Any, ...], made: int) -> int:
+        if op is _SOFTMAX_BACKWARD:
+            return made
+        return _parts_of_sum(args[0], args[1], capability) if op is _SUM else 0
+
+    return scratch
+
+
+def _parts_of_sum(x: Tensor, dims: list[int] | None, capability: tuple[int, int]) -> int:
+    """Of a sum over a tensor's leading dimensions, as that of a bias's gradient is."""
+    summed = sorted(dim % x.ndim for dim in dims or ())
+    if not summed or summed != list(range(len(summed))) or len(summed) == x.ndim:
+        return 0
+    if not x.is_contiguous():
+        return 0
+    rows = math.prod(x.shape[: len(summed)])
+    return sum_scratch(rows, math.prod(x.shape[len(summed) :]), capability)
 
 
 class CudaHabits(TorchFunctionMode):

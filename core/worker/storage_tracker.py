@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 _ADD = torch.ops.aten.add.Tensor
-_SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
+Scratch = Callable[[Any, tuple[Any, ...], int], int]  # of an op, its arguments, the bytes it made
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,15 @@ class StorageTracker(TorchDispatchMode):
     """Keeps the level of live tensor bytes; spans are ended by `edge`.
 
     Gradients that meet are counted as the plain engine adds them, in place; under a dispatch
-    mode it adds out of place. With `as_cuda`, softmax's backward holds one product more than its
-    result, as CUDA's does.
+    mode it adds out of place. `scratch` says what an op holds beside its result while it runs.
     """
 
-    def __init__(self, *, as_cuda: bool) -> None:
+    def __init__(self, scratch: Scratch | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.level = 0
         self.spans: list[PhaseSpan] = []
         self.changed: Callable[[int, int], None] | None = None  # storage, bytes gained or lost
-        self._as_cuda = as_cuda
+        self._scratch = scratch
         self._live: dict[int, tuple[int, Any]] = {}
 
     def edge(self, name: str) -> None:
@@ -92,7 +91,7 @@ class StorageTracker(TorchDispatchMode):
                 self._watch(leaf)
         grown = self.level - before
         if grown > 0 and self.spans:
-            extra = grown if self._as_cuda and func is _SOFTMAX_BACKWARD else 0
+            extra = 0 if self._scratch is None else self._scratch(func, args, grown)
             self.spans[-1].moments.append(Allocation(str(func), grown, self.level + extra))
         return out
 

@@ -25,7 +25,7 @@ from llmprof.core.predict.closed_form import HOPPER, workspaces
 from llmprof.core.predict.traced import TracedCase, TraceRequest
 from llmprof.core.predict.traced_depth import PhaseTrace, extrapolate, phase_trace
 from llmprof.core.spec.case import Case, Phase
-from llmprof.core.worker.as_cuda import CudaHabits
+from llmprof.core.worker.as_cuda import CudaHabits, cuda_scratch
 from llmprof.core.worker.failures import OwnModelError
 from llmprof.core.worker.model import TransformerLM
 from llmprof.core.worker.storage_tracker import StorageTracker
@@ -106,7 +106,7 @@ def _trace_at(case: Case, depth: int, capability: tuple[int, int]) -> list[Phase
     shallow = msgspec.structs.replace(
         case, model=msgspec.structs.replace(case.reference, num_layers=depth), compile=None
     )
-    tracker = StorageTracker(as_cuda=True)
+    tracker = StorageTracker(cuda_scratch(capability))
     names = (*case.sequence, "end")
     with FakeTensorMode():
         trainer = _trainer(shallow)

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from llmprof.core.predict.traced_depth import PhaseTrace, phase_trace
 from llmprof.core.spec.case import Case
-from llmprof.core.worker.as_cuda import CudaHabits
+from llmprof.core.worker.as_cuda import CudaHabits, cuda_scratch
 from llmprof.core.worker.storage_tracker import StorageTracker
 from llmprof.core.worker.trainer import Trainer
 
@@ -29,7 +29,7 @@ def trace_own(case: Case, capability: tuple[int, int] | None) -> tuple[int, bool
     eager = msgspec.structs.replace(case, compile=None)
     if case.precision == "fp16":  # a GradScaler looks at values; the bytes are the same
         eager = msgspec.structs.replace(eager, precision="bf16")
-    tracker = StorageTracker(as_cuda=capability is not None)
+    tracker = StorageTracker(None if capability is None else cuda_scratch(capability))
     names = (*eager.sequence, "end")
     with FakeTensorMode(), mock.patch("torch.optim.adam._get_value", return_value=2.0):
         trainer = Trainer(eager, CPU)

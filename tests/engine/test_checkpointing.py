@@ -239,7 +239,7 @@ def test_copies_are_learned_as_a_card_would_have_them(
     )
     trainer = Trainer(case, CPU)
     trainer.step(lambda index: None)
-    counted = StorageTracker(as_cuda=False)
+    counted = StorageTracker()
     counted.count(*(tensor for _, tensor, _ in held_tensors(trainer)))
     made = [0]
 

@@ -23,6 +23,7 @@ from tests.engine.runs import SMALL, llmprof, newest, started, wait_view
 from tests.waiting import PATIENCE_S, wait_for
 
 FOLDER = Path(__file__).parents[1] / "data" / "own_models"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_model.py"
 MODELS, HOSTILE = FOLDER / "models.py", FOLDER / "hostile.py"
 QUICK = ("--context-length=12", "--batch-size=2", "--measure-steps=2", "--warmup-steps=1")
 FORMS = ("nano", "grouped", "peeking", "vision", "with_optimizer")
@@ -147,6 +148,31 @@ def test_a_trace_says_what_is_measured(mode: str, precision: str, tmp_path: Path
         assert recording is not None
         predicted = traced[state.case.key].requested_bytes
         assert predicted == pytest.approx(recording.peak_bytes, rel=0.01)
+
+
+# Requested bytes at the peak of examples/own_model.py, width 1,024, 12 layers, 16 heads, batch 8
+# of 1,024 tokens, as the allocator of an H200 counted them (torch 2.11).
+ON_A_CARD = {
+    ("forward", "fp32"): 1_150_976_000,
+    ("forward", "bf16"): 1_243_469_824,
+    ("forward-grad", "fp32"): 7_197_917_184,
+    ("forward-grad", "bf16"): 4_683_997_376,
+    ("forward-backward", "fp32"): 7_387_295_784,
+    ("forward-backward", "bf16"): 4_811_991_272,
+}
+
+
+def test_a_trace_meets_what_a_card_counted_of_a_model_with_biases() -> None:
+    width = {"width": 1024, "layers": 12, "heads": 16}
+    model = find_own_model(f"{EXAMPLE}:build", width, ())
+    cases = {
+        (mode, precision): Case(
+            model=model, mode=mode, precision=precision, context_length=1024, batch_size=8
+        )
+        for mode, precision in ON_A_CARD
+    }
+    traced = trace_cases(list(cases.values()))
+    assert {at: traced[case.key].requested_bytes for at, case in cases.items()} == ON_A_CARD
 
 
 def test_a_model_that_reads_values_says_where_and_what_to_do() -> None:

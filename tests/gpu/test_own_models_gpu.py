@@ -32,8 +32,6 @@ def run(folder: Path, *arguments: str) -> RunView:
 @pytest.mark.parametrize(
     ("models", "sizes"),
     [
-        # Large enough that the 32 MiB which CUDA's libraries take for a moment in a bf16 backward
-        # with biases, and nobody traces, are less than the bound.
         ((f"--model={EXAMPLE}:build", *LARGE), ("--context-length=1024", "--batch-size=8")),
         (
             (f"--model={MODELS}:nano", f"--model={MODELS}:grouped"),
