@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from textual.app import ComposeResult
@@ -17,7 +16,7 @@ from llmprof.tui.bench.device_chart import DeviceChart
 from llmprof.tui.bench.device_curves import DeviceCurves
 from llmprof.tui.bench.disturbed import Disturbed, marked_steps
 from llmprof.tui.bench.mean_chart import MeanChart
-from llmprof.tui.bench.next_steps import NextStep
+from llmprof.tui.bench.next_steps import NextSteps
 from llmprof.tui.bench.results_table import ResultRows
 from llmprof.tui.bench.status import StatusLines
 from llmprof.tui.bench.step_chart import StepChart
@@ -109,7 +108,7 @@ class LivePanels(Vertical):
         note: str,
         zoom: int,
         other: str,
-        following: Sequence[NextStep],
+        following: NextSteps | None,
         verdict: str,
     ) -> None:
         """Bring every panel up to date.

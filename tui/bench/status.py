@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llmprof.core.figures.outcomes import cases_settled, left_out, to_resume
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean
-from llmprof.tui.bench.next_steps import NextStep
+from llmprof.tui.bench.next_steps import NextSteps
 from llmprof.tui.bench.progress import progress
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
@@ -29,14 +29,14 @@ class StatusLines(Canvas):
         self._view: RunView | None = None
         self._alive = False
         self._note = self._other = ""
-        self._following: Sequence[NextStep] = ()
+        self._following: NextSteps | None = None
         self._verdict = ""
         self._now: int | None = None
         self._missed: int | None = None  # steps since the picture is held
 
     def show(
         self, view: RunView | None, *, alive: bool, now_ns: int | None, note: str = "",
-        other: str = "", following: Sequence[NextStep] = (), verdict: str = "",
+        other: str = "", following: NextSteps | None = None, verdict: str = "",
     ) -> None:  # fmt: skip
         """Take a view; `note` replaces what is being done; `other` is a run that is going too.
 
@@ -110,11 +110,15 @@ class StatusLines(Canvas):
 
     def _and_next(self, row: Row, view: RunView, width: int) -> Row:
         """What may be done after a run, with its keys, as far as there is room."""
-        ways = [(step.key, step.label) for step in self._following]
+        following = self._following or NextSteps()
+        ways = [(step.key, step.label) for step in following.steps]
         over = view.outcome is not None or not self._alive
         if over and view.outcome != "complete" and to_resume(view):
-            ways.append(("2 r", "measure what it still lacks"))
+            ways.append(("2 then r", "measures what it still lacks"))
         lead, said = "   next  ", row
+        if not ways and following.why_none:
+            why: Row = [(lead, "muted"), (self.look.text(following.why_none), "muted")]
+            return [*row, *why] if row_length([*row, *why]) <= width else row
         for keys, label in ways:
             part: Row = [(lead, "muted"), (keys, "key"), (f" {self.look.text(label)}", "text")]
             if row_length([*said, *part]) > width:

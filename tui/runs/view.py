@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -16,7 +16,6 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Input
-from textual.worker import Worker, WorkerState
 
 from llmprof.core.figures.outcomes import left_out
 from llmprof.core.state.view import RunView
@@ -48,7 +47,6 @@ LONGEST_NAME = 44  # for which other columns make room
 PREVIEW = 7  # lines of the run under the cursor, where there are many runs
 _RUN_ROLES = {"running": "accent", "complete": "good", "stopped": "warn", "interrupted": "warn",
           "failed": "bad", "empty": "muted"}  # fmt: skip
-Judged = tuple[str, RunSummary, tuple[str, ...]]  # a run's name, its line then, its outlook
 _OVER = ("complete", "stopped", "interrupted")
 RESTS_S = 0.3  # of the cursor on a run before it is read
 
@@ -106,35 +104,20 @@ class RunsView(HostedView):
         if self._soon is not None:
             self._soon.stop()
         if listed is not None and not fresh and listed.summary.status in _OVER:
-            self._soon = self.set_timer(RESTS_S, partial(self._judge, listed))
+            self._soon = self.set_timer(RESTS_S, partial(self._read_outlook, listed))
 
     @property
     def _listed(self) -> ListedRun | None:
         key = self.query_one(RowTable).current
         return next((each for each in self._runs_listed if each.run.id == key), None)
 
-    def _judge(self, listed: ListedRun) -> None:
-        """Work out the verdict on a run on which the cursor rests."""
-        self.run_worker(
-            partial(self._read_outlook, listed),
-            thread=True,
-            group="outlook",
-            exclusive=True,
-            exit_on_error=False,
-        )
+    def _read_outlook(self, listed: ListedRun) -> None:
+        """Have the verdict on a run on which the cursor rests."""
+        self.judge(partial(replay, listed.run.journal), partial(self._keep_outlook, listed))
 
-    def _read_outlook(self, listed: ListedRun) -> Judged:
-        """In a thread: reading a run and its tables takes longer than a key may wait."""
-        from llmprof.core.document.results import outlook_lines  # not needed for the first frame
-
-        return listed.run.id, listed.summary, outlook_lines(replay(listed.run.journal))
-
-    def on_worker_state_changed(self, message: Worker.StateChanged) -> None:
-        """The verdict on a run is there."""
-        if message.worker.group == "outlook" and message.state is WorkerState.SUCCESS:
-            run_id, summary, lines = cast("Judged", message.worker.result)
-            self._outlooks[run_id] = summary, lines
-            self._show_preview()
+    def _keep_outlook(self, listed: ListedRun, lines: tuple[str, ...]) -> None:
+        self._outlooks[listed.run.id] = listed.summary, lines
+        self._show_preview()
 
     def on_row_table_moved(self, message: RowTable.Moved) -> None:
         """Show the run under the cursor."""
