@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
+
 from llmprof.core.figures.outcomes import cases_settled, left_out, to_resume
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean
@@ -13,7 +15,9 @@ from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
 from llmprof.tui.kit.format import clock_text
 from llmprof.tui.kit.look import Look
+from llmprof.tui.kit.words import cut_words
 
+VERDICT = "Verdict. "  # before what a finished run came to
 LEAST_BAR = 8  # columns of the progress bar
 
 
@@ -104,9 +108,7 @@ class StatusLines(Canvas):
             more = f" (+{self._missed:,} {noun})" if self._missed else ""
             doing = f"  display paused, the run goes on{more}"
         label, room = look.text(case.case.label), max(8, width - len(doing))
-        if len(label) > room:
-            label = label[: room - len(look.ellipsis)] + look.ellipsis
-        return [(label, "title"), (doing, "accent")]
+        return [(cut_words(label, room, look.ellipsis), "title"), (doing, "accent")]
 
     def _and_next(self, row: Row, view: RunView, width: int) -> Row:
         """What may be done after a run, with its keys, as far as there is room."""
@@ -129,8 +131,9 @@ class StatusLines(Canvas):
     def _bar(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view, self._now)
         aside = left_out(view)
-        tail = f"  {cases_settled(view) - aside}/{len(view.cases) - aside} cases"
-        tail += f", {aside} left out" if aside else ""
+        cases = f"  {cases_settled(view) - aside}/{len(view.cases) - aside} cases"
+        cases += f", {aside} left out" if aside else ""
+        tail = cases
         elapsed = f"  {clock_text(state.elapsed_s)} elapsed"
         left = ""
         if state.left_s is not None and view.outcome is None and self._alive:
@@ -138,14 +141,21 @@ class StatusLines(Canvas):
         for part in (left, elapsed):  # what is to come before what has been, where one fits alone
             if len(tail) + len(part) + LEAST_BAR <= width:
                 tail = f"{tail}{part}" if part is left else tail.removesuffix(left) + part + left
-        size = max(LEAST_BAR, width - len(tail))
         if self._verdict and view.outcome is not None:
-            said = look.text(clean(self._verdict, 400))
-            fits = len(said) <= size
-            said = said if fits else said[: size - len(look.ellipsis)] + look.ellipsis
-            return [(said.ljust(size), "title"), (look.text(tail), "muted")]
+            return self._concluded(clean(self._verdict, 400), (f"{cases}{elapsed}", cases), width)
+        size = max(LEAST_BAR, width - len(tail))
         row = bar(look, state.run_share or 0.0, size)
         return [*row, (look.text(tail), "muted")]
+
+    def _concluded(self, verdict: str, tails: Sequence[str], width: int) -> Row:
+        """What the run came to, whole; beside it how much was measured, as there is room."""
+        verdict = self.look.text(verdict)
+        bare = verdict.removeprefix(VERDICT)
+        for tail in map(self.look.text, (*tails, "")):
+            for said in (verdict, bare):
+                if cell_len(said + tail) <= width:
+                    return [(said.ljust(width - cell_len(tail)), "title"), (tail, "muted")]
+        return [(cut_words(bare, width, self.look.ellipsis), "title")]
 
 
 def bar(look: Look, share: float, width: int) -> Row:

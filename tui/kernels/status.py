@@ -10,6 +10,7 @@ from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
 from llmprof.tui.kit.format import percent_text
+from llmprof.tui.kit.words import cut_words
 
 _BOUND_ROLES = {"GPU-bound": "good", "partly launch-bound": "warn", "launch-bound": "bad"}
 
@@ -46,7 +47,7 @@ class KernelStatus(Canvas):
         mark: Row = [(f"{self._mark} ", "muted")] if self._mark else []
         room = max(8, width - row_length(first) - row_length(mark) - 2)
         if len(label) > room:
-            label = label[: room - len(self.look.ellipsis)] + self.look.ellipsis
+            label = cut_words(label, room, self.look.ellipsis)
         row: Row = [*mark, (label, "title"), ("  ", ""), *first]
         for part in others:
             if row_length(row) + 2 + row_length(part) > width:

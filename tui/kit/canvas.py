@@ -15,13 +15,11 @@ from textual.widget import Widget
 
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.look import Look
+from llmprof.tui.kit.words import LONG_WORD
 
 if TYPE_CHECKING:
     from llmprof.tui.kit.host import KitHost
     from llmprof.tui.kit.roles import Palette
-
-
-LONG_WORD = 24  # longer than any figure
 
 
 class Canvas(Widget):

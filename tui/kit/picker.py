@@ -13,6 +13,7 @@ from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
 from llmprof.tui.kit.chips import LABEL_WIDTH
 from llmprof.tui.kit.table_cells import fit
+from llmprof.tui.kit.words import cut_words
 
 
 class Picker(Canvas, can_focus=True):
@@ -69,7 +70,7 @@ class Picker(Canvas, can_focus=True):
             return [row, [(" " * LABEL_WIDTH, ""), (look.text(text), "muted")]]
         if self.note and room >= 12:
             text = self.note
-            text = text if len(text) <= room else text[: room - 1] + look.ellipsis
+            text = cut_words(text, room, look.ellipsis)
             row += [("  ", ""), (look.text(text), "muted")]
         return [row]
 

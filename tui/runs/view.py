@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -64,6 +64,7 @@ class RunsView(HostedView):
         self._marked_shown: tuple[Run, ...] = ()
         self._outlooks: dict[str, tuple[RunSummary, tuple[str, ...]]] = {}
         self._soon: Timer | None = None
+        self._watched: Run | None = None  # when the list was last shown
 
     def compose_body(self) -> ComposeResult:
         """The table, and the filter when it is wanted."""
@@ -81,11 +82,22 @@ class RunsView(HostedView):
         """Show the newest list."""
         found = self.host.index.latest
         marked = self.host.session.marked
-        if found is not None and (found, marked) != (self._runs_listed, self._marked_shown):
+        if found is None:
+            return
+        self._find_watched(found)
+        if (found, marked) != (self._runs_listed, self._marked_shown):
             self._runs_listed = found
             self._show_rows()
             self._make_room()
             self._show_preview()
+
+    def _find_watched(self, found: Sequence[ListedRun]) -> None:
+        """Put the cursor on the watched run, when another one is watched than before."""
+        watched = self.host.session.run
+        if watched != self._watched and any(each.run == watched for each in found):
+            self.query_one(RowTable).put_cursor(watched.id if watched else None)
+            self._show_preview()
+        self._watched = watched
 
     def _make_room(self) -> None:
         """Runs come first; what they leave shows the one under the cursor."""
