@@ -134,7 +134,7 @@ async def test_keys_of_the_live_view(tmp_path: Path, size: tuple[int, int]) -> N
             await pilot.press("f")
             assert not pinned(view)
             assert table(app).cursor == "1"
-            for name in ("last 300 s", "last 60 s", "last 15 s", "whole case"):
+            for name in ("last 5:00", "last 1:00", "last 0:15", "whole case"):
                 await pilot.press("z")
                 assert contains(app, name)
             await pilot.press("o")

@@ -256,15 +256,15 @@ async def test_pause_holds_the_picture_and_sampling_goes_on(tmp_path: Path) -> N
 async def test_the_time_shown_can_be_changed(tmp_path: Path) -> None:
     app = opened(tmp_path, Machine(recorded(39)))
     async with app.run_test(size=(120, 30)) as pilot:
-        await shown(pilot, app, "-60s")
-        assert contains(app, "1 min")
+        await shown(pilot, app, "-1:00")
+        assert contains(app, "last 1:00")
         await pilot.press("z")
-        await shown(pilot, app, "5 min")
-        assert not contains(app, "-60s ")
+        await shown(pilot, app, "last 5:00")
+        assert not contains(app, "-1:00 ")
         await pilot.press("z", "z", "z")
-        await shown(pilot, app, "1 min")
-        assert contains(app, "-60s")
-        assert not contains(app, "5 min")
+        await shown(pilot, app, "last 1:00")
+        assert contains(app, "-1:00")
+        assert not contains(app, "last 5:00")
 
 
 async def test_counters_are_read_only_while_the_view_is_in_sight(tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ async def test_a_recording_says_that_it_is_one(tmp_path: Path) -> None:
     monitoring = Monitoring(recorded=("NVIDIA H100", "2026-11-28"), open=lambda *_: playback)
     app = make_app(tmp_path, monitoring=monitoring, view="monitor")[0]
     async with app.run_test(size=(120, 30)) as pilot:
-        await shown(pilot, app, "recording ended, 40 s, 1,000 ×")
+        await shown(pilot, app, "recording ended, 0:40, 1,000 ×")
         first = text_of(app).splitlines()[0]
         assert first.rstrip().endswith("NVIDIA H100  2026-11-28  recording")
         assert contains(app, "python other.py")
@@ -344,7 +344,7 @@ async def test_the_host_line_never_ends_within_a_figure(tmp_path: Path) -> None:
     async with app.run_test(size=(120, 30)) as pilot:
         await shown(pilot, app, "sampler")
         line = app.screen.query_one(HostLine)
-        line.show(machine.view(), [("recording, 29 s, 10×  1 min  ", "warn")])
+        line.show(machine.view(), [("recording, 0:29, 10×  last 1:00  ", "warn")])
         for width in range(60, 126):
             text = "".join(part for part, _ in line.draw(width, 1)[0]).rstrip()
             assert len(text) <= width

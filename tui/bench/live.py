@@ -9,6 +9,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.text import clock
 from llmprof.tui.bench.case_figures import NowPanel
 from llmprof.tui.bench.chart_state import CASE_WINDOWS_S, ChartState, time_window
 from llmprof.tui.bench.coverage_grid import CoverageGrid
@@ -156,7 +157,7 @@ class LivePanels(Vertical):
                 self._device = DeviceCurves(curves.origin_ns)
             self._device.update(view, case.ended_ns)
         window = CASE_WINDOWS_S[zoom]
-        name = "whole case" if window is None else f"last {window:g} s"
+        name = "whole case" if window is None else f"last {clock(window)}"
         span = time_window(curves, case.done or not alive, window)
         disturbed = self._disturbed.update(view, case)
         current = view.current
