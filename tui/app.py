@@ -63,6 +63,7 @@ class LlmprofApp(InnerApp):
             self.register_theme(theme)
         self.set_reactive(LlmprofApp.theme, setting.theme)
         self.set_class(setting.look.ascii, "-ascii")
+        self.set_class(self.no_color, "-no-color")
         self.setting = setting
         self.look = setting.look
         self.models = setting.models

@@ -252,10 +252,12 @@ async def test_r_measures_what_a_run_still_lacks(tmp_path: Path) -> None:
 async def test_a_run_that_lacks_nothing_is_not_resumed(tmp_path: Path) -> None:
     journals.finished(RunStore(tmp_path), ("tiny",))
     app, starter = make_app(tmp_path)
-    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+    async with app.run_test(size=(120, 30)) as pilot:
         await open_runs(pilot)
+        await settle(pilot, lambda: contains(app, "e Export"))
+        assert not contains(app, "r Resume")
         await pilot.press("r")
-        await settle(pilot, lambda: contains(app, "nothing is missing"))
+        await settle(pilot)
     assert not starter.started
 
 
@@ -292,6 +294,8 @@ async def test_what_is_refused_is_told(
         monkeypatch.setattr(lock, "has_open", lambda *_: True)
         owner = {"write_bytes": Path, "rmtree": shutil, "kill": os}[method]
         monkeypatch.setattr(owner, method, refuse(number))
+        if keys == ("x",):
+            await settle(pilot, lambda: contains(app, "x Stop"))
         await pilot.press(*keys)
         await settle(pilot, lambda: contains(app, os.strerror(number)))
         monkeypatch.undo()

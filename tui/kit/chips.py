@@ -30,7 +30,7 @@ class Chips(Canvas, can_focus=True):
         Binding("down,j", "leave(1)", "Down", show=False, id="chips.down", tooltip="line below"),
         Binding("space", "add", "Add", id="chips.toggle",
                 tooltip="choose or drop the option under the cursor, beside the others"),
-        Binding("enter", "only", "Only this", id="chips.only",
+        Binding("enter", "only", "Only this", key_display="enter", id="chips.only",
                 tooltip="choose the option under the cursor and no other"),
     ]  # fmt: skip
 

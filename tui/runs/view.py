@@ -17,7 +17,7 @@ from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Input
 
-from llmprof.core.figures.outcomes import left_out
+from llmprof.core.figures.outcomes import left_out, to_resume
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.listing import RunSummary
@@ -47,6 +47,7 @@ LONGEST_NAME = 44  # for which other columns make room
 PREVIEW = 7  # lines of the run under the cursor, where there are many runs
 _RUN_ROLES = {"running": "accent", "complete": "good", "stopped": "warn", "interrupted": "warn",
           "failed": "bad", "empty": "muted"}  # fmt: skip
+_OF_A_RUN = ("open", "resume", "stop", "export", "mark", "rename", "delete")
 _OVER = ("complete", "stopped", "interrupted")
 RESTS_S = 0.3  # of the cursor on a run before it is read
 
@@ -65,6 +66,7 @@ class RunsView(HostedView):
         self._outlooks: dict[str, tuple[RunSummary, tuple[str, ...]]] = {}
         self._soon: Timer | None = None
         self._watched: Run | None = None  # when the list was last shown
+        self._known: tuple[object, ...] = ()  # what decides which keys work
 
     def compose_body(self) -> ComposeResult:
         """The table, and the filter when it is wanted."""
@@ -108,8 +110,38 @@ class RunsView(HostedView):
         """Another size, another half."""
         self.call_after_refresh(self._make_room)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what can be done now is offered."""
+        listed = self._listed if self.is_mounted else None
+        if action == "compare":
+            return len(self.host.session.marked) == 2
+        if action not in _OF_A_RUN:
+            return action != "filter" or bool(self._runs_listed)
+        if listed is None:
+            return False
+        runs, view = listed.summary.status == "running", listed.figures.view
+        if action == "stop":
+            return runs and not listed.run.is_loop
+        if action == "resume":
+            return not runs and view.experiment is not None and bool(to_resume(view))
+        if action == "export":
+            return listed.summary.status != "empty"
+        return not runs if action == "delete" else True
+
+    def _refresh_keys(self, listed: ListedRun | None) -> None:
+        """Have the keys offered that go with the run under the cursor."""
+        known = (
+            None if listed is None else (listed.summary, listed.figures.view.cases),
+            self.host.session.marked,
+            bool(self._runs_listed),
+        )
+        if known != self._known:
+            self._known = known
+            self.refresh_bindings()
+
     def _show_preview(self) -> None:
         listed = self._listed
+        self._refresh_keys(listed)
         known = self._outlooks.get(listed.run.id) if listed else None
         fresh = listed is not None and known is not None and known[0] == listed.summary
         self.query_one(RunPreview).show(listed, known[1] if known and fresh else ())
@@ -205,12 +237,10 @@ class RunsView(HostedView):
         if (run := self._chosen()) is not None:
             self.host.session.mark(run)
             self._show_rows()
+            self._refresh_keys(self._listed)
 
     def action_compare(self) -> None:
         """Compare the marked runs."""
-        if len(self.host.session.marked) < 2:
-            self.notify("mark two runs with the space bar first", severity="warning")
-            return
         self.app.switch_mode("compare")
 
     def action_rename(self) -> None:
