@@ -217,7 +217,7 @@ class LlmprofApp(InnerApp):
         if stopping:
             self.notify("stopping; what is measured is kept", markup=False)
         else:
-            self.notify("no engine is running here", severity="warning")
+            self.notify("no run is going on here", severity="warning")
 
     def toggle_pause(self) -> None:
         """Hold the picture, or let it go on."""

@@ -202,7 +202,7 @@ def possible_answers(
         noun = "case" if count == 1 else "cases"
         answers.append(Answer("fitting", "f", f"Run the {count} {noun} of models that fit"))
     noun = "it" if found.cases == 1 else f"all {found.cases} cases"
-    answers.append(Answer("run", "y", f"Run {noun} all the same", "warn"))
+    answers.append(Answer("run", "y", f"Run {noun} anyway", "warn"))
     answers.append(Answer("cancel", "escape", "Run nothing"))
     return tuple(answers)
 

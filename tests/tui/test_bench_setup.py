@@ -350,3 +350,14 @@ async def test_what_is_wrong_with_the_form_is_said_whole(
             part for row in pane.draw(*pane.size) for part, role in row if role == "bad"
         )
         assert said.endswith("cut into 3 equal micro-batches: --accumulate must divide it")
+
+
+async def test_what_is_off_is_called_as_tables_call_it(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert contains(app, "SDPA kernel ● torch's choice")
+        assert contains(app, "Compile     ● eager")
+        chips = app.screen.query_one("#sdpa_backends", Chips)
+        assert chips.chosen == ("none",)
+        assert chips.idle  # one model's attention is torch's choice in any case

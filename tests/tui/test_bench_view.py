@@ -251,7 +251,7 @@ async def test_no_case_runs_on_in_a_run_whose_engine_is_gone(tmp_path: Path) -> 
             assert contains(app, "step 4 of 10")
             assert contains(app, f"{app.look.running} ")
             assert contains(app, "pending")
-        await settle(pilot, lambda: contains(app, "its engine is gone"))
+        await settle(pilot, lambda: contains(app, "its process is gone"))
         assert not contains(app, f"{app.look.running} ")
         assert not contains(app, "pending")
         assert contains(app, "killed")

@@ -63,7 +63,7 @@ def going_loop(root: Path) -> Iterator[Run]:
 async def test_the_bench_view_counts_no_cases_of_a_loop(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path, watch=write_loop(tmp_path, 20))
     async with app.run_test(size=(120, 30)) as pilot:
-        await settle(pilot, lambda: contains(app, "a training loop: the Loop view shows it"))
+        await settle(pilot, lambda: contains(app, "a training loop: press 6 for the Loop view"))
         assert not contains(app, " cases")
 
 

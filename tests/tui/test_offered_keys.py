@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from llmprof.core.events import Outcome
 from llmprof.core.store.pack import unpack
 from llmprof.core.store.run import Run, RunStore
 from llmprof.tui.kit.key_bar import KeyBar
@@ -44,7 +45,7 @@ def recording(root: Path, name: str) -> Run:
     ],
 )
 async def test_runs_offers_what_goes_with_the_run_under_the_cursor(
-    tmp_path: Path, outcome: str, there: set[str], not_there: set[str]
+    tmp_path: Path, outcome: Outcome, there: set[str], not_there: set[str]
 ) -> None:
     plan = journals.experiment(("tiny", "small"))
     run = RunStore(tmp_path).create("bench")

@@ -121,7 +121,7 @@ class LivePanels(Vertical):
         lines.show(view, alive=alive, now_ns=now_ns, note=note, other=other, following=following,
                    verdict=verdict)  # fmt: skip
         state = self._chart_state(view, case, alive, zoom) if view and case else None
-        self.query_one(StepChart).show(state)
+        self.query_one(StepChart).show(state, is_loop=view is not None and bool(view.loops))
         self.query_one(DeviceChart).show(state)
         self.query_one(MeanChart).show(state)
         self.query_one(NowPanel).show(state)

@@ -43,7 +43,7 @@ def doing(view: RunView) -> str:
     """What happens now, in a few words."""
     case = view.current
     if view.loops:
-        return "a training loop: the Loop view shows it"
+        return "a training loop: press 6 for the Loop view"
     if view.outcome is not None:
         return {"complete": "finished", "interrupted": "interrupted"}.get(
             view.outcome, view.outcome

@@ -93,7 +93,7 @@ class StatusLines(Canvas):
         case = view.current
         if view.outcome is None and not self._alive:
             return self._and_next([("interrupted", "bad"),
-                                   ("  its engine is gone; what it measured is here", "muted")],
+                                   ("  its process is gone; what it measured is kept", "muted")],
                                   view, width)  # fmt: skip
         if case is None:
             role = "good" if view.outcome == "complete" else "warn"

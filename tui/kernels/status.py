@@ -57,7 +57,9 @@ class KernelStatus(Canvas):
 
     def _facts(self, state: CaseState, table: ev.KernelTable) -> list[Row]:
         share = table.coverage.to_module
-        tied = "no module ranges" if share is None else f"{percent_text(share, 2)} tied to modules"
+        tied = "modules unknown"
+        if share is not None:
+            tied = f"{percent_text(share, 2)} attributed to modules"
         known: Row = [(tied, "muted")]
         if table.source == "cpu":
             return [[("no card: CPU ops by self time", "warn")], known]

@@ -40,7 +40,10 @@ class LoopDevice(Canvas):
         """Heading and plot."""
         sight, view, look = self._sight, self._view, self.look
         if sight is None or view.last_sample is None:
-            return [heading(look, width, "Device", "%"), [("no sample of it yet", "muted")]]
+            return [
+                heading(look, width, "Device", "%"),
+                [("no reading of the device yet", "muted")],
+            ]
         span = sight.span(max(1, width))
         card = card_of(sight.loop, view)
         lines, note, right = _host(view, span) if card is None else _card(card, span)

@@ -212,7 +212,7 @@ class ExportDialog(Dialog[str]):
 def _asking(there: tuple[Path, ...]) -> str:
     names = " and ".join(clean(path.name, 60) for path in there)  # of the folder in the field
     one = len(there) == 1
-    return f"{names} {'exists' if one else 'exist'}; once more overwrites {'it' if one else 'them'}"
+    return f"{names} {'exists' if one else 'exist'}; ^s again overwrites {'it' if one else 'them'}"
 
 
 def _write(files: dict[Path, str]) -> None:
