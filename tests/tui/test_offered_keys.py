@@ -15,7 +15,7 @@ from llmprof.tui.kit.key_bar import KeyBar
 from tests.builders import journals
 from tests.builders.journals import live_run
 from tests.tui.apps import make_app, open_runs, table
-from tests.tui.frames import settle
+from tests.tui.frames import contains, settle
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -73,9 +73,12 @@ async def test_runs_offers_to_stop_what_runs_and_to_compare_what_is_marked(tmp_p
             await settle(pilot, lambda: "Stop" in offered(pilot))
             assert not {"Resume", "Delete", "Compare"} & offered(pilot)
             app.session.mark(live)
+            app.show_newest()
+            await settle(pilot, lambda: contains(app, "space on another run marks B"))
             app.session.mark(over)
             app.show_newest()
             await settle(pilot, lambda: "Compare" in offered(pilot))
+            assert contains(app, "c compares A and B")
 
 
 async def test_an_empty_list_offers_nothing_of_a_run(tmp_path: Path) -> None:

@@ -47,6 +47,11 @@ LONGEST_NAME = 44  # for which other columns make room
 PREVIEW = 7  # lines of the run under the cursor, where there are many runs
 _RUN_ROLES = {"running": "accent", "complete": "good", "stopped": "warn", "interrupted": "warn",
           "failed": "bad", "empty": "muted"}  # fmt: skip
+MARKED = (  # what the heading says, by how many runs are marked
+    "",
+    "A is marked: space on another run marks B",
+    "c compares A and B",
+)
 _OF_A_RUN = ("open", "resume", "stop", "export", "mark", "rename", "delete")
 _OVER = ("complete", "stopped", "interrupted")
 RESTS_S = 0.3  # of the cursor on a run before it is read
@@ -173,7 +178,9 @@ class RunsView(HostedView):
         rows = [self._row(listed) for listed in self._runs_listed]
         longest = max((cell_len(row.cells[0].text) for row in rows), default=0)
         name = replace(RUN_COLUMNS[0], width=max(RUN_COLUMNS[0].width, min(LONGEST_NAME, longest)))
-        self.query_one(RowTable).show((name, *RUN_COLUMNS[1:]), rows)
+        listing = self.query_one(RowTable)
+        listing.note = MARKED[len(self._marked_shown)]
+        listing.show((name, *RUN_COLUMNS[1:]), rows)
 
     @property
     def current(self) -> Run | None:
