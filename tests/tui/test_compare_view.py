@@ -129,7 +129,8 @@ async def test_marks_come_and_go(tmp_path: Path) -> None:
         await open_runs(pilot)
         await settle(pilot, lambda: len(table(app).rows) == 3)
         await pilot.press("c")
-        await settle(pilot, lambda: contains(app, "mark two runs"))
+        await settle(pilot)
+        assert app.current_mode == "runs"  # there is nothing to compare yet
         for run in runs:
             table(app).put_cursor(run.id)
             await pilot.press("space")
