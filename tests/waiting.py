@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 12.0
+PATIENCE_S = 60.0  # what takes longer does not come
 LOOK_S = 0.01
 
 

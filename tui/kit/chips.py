@@ -58,7 +58,7 @@ class Chips(Canvas, can_focus=True):
         super().__init__(id=id)
         self.label = label
         self.options = tuple(options)
-        self._names = {option: (names or {}).get(option, option) for option in options}
+        self.names = {option: (names or {}).get(option, option) for option in options}
         self.chosen = tuple(o for o in options if o in chosen)
         self.idle = False  # whether something else than what is chosen is meant
         self._at = next((n for n, o in enumerate(options) if o in chosen), 0)
@@ -82,7 +82,7 @@ class Chips(Canvas, can_focus=True):
             role = "axis" if self.idle else "chip" if chosen else "muted"
             role += "+cursor" if here else ""
             row += [
-                (f"{look.on if chosen else look.off} {self._names[self.options[at]]}", role),
+                (f"{look.on if chosen else look.off} {self.names[self.options[at]]}", role),
                 ("  ", ""),
             ]
         if left_out:
@@ -170,7 +170,7 @@ class Chips(Canvas, can_focus=True):
     def _lines(self, kept: Sequence[int], width: int) -> list[tuple[int, int, int, int]]:
         out, x, y = [], LABEL_WIDTH, 0
         for at in kept:
-            size = len(self._names[self.options[at]]) + 2
+            size = len(self.names[self.options[at]]) + 2
             if x + size > width and x > LABEL_WIDTH:
                 x, y = LABEL_WIDTH, y + 1
             out.append((y, x, x + size, at))
