@@ -17,7 +17,7 @@ from textual.widgets import Input
 from llmprof.core.catalog.models import load_models
 from llmprof.core.store.run import RunStore
 from llmprof.tui.bench.equivalent import Equivalent, wrapped
-from llmprof.tui.bench.setup import OWN_SIZES, SetupPane
+from llmprof.tui.bench.setup import OF_ATTENTION, OWN_SIZES, SetupPane
 from llmprof.tui.kit.checklist import Checklist
 from llmprof.tui.kit.chips import Chips
 from llmprof.tui.kit.field import FormInput
@@ -104,7 +104,7 @@ async def test_what_has_the_keys_is_in_sight_and_its_label_apart(
             await settle(pilot, partial(_within, form, here))
             if isinstance(here, Chips):
                 assert contains(app, f"{here.label} "), here.label
-                assert all(contains(app, f" {option}") for option in here.options)
+                assert all(contains(app, f" {name}") for name in here.names.values())
             seen.append(here.id)
             await pilot.press("down")
         assert {axis.plural for axis in CHOSEN} | {"checkpoint", "accumulate"} <= set(seen)
@@ -141,7 +141,8 @@ async def test_smoke_says_that_the_form_is_not_measured_until_it_is_changed(tmp_
     app, _ = make_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: contains(app, "this machine"))
-        parts = [*app.screen.query(Checklist), *app.screen.query(Chips)]
+        parts: list[Checklist | Chips] = [*app.screen.query(Checklist)]
+        parts += [chips for chips in app.screen.query(Chips) if chips.id != OF_ATTENTION]
         app.screen.query_one("#pick-experiment").focus()
         await pilot.press("space")
         await settle(pilot, lambda: contains(app, OWN_SIZES))

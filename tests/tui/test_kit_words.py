@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from llmprof.tui.kit.canvas import cut_words
 from llmprof.tui.kit.look import UNICODE
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
-from llmprof.tui.kit.words import common_parts, cut_words, without_parts
+from llmprof.tui.kit.words import common_parts, without_parts
 
 WORDS = st.lists(st.from_regex(r"[a-z0-9.,±%]{1,12}", fullmatch=True), min_size=1, max_size=8)
 

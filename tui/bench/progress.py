@@ -50,8 +50,10 @@ def doing(view: RunView) -> str:
         )
     if case is None:
         if not view.cases:
-            return "waiting for the engine"
-        return "starting a worker" if view.environment else "looking at the device"
+            return "starting up"
+        return (
+            "starting the process of the next case" if view.environment else "looking at the device"
+        )
     if case.model is None:
         return "building the model"
     if case.case.probe == "memory":

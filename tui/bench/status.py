@@ -12,10 +12,9 @@ from llmprof.core.system.text import clean
 from llmprof.tui.bench.next_steps import NextSteps
 from llmprof.tui.bench.progress import progress
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.canvas import Canvas, row_length
+from llmprof.tui.kit.canvas import Canvas, cut_words, row_length
 from llmprof.tui.kit.format import clock_text
 from llmprof.tui.kit.look import Look
-from llmprof.tui.kit.words import cut_words
 
 VERDICT = "Verdict. "  # before what a finished run came to
 LEAST_BAR = 8  # columns of the progress bar

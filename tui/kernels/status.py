@@ -8,9 +8,8 @@ from llmprof.core import events as ev
 from llmprof.core.state.view import CaseState
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.canvas import Canvas, row_length
+from llmprof.tui.kit.canvas import Canvas, cut_words, row_length
 from llmprof.tui.kit.format import percent_text
-from llmprof.tui.kit.words import cut_words
 
 _BOUND_ROLES = {"GPU-bound": "good", "partly launch-bound": "warn", "launch-bound": "bad"}
 

@@ -10,10 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.canvas import Canvas, row_length
+from llmprof.tui.kit.canvas import Canvas, cut_words, row_length
 from llmprof.tui.kit.chips import LABEL_WIDTH
 from llmprof.tui.kit.table_cells import fit
-from llmprof.tui.kit.words import cut_words
 
 
 class Picker(Canvas, can_focus=True):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from rich.cells import cell_len
 
-from llmprof.tui.kit.words import cut_words
+from llmprof.tui.kit.canvas import cut_words
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,14 @@
-"""Texts cut at words: a figure or a name that is cut in the middle says another one."""
+"""Words of texts and parts of labels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
-LONG_WORD = 24  # longer than any figure: such a word is cut where it must be
+from llmprof.tui.kit.canvas import LONG_WORD
+
 PART = " · "  # between the parts of a label
-
-
-def cut_words(text: str, width: int, ellipsis: str) -> str:
-    """The text if it fits, else as many whole words as do and an ellipsis.
-
-    A lone or long name is cut where it must be, a number never.
-    """
-    if cell_len(text) <= width:
-        return text
-    kept = set_cell_size(text, max(0, width - cell_len(ellipsis))).rstrip()
-    if not text[len(kept) :].startswith(" "):
-        begun = kept.rfind(" ") + 1
-        word = text[begun:].partition(" ")[0]
-        if len(word) < LONG_WORD and (begun or word[:1].isdigit()):
-            kept = kept[:begun]
-    return kept.rstrip(" ·|,:;") + ellipsis if width > 0 else ""
 
 
 def longest_word(text: str) -> int:

@@ -11,8 +11,8 @@ from textual.message import Message
 
 from llmprof.core.system.text import clean, counted
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.canvas import Canvas, heading, row_length
-from llmprof.tui.kit.words import PART, common_parts, cut_words, without_parts
+from llmprof.tui.kit.canvas import Canvas, cut_words, heading, row_length
+from llmprof.tui.kit.words import PART, common_parts, without_parts
 from llmprof.tui.session.run_index import CaseLine, ListedRun
 
 MOST_CASES = 200  # whose widths are looked at
@@ -85,9 +85,8 @@ class RunPreview(Canvas, can_focus=True):
         figures, summary = listed.figures, listed.summary
         name, bare = look.text(clean(summary.label, 60)), self.has_focus and not figures.cases
         top: list[Row] = [heading(look, width, "Run", name, focused=bare)]
-        facts = [summary.device, summary.experiment, PART.join(self._shared), figures.running]
-        said = "  ".join(clean(fact, 120) for fact in facts if fact)
-        top.append([(cut_words(look.text(said), width, look.ellipsis), "muted")])
+        facts = (summary.device, summary.experiment, PART.join(self._shared), figures.running)
+        top.append([(self._facts([clean(fact, 120) for fact in facts if fact], width), "muted")])
         below = [_muted(line) for line in self._lines(figures.command, width, max(1, height // 4))]
         top += self._outlook_rows(width, (height - len(top) - len(below)) * 2 // 3)
         return [*top, *self._cases(width, max(1, height - len(top) - len(below))), *below]
@@ -113,6 +112,13 @@ class RunPreview(Canvas, can_focus=True):
             more = len(cases) - len(lines)
             lines.append([(f"and {more} more: enter opens the run", "muted")])
         return lines
+
+    def _facts(self, facts: list[str], width: int) -> str:
+        """Whole facts, as many as there is room for; the last ones change and are kept."""
+        said = [self.look.text(fact) for fact in facts]
+        while len(said) > 1 and len("  ".join(said)) > width:
+            del said[0]
+        return cut_words("  ".join(said), width, self.look.ellipsis)
 
     def _label(self, case: CaseLine) -> str:
         """What tells a case from the others; what all share stands above them."""
