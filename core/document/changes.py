@@ -10,6 +10,7 @@ from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
 from llmprof.core.figures.comparison import Comparison, PartChange
 from llmprof.core.report.comparisons import (
+    SIGN_UNCLEAR,
     TESTED_TOGETHER,
     beside_baselines,
     only_alone,
@@ -33,12 +34,12 @@ COLUMNS = (
 NOTES = (
     "Device times, means over fresh processes, which are the unit of replication. What a switch "
     "acts on is tested first (Holm's procedure at 5 % together), then each part and the step by "
-    "its own interval; a difference below 1 % is none. Change: the ratio of the geometric means of "
-    "processes (of their rounds, where they took turns), so that it differs from the ratio of the "
-    "two columns before it, which are arithmetic means: a little, and where processes scatter "
-    "widely even in its sign. Excluded beyond: larger changes either way lie outside the interval. "
-    "Of the step's change: the part's difference over the step's, above 100 % where other parts "
-    "changed the other way.",
+    "its own interval; a difference below 1 % is none. Change: from Baseline to With it, below 0 "
+    "is less time; the ratio of the geometric means of processes (of their rounds, where they took "
+    "turns), so that it differs a little from the ratio of the two columns before it, which are "
+    f"arithmetic means. {SIGN_UNCLEAR}: the two differ in sign, for processes scatter widely. "
+    "Excluded beyond: larger changes either way lie outside the interval. Of the step's change: "
+    "the part's difference over the step's, above 100 % where other parts changed the other way.",
 )
 
 
@@ -53,6 +54,17 @@ class Change:
     def name(self) -> str:
         """bf16 + SDPA."""
         return switch_name(self.found.other.case, self.found.base.case)
+
+    @property
+    def of_attention(self) -> bool:
+        """Whether attention alone is compared, which has no training step."""
+        return self.found.other.case.probe == "attention"
+
+    def word(self, part: PartChange) -> str:
+        """What a part is called: a phase's name, or what all of them are together."""
+        if part.part != "total":
+            return part.part
+        return " + ".join(self.found.other.case.phases) if self.of_attention else "step"
 
     @property
     def why_not(self) -> str:
@@ -93,7 +105,7 @@ def change_table(changes: Sequence[Change], sources: Sequence[Source]) -> KeyedT
     head = source_columns(sources)
     return keyed(
         "changes",
-        "What each switch changes, phase by phase",
+        "What each switch changes, phase by phase, from Baseline to With it",
         (*head, *OF_MODEL, *COLUMNS),
         (
             (change.key(part), (*_labels(change, head), *_figures(change, part)))
@@ -107,11 +119,6 @@ def change_table(changes: Sequence[Change], sources: Sequence[Source]) -> KeyedT
 def shown_parts(found: Comparison) -> Iterable[PartChange]:
     """The parts that are judged: what the switch acts on, then the step."""
     return (part for part in found.parts if part.touched or part.part == "total")
-
-
-def part_word(part: PartChange) -> str:
-    """What a part is called."""
-    return "step" if part.part == "total" else part.part
 
 
 def _labels(change: Change, head: Sequence[Column]) -> tuple[Cell, ...]:
@@ -128,10 +135,10 @@ def _figures(change: Change, part: PartChange) -> tuple[Cell, ...]:
         between = signed_interval(100 * (time.low - 1), 100 * (time.high - 1))
     excluded = part.excluded_percent if change.verdict(part) == "not distinguished" else None
     return (
-        part_word(part),
+        change.word(part),
         Figure(part.base.mean, part.base.ci95),
         Figure(part.other.mean, part.other.ci95),
-        Figure(100 * (time.value - 1), max(half, 0.5)),
+        Figure(100 * (time.value - 1), max(half, 0.5)) if part.sign_told else SIGN_UNCLEAR,
         between,
         time.processes,
         _share(change, part),

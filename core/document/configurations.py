@@ -71,7 +71,7 @@ def work_of(table: KeyedTable, key: Hashable, *told: str) -> Sentence:
         row for row in table.keys if all(cell(row, h) == cell(key, h) for h in (*LABELS, *told))
     ]
     pieces: list[str | Quote] = ["(", table.quote(key, "Context"), " tokens"]
-    for header, word in (("Mode", ""), ("As", ""), ("Batch", "batch "), ("Run", "run ")):
+    for header, word in (("Mode", ""), ("Variant", ""), ("Batch", "batch "), ("Run", "run ")):
         if len({cell(row, header) for row in alike}) > 1:
             pieces += [f", {word}", table.quote(key, header)]
             alike = [row for row in alike if cell(row, header) == cell(key, header)]

@@ -197,7 +197,7 @@ def _products_ms(tables: Tables, found: Found) -> tuple[float, str]:
         return sum(known), "by the card's dense peaks and the time of matrix products"
     summaries = found[1].summaries
     whole = sum(summaries[phase].mean for phase in MULTIPLIED if phase in summaries)
-    return whole, "by the card's dense peaks, were both products alone"
+    return whole, "by the card's dense peaks, were both matrix products alone"
 
 
 def _fused_optimizer(tables: Tables, found: Found) -> Iterator[NextStep]:
@@ -243,11 +243,11 @@ def _fused_attention(tables: Tables, found: Found) -> Iterator[NextStep]:
     saved = spare * case.reference.num_layers / 1e3 / state.total.mean
     key = ("forward", SOFT)
     table = next((each for owner, each in tables.lenses if owner == profile), None)
-    if saved >= WORTH and table is not None and table.known(key, "Of its time"):
+    if saved >= WORTH and table is not None and table.known(key, "Of the layer's time"):
         yield NextStep(
             ("In one layer's attention of ", *_name(tables, found), " the softmax takes ",
-             table.quote(key, "Of its time"), " % of the time for ",
-             table.quote(key, "Of its operations"), " % of the operations"),
+             table.quote(key, "Of the layer's time"), " % of the time for ",
+             table.quote(key, "Of the layer's operations"), " % of the operations"),
             judged(case, "attention", "naive", "sdpa"),
             _at_most(saved, "by its passes over the scores") + _less_memory(case, state),
             saved,

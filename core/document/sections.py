@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from llmprof.core.document import changes as change_rows
 from llmprof.core.document import cost as cost_rows
-from llmprof.core.document import growth as growth_rows
 from llmprof.core.document import levels as level_rows
-from llmprof.core.document import profiles as profile_rows
 from llmprof.core.document import steps as step_rows
-from llmprof.core.document import warmups as warmup_rows
+from llmprof.core.document.closing import EXPLAINED, METHOD, limits, method_items
 from llmprof.core.document.commands import SWITCHES, TRAIN
 from llmprof.core.document.configurations import parameters
 from llmprof.core.document.figures.svg import Figure
@@ -31,41 +28,38 @@ from llmprof.core.document.next_steps import Outlook, outlook
 from llmprof.core.document.pictures import class_bars, growth_picture, peak_picture, step_bars
 from llmprof.core.document.questions import GROUPS, answered
 from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, condensed, page_table
-from llmprof.core.document.sources import Source, differences
-from llmprof.core.document.spread import spread
-from llmprof.core.document.tables import Tables
+from llmprof.core.document.sources import Source
+from llmprof.core.document.tables import PHASES, Tables
 from llmprof.core.report.table import Column, Prose, Table
 
+ELSEWHERE = "In the file of tables beside this one alone, for their length"
 BESIDE = "Whole tables, logs and the figures' data"  # what the CSV files beside a document hold
 DECIDED = ("faster", "slower")
+WHOLE = ", whole"  # ends the title of a table of which a page shows a part
+LONG = 24  # rows of a table in the appendix; a longer one is in the CSV file
+FEW_COLUMNS = 2  # more than a page shows: a table is not repeated for them
+MOST_PROFILES = 3  # whose classes and top kernels stand in the appendix
+# What a narrow page shows without scrolling: what a row is of, what came out, what may be said.
+FIRST = {
+    "steps": ("Size", "Context", "Step", "95 % interval", "n", "Pace set by", "Of dense peak"),
+    "changes": ("Size", "Switch", "Part", "Change", "Verdict", "95 % interval", "Context"),
+    "levels": ("Size", "Variant", "Context", "Requested", "Allocated", "At the step's start"),
+    "growth": ("What", "Variant", "Exponent", "Between neighbours"),
+    "predicted": ("Size", "Variant", "Context", "Predicted", "Measured", "Error"),
+    "profiles": ("Part", "GPU busy", "Plain", "Idle of plain"),
+}
+LAST = "Run"
 LESS = frozenset(
     {
+        step_rows.FORWARD_ALONE,
         "Std Dev of steps",
+        *(f"{phase.capitalize()} std" for phase in step_rows.SHOWN),
         "Optimizer moves",
         "Of bandwidth",
         "Reserved",
         "Profiled",
-        "Said",
+        "Prediction",
     }
-)
-EXPLAINED = {  # notes that stand in the method
-    "steps": step_rows.NOTES,
-    "changes": change_rows.NOTES,
-    "warm-up": warmup_rows.NOTES,
-    "profiles": profile_rows.STEP_NOTES,
-    "levels": level_rows.LEVEL_NOTES,
-    "growth": growth_rows.NOTES,
-    "predicted": level_rows.PREDICTED_NOTES,
-    "cost": cost_rows.NOTES,
-}
-METHOD = (
-    "Every case ran in a fresh process, its warm-up doing exactly what is measured. Phase times "
-    "are of device events at the phases' edges, without a synchronisation inside the step; on a "
-    "CPU of the host's clock. Inputs are random tokens, weights random.",
-    "A difference is judged between processes only. Findings rest on decisions: the phases that a "
-    "switch acts on are tested first, by Holm's procedure, then each part and the step by its own "
-    "interval. Cells to which a check says no support nothing.",
-    "A cause is named where two measurements name it; with one the sentence says consistent with.",
 )
 
 
@@ -139,7 +133,7 @@ def document(tables: Tables, wanted: Iterable[str] = (), *, questions: bool = Fa
         "machine": Section("machine", SECTIONS["machine"], items=machine_lines(tables.sources)),
         "findings": _findings(tables, found, look),
         **page.measured(),
-        "limits": Section("limits", SECTIONS["limits"], items=_limits(tables)),
+        "limits": Section("limits", SECTIONS["limits"], items=limits(tables)),
     }
     if trained:
         every |= _beside(every, trained)
@@ -162,7 +156,7 @@ def _of_loops(tables: Tables, wanted: Iterable[str]) -> Document:
     for name in names:
         every.setdefault(name, Section(name, SECTIONS[name], text=((NOT_OF_A_LOOP,),)))
     chosen = tuple(every[name] for name in SECTIONS if name in (names or every))
-    method = () if names else (Section("method", "Method", text=LOOP_METHOD),)
+    method = () if names else (_method(tables),)
     return Document(loop_title(tables.sources), chosen, method, tables)
 
 
@@ -178,7 +172,10 @@ def _beside(every: dict[str, Section], trained: Sequence[Source]) -> dict[str, S
 
 def _by_questions(tables: Tables, page: _Page, look: Outlook) -> Document:
     """Sections by the hand-out's groups, each answer quoting cells; the tables whole below."""
-    sections = [Section("machine", SECTIONS["machine"], items=machine_lines(tables.sources))]
+    sections = [
+        Section("machine", SECTIONS["machine"], items=machine_lines(tables.sources)),
+        *_training_loops(with_loops(tables.sources)),
+    ]
     pictures: dict[str, Figure | None] = {
         "Timing": step_bars(tables.step_cells),
         "Kernel profile": class_bars(tables),
@@ -193,8 +190,20 @@ def _by_questions(tables: Tables, page: _Page, look: Outlook) -> Document:
         figures = () if picture is None else (picture,)
         name = group.title.lower().replace(" ", "-")
         sections.append(Section(name, group.title, answers=answers, figures=figures))
-    page.cut += [each.table for each in tables.whole]
+    page.keep(tables.whole)
+    page.keep(tables.grids)
+    lines = [line for each in sections for _, lines in each.answers for line in lines]
+    for quote in (piece for line in lines for piece in line if isinstance(piece, Quote)):
+        page.rows.setdefault(quote.table, []).append(quote.row)
     return Document(_title(tables), tuple(sections), (*page.whole(look), _method(tables)), tables)
+
+
+def _training_loops(trained: Sequence[Source]) -> tuple[Section, ...]:
+    """What was seen of loops of one's own, of which a hand-out asks nothing."""
+    if not trained:
+        return ()
+    found, shown = loop_findings(trained), loop_tables(trained)
+    return (Section("loops", "The training loop", items=found, tables=shown),)
 
 
 def _quotes(found: Sequence[Finding]) -> list[Quote]:
@@ -207,6 +216,8 @@ def _step_quotes(look: Outlook) -> list[Quote]:
 
 
 def _title(tables: Tables) -> str:
+    if all(source.subject.loops for source in tables.sources):
+        return loop_title(tables.sources)
     names = [source.subject.experiment for source in tables.sources]
     if len(names) == 1 and names[0] is not None:
         return names[0].title or names[0].name
@@ -243,15 +254,19 @@ class _Page:
         self, tables: Tables, rows: dict[str, list[Hashable]], quoted: dict[str, list[str]]
     ) -> None:
         self.tables, self.rows, self.quoted = tables, rows, quoted
-        self.cut: list[Table] = []
+        self.cut: list[KeyedTable] = []
+        self.shown: set[str] = set()  # keys of tables whose quoted rows stand on a page
 
     def measured(self) -> dict[str, Section]:
         """Sections three to nine."""
         t = self.tables
         classes = t.classes[:1]
-        self.cut += [each.table for each in t.classes[1:]]
-        self.cut += [lens.table for _, lens in t.lenses]
-        self.cut += [each.table for each in (t.warmups, *t.beside) if each is not None]
+        self.keep(t.tops[:MOST_PROFILES])
+        self.keep(t.classes[1:MOST_PROFILES])
+        lenses = [lens for _, lens in t.lenses]
+        self.keep(lens for at, lens in enumerate(lenses) if not at or lens.table.key in self.rows)
+        self.keep([t.same, t.warmups, *t.beside])
+        self.keep([grid for grid in t.grids if grid.table.key.split(" ")[0] != PHASES])
         return {
             "steps": self._section("steps", [t.steps], step_bars(t.step_cells)),
             "switches": self._section("switches", [t.changes]),
@@ -281,26 +296,61 @@ class _Page:
         key = whole.table.key
         rows = self.rows.get(key, [])
         rows = [*rows, *_first(whole, self.tables)]
-        page = page_table(whole, rows, self.quoted.get(key, ()), LESS)
-        lost = len(page.keys) < len(whole.keys)
+        page = page_table(in_order(whole), rows, self.quoted.get(key, ()), LESS)
+        self.shown.add(key)
         shared = "".join(page.table.notes)
-        lost = lost or any(
-            column not in page.table.columns and f"{column.header} " not in shared
+        lost = [
+            column
             for column in whole.table.columns
-        )
-        if lost:
-            self.cut.append(replace(whole.table, title=f"{whole.table.title}, whole", notes=()))
+            if column not in page.table.columns and f"{column.header} " not in shared
+        ]
+        if len(page.keys) < len(whole.keys) or len(lost) > FEW_COLUMNS:
+            own = replace(whole.table, title=f"{whole.table.title}{WHOLE}", notes=())
+            self.cut.append(replace(whole, table=own))
         return page.table
 
+    def keep(self, found: Iterable[KeyedTable | None]) -> None:
+        """Tables for the appendix."""
+        self.cut += [each for each in found if each is not None and each.table.rows]
+
     def whole(self, look: Outlook) -> tuple[Section, ...]:
-        """Tables of which the pages show a part, then the grids of the field."""
-        tried = _tried(look)
-        whole = [
-            condensed(replace(each, notes=()) if each.key in EXPLAINED else each)
-            for each in (*self.cut, *tried, *(grid.table for grid in self.tables.grids))
-            if each.rows
-        ]
-        return (Section("whole", "Whole tables", tables=tuple(whole)),) if whole else ()
+        """Tables that no page shows whole, then the grids of the field; long ones are named."""
+        cut = [self._of_appendix(in_order(each)) for each in self.cut]
+        tables = [*(each.table for each in cut if each is not None), *_tried(look)]
+        whole = tuple(
+            condensed(replace(each, notes=()) if each.key in EXPLAINED else each) for each in tables
+        )
+        long = [own.table for own, each in zip(self.cut, cut, strict=True) if each is None]
+        named = "; ".join(
+            f"{each.title.removesuffix(WHOLE)} ({len(each.rows):,} rows)" for each in long
+        )
+        text = ((f"{ELSEWHERE}: {named}.",),) if named else ()
+        return (Section("whole", "Whole tables", text=text, tables=whole),) if whole else ()
+
+    def _of_appendix(self, own: KeyedTable) -> KeyedTable | None:
+        """A table, of a long one the rows that are quoted and some more; None without such."""
+        if len(own.keys) <= LONG:
+            return own
+        rows = () if own.table.key in self.shown else self.rows.get(own.table.key, ())
+        if not rows:
+            return None
+        some = own.shortened(rows, max(LONG, len(set(rows))))
+        title = f"{some.table.title}, {len(some.keys)} of {len(own.keys)} rows"
+        return replace(some, table=replace(some.table, title=title))
+
+
+def in_order(whole: KeyedTable) -> KeyedTable:
+    """A table with what matters first, and the run's name last."""
+    first = FIRST.get(whole.table.key, ())
+    headers = [column.header for column in whole.table.columns]
+    rank = {header: at for at, header in enumerate(first)} | {LAST: len(headers)}
+    order = sorted(range(len(headers)), key=lambda at: rank.get(headers[at], len(first)))
+    table = replace(
+        whole.table,
+        columns=tuple(whole.table.columns[at] for at in order),
+        rows=tuple(tuple(row[at] for at in order) for row in whole.table.rows),
+    )
+    return replace(whole, table=table)
 
 
 def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:
@@ -309,13 +359,13 @@ def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:
         case "cost":
             return cost_rows.before_the_appendix(tables.rates)
         case "changes":
-            steps = [key for key in whole.keys if _reads(whole, key, "Part", "step")]
+            steps = [change.key(change.found.total) for change in tables.all_changes]
             judged = [key for key in whole.keys if _reads(whole, key, "Verdict", *DECIDED)]
             return [*(key for key in steps if key in judged), *steps, *judged]
         case "levels":
             peaks = [key for key in whole.keys if _reads(whole, key, "Kind", level_rows.PEAK)]
             trained = [key for key in peaks if _reads(whole, key, "Mode", "train")]
-            return [key for key in trained if _reads(whole, key, "As", "fp32", "bf16")][:8]
+            return [key for key in trained if _reads(whole, key, "Variant", "fp32", "bf16")][:8]
         case "predicted":
             return [key for key in whole.keys if _reads(whole, key, "Mode", "train")]
         case "growth":
@@ -347,45 +397,15 @@ def _tried(look: Outlook) -> list[Table]:
     return [Table("next-steps", "What may be tried", columns, rows)]
 
 
-def _limits(tables: Tables) -> tuple[Sentence, ...]:
-    """What the document cannot say, in five lines."""
-    lines: list[Sentence] = [
-        ("Random tokens and random weights on one device: loading of data, evaluation, "
-         "checkpoints and communication are not in any figure.",),
-    ]  # fmt: skip
-    single = any(change.found.processes < 2 for change in tables.all_changes)
-    if single:
-        lines.append(("Cells of one process support no difference; their intervals are those of "
-                      "steps and say nothing of another process.",))  # fmt: skip
-    rules = dict.fromkeys(
-        rule
-        for source in tables.sources
-        for state in source.cases
-        for rule in source.failed_checks(state)
-    )
-    if rules:
-        lines.append((f"Checks say no to some cells ({', '.join(rules)}): they stand in tables, "
-                      "and no finding rests on them.",))  # fmt: skip
-    apart = spread(tables)
-    if apart:
-        lines.append(apart)
-    if tables.profiled:
-        lines.append(("The profiler lengthens what it sees: shares are of profiled steps, and idle "
-                      "time is told by the plain step.",))  # fmt: skip
-    mixed = differences(tables.sources)
-    if mixed:
-        lines.append((f"Runs are mixed: {'; '.join(mixed)}.",))
-    if not tables.all_changes:
-        lines.append((f"No switch was measured beside its baseline; `{SWITCHES}` does.",))
-    lines.append(("Predicted rates of other cards are bounds from published peaks, and no "
-                  "measurement.",))  # fmt: skip
-    return tuple(lines[:5])
-
-
 def _method(tables: Tables) -> Section:
     """One page: how it was measured and what the columns mean."""
-    there = {each.table.key: each.table.title for each in tables.whole}
-    items: list[Sentence] = [
-        (f"{there[key]}: ", *notes) for key, notes in EXPLAINED.items() if key in there
-    ]
-    return Section("method", "Method", text=tuple((line,) for line in METHOD), items=tuple(items))
+    trained = with_loops(tables.sources)
+    of_loops = LOOP_METHOD if trained else ()
+    if len(trained) == len(tables.sources):
+        return Section("method", "Method", text=LOOP_METHOD)
+    return Section(
+        "method",
+        "Method",
+        text=(*((line,) for line in METHOD), *of_loops),
+        items=method_items(tables),
+    )

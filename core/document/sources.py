@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from llmprof.core.document.model_names import told_apart
 from llmprof.core.events import Environment
 from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.state.view import CaseState, RunView
@@ -77,7 +78,8 @@ def sources_of(
     """
     found: list[Source] = []
     count: dict[str, int] = {}
-    for view, path in runs:
+    views = told_apart(view for view, _ in runs)
+    for view, (_, path) in zip(views, runs, strict=True):
         subject = subject_of(view)
         name = _name(subject)
         count[name] = count.get(name, 0) + 1

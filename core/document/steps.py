@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from msgspec.structs import replace
+
 from llmprof.core.catalog.cards import match_device
 from llmprof.core.document.configurations import (
     OF_MODEL,
@@ -17,22 +19,25 @@ from llmprof.core.document.configurations import (
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
 from llmprof.core.figures.replicates import processes_of
-from llmprof.core.figures.throughput import throughput
+from llmprof.core.figures.throughput import peak_of, throughput
 from llmprof.core.lint.physics import OPTIMIZER_BYTES
 from llmprof.core.report.case_groups import status_word
-from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.report.table import Cell, Column, Figure, spread_figure
 from llmprof.core.report.timing import parameters_of
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.summary import Summary
+from llmprof.core.system.numbers import as_given
 
 Found = tuple[Source, CaseState]
 MODES = ("train", "forward-backward", "forward-grad", "forward")  # the widest first
+FORWARD_ALONE = "Forward alone"  # as a case of its own, in mode forward
 SHOWN: tuple[Phase, ...] = ("forward", "backward", "optimizer")
 REST: tuple[Phase, ...] = ("loss", "zero_grad")
 COLUMNS = (
     Column("Parameters"),
-    Column("As", numeric=False),
+    Column("Variant", numeric=False),
+    Column(FORWARD_ALONE, "ms"),
     Column("Forward", "ms"),
     Column("Backward", "ms"),
     Column("Optimizer", "ms"),
@@ -40,17 +45,21 @@ COLUMNS = (
     Column("Step", "ms"),
     Column("95 % interval", "± ms"),
     Column("Std Dev of steps", "ms"),
+    *(Column(f"{phase.capitalize()} std", "ms") for phase in SHOWN),
     Column("CV", "%"),
     Column("n", "processes"),
     Column("Of dense peak", "%"),
+    Column("Dense peak", "TFLOP/s"),
     Column("Optimizer moves", "GB/s"),
     Column("Of bandwidth", "%"),
     Column("Pace set by", numeric=False),
 )
 NOTES = (
-    "Device time by phase, each measured directly. The interval is the mean's, by Student's t, "
-    "between fresh processes where there are several, else between the steps of one. CV: the "
-    "standard deviation of the steps within a process over their mean. Other: loss and zero_grad. "
+    "Device time by phase, each measured directly; forward alone: of mode forward, which keeps "
+    "nothing for a backward. The interval is the mean's, by Student's t, between fresh processes; "
+    "blank for one process, whose steps say nothing of another. Std: the standard deviation of the "
+    "steps within a process; CV: the same over their mean. Other: loss and zero_grad. Dense peak: "
+    "of the card, in the precision of the row. "
     "The optimizer moves at least its parameters, gradients and two moments, read and written; "
     "bandwidth is the card's published one.",
 )
@@ -118,22 +127,34 @@ def step_key(source: Source, state: CaseState) -> Hashable:
 
 
 def _figures(source: Source, state: CaseState) -> tuple[Cell, ...]:
+    environment = state.environment or source.environment
+    peak = peak_of(state.case, environment, None)
+    dense = None if peak is None else as_given(peak.tflops)
     if state.total is None:
-        return (*(status_word(state),) * 5, *(None,) * 8)
+        return (_alone(source, state), *(status_word(state),) * 5, *(None,) * 8, dense,
+                *(None,) * 3)  # fmt: skip
     total = state.total
-    rates = throughput(state, state.environment or source.environment)
+    rates = throughput(state, environment)
     return (
+        _alone(source, state),
         *(_mean(state.summaries.get(phase)) for phase in SHOWN),
         _other(state),
         Figure(total.mean, total.ci95),
-        Figure(total.ci95, total.ci95),
-        Figure(total.std, total.ci95),
+        Figure(total.ci95, total.ci95) if between_processes(state) else None,
+        spread_figure(total.std, total.ci95),
+        *(_std(state.summaries.get(phase)) for phase in SHOWN),
         Figure(total.cv_percent, 1.0),
         len([each for each in processes_of(state) if each.total is not None]),
         None if rates is None or rates.mfu is None else Figure(100 * rates.mfu, 1.0),
+        dense,
         *_moved(source, state),
         pace(state),
     )
+
+
+def between_processes(state: CaseState) -> bool:
+    """Whether the interval of a case's mean is one between fresh processes."""
+    return len([each for each in processes_of(state) if each.total is not None]) > 1
 
 
 def _moved(source: Source, state: CaseState) -> tuple[Cell, Cell]:
@@ -162,6 +183,19 @@ def host_phases(state: CaseState) -> tuple[Phase, ...] | None:
     on_card = state.environment is not None and state.environment.device.startswith("cuda")
     bound = state.launch_bound if on_card else None
     return None if bound is None else bound.phases
+
+
+def _alone(source: Source, state: CaseState) -> Cell:
+    """The forward of the same model and work in mode forward, where that was measured as well."""
+    if state.case.mode == "forward":
+        return None
+    alone = replace(state.case, mode="forward").key
+    found = next((each for each in source.cases if each.case.key == alone), None)
+    return None if found is None else _mean(found.summaries.get("forward"))
+
+
+def _std(summary: Summary | None) -> Cell:
+    return None if summary is None else spread_figure(summary.std, summary.ci95)
 
 
 def _mean(summary: Summary | None) -> Cell:

@@ -66,7 +66,7 @@ def largest_table(cells: Sequence[Found]) -> KeyedTable | None:
         f"Largest allocations at the peak: {trained[0].case.label}",
         (
             *OF_MODEL,
-            Column("As", numeric=False),
+            Column("Variant", numeric=False),
             Column("Each", "MiB"),
             Column("Blocks"),
             Column("Together", "MiB"),
@@ -100,7 +100,7 @@ def out_of_memory_table(cells: Sequence[Found]) -> KeyedTable | None:
             Column("Mode", numeric=False),
             Column("Context", "tokens"),
             Column("Batch"),
-            Column("As", numeric=False),
+            Column("Variant", numeric=False),
             Column("Status", numeric=False),
             Column("Failed in", numeric=False),
             Column("Asked", "MiB"),

@@ -56,6 +56,17 @@ class PartChange:
         return self.time.inverse
 
     @property
+    def sign_told(self) -> bool:
+        """Whether the two means that stand beside the change move the same way as it does.
+
+        They are arithmetic and the change is of geometric means, so that of processes that scatter
+        widely one may be above 1 and the other below.
+        """
+        if self.decision in ("faster", "slower"):
+            return True
+        return (self.time.value - 1) * (self.other.mean - self.base.mean) >= 0
+
+    @property
     def excluded_percent(self) -> float | None:
         """Changes of more than this many percent either way lie outside the interval."""
         if self.time.low is None or self.time.high is None:

@@ -181,9 +181,14 @@ def _predicted(row: Measured, capability: tuple[int, int]) -> tuple[int, int]:
     """Requested bytes at the peaks of backward and step; off a card without its workspaces."""
     case = row.first.case
     found = predict(case, capability)
-    outside = 0 if ran_on_card(row.first) else sum(workspaces(case, capability))
+    outside = _outside(row.first, capability)
     backward = next(each.peak for each in found.phases if each.phase == "backward")
     return backward - outside, found.requested_bytes - outside
+
+
+def _outside(state: CaseState, capability: tuple[int, int]) -> int:
+    """Bytes that a prediction has and a CPU has not: cuBLAS's workspaces."""
+    return 0 if ran_on_card(state) else sum(workspaces(state.case, capability))
 
 
 def _time_cells(row: Measured, base: Measured) -> tuple[Cell, ...]:
@@ -220,7 +225,8 @@ def recompute(row: Measured) -> tuple[float | None, str]:
 def _explained(groups: list[list[Measured]]) -> Iterable[str]:
     yield (
         "Peaks are requested bytes. Saved for backward: what waits when the last loss is known, "
-        "beside what lies there between steps. Time change: against the first row of the group."
+        "beside what lies there between steps. Time change: from the first row of the group to "
+        "this one, below 0 is less time."
     )
     yield (
         "Recompute is a part of the backward. Measured: busy time of what ran within ranges around "
@@ -256,7 +262,7 @@ def _said(group: list[Measured], capability: tuple[int, int]) -> Iterable[str]:
 
 
 def _predicted_best(state: CaseState, capability: tuple[int, int]) -> Iterable[str]:
-    case = state.case
+    case, outside = state.case, _outside(state, capability)
     found = checkpoint_peaks(case, capability)
     plain = found[0]
     for of_step, what in ((False, "backward"), (True, "step")):
@@ -265,8 +271,8 @@ def _predicted_best(state: CaseState, capability: tuple[int, int]) -> Iterable[s
         before = [plain.backward, plain.step][of_step]
         text = (
             f"{case.model.name}, context {case.context_length}, predicted: "
-            f"{_blocks(best)} {'ties' if len(best) > 1 else 'is best'} for the peak of the {what}, "
-            f"{mib(size)} against {mib(before)} without"
+            f"{_blocks(best)} {'tie' if len(best) > 1 else 'is best'} for the peak of the {what}, "
+            f"from {mib(before - outside)} without to {mib(size - outside)}"
         )
         if of_step and best[0].top == "optimizer" and case.optimizer == "foreach":
             text += (
@@ -274,7 +280,7 @@ def _predicted_best(state: CaseState, capability: tuple[int, int]) -> Iterable[s
                 f"({mib(4 * case.reference.parameters)}) the fused optimizer does not need"
             )
         elif not of_step:
-            text += _neighbours(best[0], found)
+            text += _neighbours(best[0], found, outside)
         yield f"{text}."
 
 
@@ -282,11 +288,13 @@ def _blocks(best: tuple[CheckpointPeaks, ...]) -> str:
     return listing(CHECKPOINT.named(each.blocks) for each in best)
 
 
-def _neighbours(best: CheckpointPeaks, found: tuple[CheckpointPeaks, ...]) -> str:
+def _neighbours(best: CheckpointPeaks, found: tuple[CheckpointPeaks, ...], outside: int) -> str:
     """The peaks with the next fewer and the next more blocks a checkpoint."""
     at = found.index(best)
     beside = [found[near] for near in (at - 1, at + 1) if 0 <= near < len(found)]
-    named = listing(f"{CHECKPOINT.named(each.blocks)} {mib(each.backward)}" for each in beside)
+    named = listing(
+        f"{CHECKPOINT.named(each.blocks)} {mib(each.backward - outside)}" for each in beside
+    )
     return f"; beside it {named}"
 
 

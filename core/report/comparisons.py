@@ -18,6 +18,7 @@ JUDGED = (
     "its own 95 % interval, which the text gives in brackets. A change of less than 1 % is not "
     "called one."
 )
+SIGN_UNCLEAR = "sign unclear"  # of a change whose two kinds of mean move opposite ways
 TESTED_TOGETHER = "tested together, none of them is"
 UNJUDGED = (
     "One process a cell: steps of one process say nothing of what another would measure, so "

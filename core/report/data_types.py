@@ -25,35 +25,67 @@ COMPONENTS = {  # in the order of a step, with what the width is for
 }
 
 
+Types = dict[tuple[str, str], str]  # the data type by precision and component
+
+
 def data_types(view: RunView) -> list[Table]:
     """A column for each precision that was measured, of the first case that has it."""
-    seen: dict[str, CaseState] = {}
-    for state in view.cases:
-        if state.observed is not None and state.observed.dtypes:
-            seen.setdefault(state.case.precision, state)
+    seen = _first_of_each(view)
     tables = [_components(seen)] if seen else []
     sums = _sums(seen)
     return tables if sums is None else [*tables, sums]
 
 
+def types_seen(view: RunView) -> Types:
+    """The cells of a run's table of data types."""
+    return {
+        (precision, component): dtype
+        for precision, state in _first_of_each(view).items()
+        for component, dtype in _dtypes(state).items()
+    }
+
+
+def _first_of_each(view: RunView) -> dict[str, CaseState]:
+    """The first case of each precision of which the types were seen."""
+    seen: dict[str, CaseState] = {}
+    for state in view.cases:
+        if _dtypes(state):
+            seen.setdefault(state.case.precision, state)
+    return seen
+
+
+def _dtypes(state: CaseState) -> dict[str, str]:
+    return {} if state.observed is None else state.observed.dtypes
+
+
 def _components(seen: dict[str, CaseState]) -> Table:
-    columns = (
+    """A row a component; one row for all of them where they are alike in every precision."""
+    columns = [
         Column("Component", numeric=False),
         *(Column(precision, numeric=False) for precision in seen),
-        Column("Why it matters", numeric=False),
-    )
-    found = [{} if s.observed is None else s.observed.dtypes for s in seen.values()]
+    ]
+    found = [_dtypes(state) for state in seen.values()]
+    components = [each for each in COMPONENTS if any(each in dtypes for dtypes in found)]
+    where = f"Seen by hooks in a step that is not timed {ref(*seen.values())}"
+    if all(len(set(dtypes.values())) == 1 for dtypes in found):
+        all_alike: tuple[Cell, ...] = ("every one", *(next(iter(d.values())) for d in found))
+        note = f"{where}: {listing(components)}."
+        return _types_table(columns, [all_alike], [note])
     rows: list[tuple[Cell, ...]] = [
-        (component, *(dtypes.get(component) for dtypes in found), why)
-        for component, why in COMPONENTS.items()
-        if any(component in dtypes for dtypes in found)
+        (component, *(dtypes.get(component) for dtypes in found), COMPONENTS[component])
+        for component in components
     ]
     notes = [
-        "Seen by hooks in a step that is not timed, the first module of each kind; gradients are "
-        f"those of the parameters {ref(*seen.values())}.",
+        f"{where}, the first module of each kind; gradients are those of the parameters.",
         *_differences(seen),
     ]
-    return Table("data-types", "Data types seen", columns, tuple(rows), tuple(notes), number="M37")
+    return _types_table([*columns, Column("Why it matters", numeric=False)], rows, notes)
+
+
+def _types_table(columns: list[Column], rows: list[tuple[Cell, ...]], notes: list[str]) -> Table:
+    return Table(
+        "data-types", "Data types seen", tuple(columns), tuple(rows), tuple(notes), number="M37"
+    )
 
 
 def _differences(seen: dict[str, CaseState]) -> list[str]:

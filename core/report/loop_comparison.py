@@ -84,7 +84,8 @@ def _figures(base: LoopState, other: LoopState, notes: tuple[str, ...]) -> Table
         Column("B"),
         Column("Change", "%"),
     )
-    return Table("loops-compared", "The two loops", columns, tuple(rows), notes)
+    title = "The two loops, from A to B"
+    return Table("loops-compared", title, columns, tuple(rows), notes)
 
 
 def _parts(base: LoopState, other: LoopState) -> Table | None:
@@ -112,7 +113,10 @@ def _parts(base: LoopState, other: LoopState) -> Table | None:
         Column("Difference", "ms/step"),
         Column("Change", "%"),
     )
-    note = "Means a step by the host's clock; what one loop lacks took it no time."
+    note = (
+        "From A to B: below 0, B is lower. Means a step by the host's clock; what one loop lacks "
+        "took it no time."
+    )
     return Table("loop-parts-compared", "Parts of a step", columns, tuple(rows), (note,))
 
 

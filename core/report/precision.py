@@ -94,7 +94,7 @@ def sentences(subject: Subject, full: CaseState, mixed: CaseState) -> list[str]:
         return []
     name = f"{full.case.model.name} in {mixed.case.precision}"
     total = found.total
-    figures = f"{ms(mixed.total)} against {ms(full.total)}, {times(total.speedup)} as fast"
+    figures = f"from {ms(full.total)} to {ms(mixed.total)}, {times(total.speedup)} as fast"
     match total.decision:
         case "faster" | "slower":
             text = f"{name} is {total.decision}: {figures}"

@@ -21,7 +21,7 @@ from llmprof.core.report.comparisons import (
 from llmprof.core.report.repayment import compile_ms, steps_until_repaid
 from llmprof.core.report.sentences import is_launch_bound, listing, ms, peak_bytes, ref, why_not
 from llmprof.core.report.subject import Subject, subject_of
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Figure, Table, spread_figure
 from llmprof.core.spec.axes import SWITCHES
 from llmprof.core.state.launch_bound import NEGLIGIBLE
 from llmprof.core.state.view import CaseState, RunView
@@ -104,7 +104,8 @@ def _overview(subject: Subject, groups: list[list[CaseState]]) -> Table:
     )
     found = [each for group in groups for each in comparisons(subject, group)]
     notes = (
-        f"Each row is compared with its baseline, the first of its group. {judging_note(found)}",
+        "Each row is compared with its baseline, the first of its group: speed-up and memory "
+        f"change are from the baseline to the row. {judging_note(found)}",
         f"Std Dev is of steps within a process. {COLD} {LOSSES}",
         *(line for group in groups for line in sentences(subject, group)),
     )
@@ -187,7 +188,7 @@ def _fastest(name: str, base: CaseState, found: list[Comparison]) -> list[str]:
     if len(faster) > 1:
         said = f"{len(faster)} switches make the step faster, {switch} by the largest ratio"
     return [
-        f"{name}: {said}: {ms(best.other.total)} against {ms(base.total)}, a speed-up of "
+        f"{name}: {said}: from {ms(base.total)} to {ms(best.other.total)}, a speed-up of "
         f"{times(best.total.speedup)} {ref(base, best.other)}."
     ]
 
@@ -261,7 +262,7 @@ def _figures(subject: Subject, state: CaseState, base: CaseState) -> tuple[Cell,
     return (
         ran,
         Figure(state.total.mean, state.total.ci95),
-        Figure(state.total.std, state.total.ci95),
+        spread_figure(state.total.std, state.total.ci95),
         *(speed if state is base else ratio_cells(None if found is None else found.total.speedup)),
         None if after is None else Figure(after / MIB, 10.0),
         None if not before or after is None else _percent(after / before - 1),

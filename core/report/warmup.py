@@ -6,15 +6,16 @@ from llmprof.core.figures.comparison import ONE_PROCESS
 from llmprof.core.report.case_groups import axes_of, axis_cells, axis_value, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
 from llmprof.core.report.sentences import ms, ref, what_std_is
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Figure, Table, spread_figure
 from llmprof.core.spec.axes import BY_FIELD
-from llmprof.core.spec.case import Case
+from llmprof.core.spec.case import PHASES, Case, Phase
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
 from llmprof.core.system.numbers import format_number, significant
 
 OTHERS_ARE_STEADY = 1.1
 COLD_FIRST_STEP = 1.5  # times a steady step: then the first step explains a higher mean
+TOLD: tuple[Phase, ...] = ("forward", "backward", "optimizer")
 
 
 def warmup(view: RunView) -> Table | None:
@@ -69,6 +70,30 @@ def first_step_ms(state: CaseState) -> float | None:
     return steps.row(0).total_ms if len(steps) else None
 
 
+def first_phases_ms(state: CaseState) -> dict[Phase, float]:
+    """The same phase by phase."""
+    steps = state.warmup if len(state.warmup) else state.measured
+    times = steps.row(0).device_ms if len(steps) else ()
+    return {phase: ms for phase, ms in zip(PHASES, times, strict=False) if ms is not None}
+
+
+def cold_phases(state: CaseState, longest: CaseState) -> tuple[Phase, ...]:
+    """The phases that took much longer in the process's first step than in a warm one."""
+    first = first_phases_ms(state)
+    return tuple(
+        phase
+        for phase in TOLD
+        if (warm := longest.summaries.get(phase)) is not None
+        and first.get(phase, 0.0) > COLD_FIRST_STEP * warm.mean
+    )
+
+
+def is_longer(phase: Phase, state: CaseState, longest: CaseState) -> bool:
+    """Whether a phase's mean lies beyond what counts as steady after the longest warm-up."""
+    found, warm = (each.summaries.get(phase) for each in (state, longest))
+    return found is not None and warm is not None and found.mean > OTHERS_ARE_STEADY * warm.mean
+
+
 def sentences(group: list[CaseState], axes: list[tuple[str, Column]]) -> list[str]:
     """What a group of cells shows: how much the cold step adds, and from when it is gone.
 
@@ -109,13 +134,24 @@ def _against(state: CaseState, longest: CaseState) -> str | None:
         return (
             f"{which} the mean is {ratio_to} {reached} ({figures}), since "
             f"the first step took {format_number(first)} ms, {significant(cold, 2)} × a steady "
-            f"one; the median of its steps is {format_number(state.total.median)} ms {where}."
+            f"one{_where_cold(state, longest)}; the median of its steps is "
+            f"{format_number(state.total.median)} ms {where}."
         )
     if not found.judged:
         return f"{which} the mean is {times(found)} {reached} ({figures}; {ONE_PROCESS}) {where}."
     if not (found.resolved and found.large):
         return f"{which} the mean is not distinguished from {reached} ({times(found)}) {where}."
     return f"{which} the mean is {times(found)} {reached} ({figures}) {where}."
+
+
+def _where_cold(state: CaseState, longest: CaseState) -> str:
+    """(forward 317.4 ms for 23.6 ms, optimizer 83.8 ms for 6.2 ms): the phases that were cold."""
+    first = first_phases_ms(state)
+    told = ", ".join(
+        f"{phase} {format_number(first[phase])} ms for {ms(longest.summaries[phase])}"
+        for phase in cold_phases(state, longest)
+    )
+    return f" ({told})" if told else ""
 
 
 def _first_explains(state: CaseState, first_ms: float, steady_ms: float) -> bool:
@@ -144,7 +180,7 @@ def _figures(state: CaseState, longest: CaseState) -> tuple[Cell, ...]:
     steady = None if longest.total is None else longest.total.median
     return (
         Figure(state.total.mean, state.total.ci95),
-        Figure(state.total.std, state.total.ci95),
+        spread_figure(state.total.std, state.total.ci95),
         None if found is None else _ratio_figure(found),
         Figure(first),
         None if first is None or not steady else Figure(first / steady, 0.1),

@@ -62,7 +62,7 @@ def test_equal_runs_pass(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert code == 0, err
     assert "## What is different" in out
-    assert "## Step by phase: small · train · ctx 512 · fp32" in out
+    assert "## Step by phase, from A to B: small · train · ctx 512 · fp32" in out
     assert "Nothing is told from equal." in out
 
 

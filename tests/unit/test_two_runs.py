@@ -16,8 +16,9 @@ from llmprof.core.events.kernel_rows import Coverage, ShareRow
 from llmprof.core.figures.comparison import CasePair, compare_together
 from llmprof.core.figures.replicates import configurations
 from llmprof.core.report.class_changes import explanation
-from llmprof.core.report.run_comparison import RunComparison, regressions
+from llmprof.core.report.run_comparison import RunComparison
 from llmprof.core.report.run_comparison_exports import render
+from llmprof.core.report.run_comparison_words import regressions
 from llmprof.core.report.two_runs import TwoRuns
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.own_model import OwnModel
@@ -379,7 +380,7 @@ def test_formats_agree() -> None:
     assert parts["loss"]["judged"] is False
     assert said["findings"] == list(found.sentences)
     cells = render(found, "csv")
-    assert "changes,Step by phase: medium" in cells
+    assert 'changes,"Step by phase, from A to B: medium' in cells
     assert ",Verdict,,faster" in cells
     lines = render(found, "md").splitlines()
     assert max(len(line) for line in lines if line.startswith("|")) <= 160

@@ -16,8 +16,8 @@ from llmprof.core.kernels.attention_stages import AV, QK, SOFT
 from llmprof.core.state.view import CaseState
 
 AGREES = 0.1  # two times that lie no further apart
-LONGEST = "{Longest kernel} ({Calls} calls, {Of its time} % of its time)"
-STAGE = "{Stage} {Of its time} % of the time for {Of its operations} % of the operations"
+LONGEST = "{Top kernel} ({Its calls} calls, {Its share of kernel time} % of its time)"
+STAGE = "{Stage} {Of the layer's time} % and {Of the layer's operations} %"
 
 
 def agreement(tables: Tables) -> Iterable[Sentence]:
@@ -30,10 +30,9 @@ def agreement(tables: Tables) -> Iterable[Sentence]:
         times = [number(table.quote(key, name)) for name in ("Plain", "Profiled")]
         yield table.told(
             key,
-            "{Size}, {Mode}, forward {work}: {Plain} ms plain, {Profiled} ms under the profiler"
-            "{busy}{end}",
+            "{Size}, {Mode}, forward {work}: {Plain} ms plain, {Profiled} ms profiled{busy}{end}",
             work=work_of(table, key, "Mode"),
-            busy=table.told(key, ", of which kernels ran in {GPU busy} ms") if busy else "",
+            busy=table.told(key, ", kernels busy {GPU busy} ms") if busy else "",
             end=agree(source, state, *times),
         )
 
@@ -57,10 +56,10 @@ def longest(tables: Tables) -> Iterable[Sentence]:
     """The kernel with the most time in the forward and in the backward."""
     for table, source, state in _profiles(tables):
         keys = {part: profile_key(source, state, part) for part in ("forward", "backward")}
-        known = {part: key for part, key in keys.items() if table.known(key, "Longest kernel")}
+        known = {part: key for part, key in keys.items() if table.known(key, "Top kernel")}
         if not known:
             continue
-        names = {table.quote(key, "Longest kernel").text for key in known.values()}
+        names = {table.quote(key, "Top kernel").text for key in known.values()}
         first = next(iter(known.values()))
         yield table.told(
             first,
@@ -69,7 +68,7 @@ def longest(tables: Tables) -> Iterable[Sentence]:
             parts=joined(
                 table.told(
                     key,
-                    f"{part} {{Longest kernel}} ({{Calls}} calls, {{Of its time}} % of its time)",
+                    f"{part} {LONGEST}",
                 )
                 for part, key in known.items()
             ),
@@ -93,13 +92,13 @@ def products(tables: Tables) -> Iterable[Sentence]:
     """The matrix products' share in the forward and in the step."""
     for table, source, state in _profiles(tables):
         forward, step = (profile_key(source, state, part) for part in ("forward", WHOLE_STEP))
-        if all(table.known(key, "Products of busy") for key in (forward, step)):
+        if all(table.known(key, "GEMM of busy") for key in (forward, step)):
             yield table.told(
                 forward,
-                "{Size}, {Mode} {work}: {Products of busy} % of the forward's busy time, {step} % "
+                "{Size}, {Mode} {work}: {GEMM of busy} % of the forward's busy time, {step} % "
                 "of the step's.",
                 work=work_of(table, forward, "Mode"),
-                step=(table.quote(step, "Products of busy"),),
+                step=(table.quote(step, "GEMM of busy"),),
             )
 
 
@@ -107,9 +106,9 @@ def softmax(tables: Tables) -> Iterable[Sentence]:
     """Time beside operations of the stages of one layer's attention."""
     for found, table in tables.lenses:
         keys = [("forward", stage) for stage in (SOFT, QK, AV)]
-        if all(table.known(key, "Of its operations") for key in keys):
+        if all(table.known(key, "Of the layer's operations") for key in keys):
             parts = joined(table.told(key, STAGE) for key in keys)
-            yield (*_head(tables, found, ", forward"), ": ", *parts, ".")
+            yield (*_head(tables, found, ", forward"), ", of time and of operations: ", *parts, ".")
 
 
 def _profiles(tables: Tables) -> Iterator[tuple[KeyedTable, Source, CaseState]]:

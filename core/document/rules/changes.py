@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from llmprof.core.document.changes import Change, part_word
+from llmprof.core.document.changes import Change
 from llmprof.core.document.configurations import work_of
 from llmprof.core.document.finding import Finding
 from llmprof.core.document.quotes import KeyedTable, Sentence, joined
@@ -27,14 +27,14 @@ def of_changes(table: KeyedTable | None, changes: Iterable[Change]) -> Iterator[
         return
     families: dict[tuple[str, bool], list[Change]] = {}
     for change in changes:
-        attention = change.found.other.case.probe == "attention"
-        families.setdefault((change.name, attention), []).append(change)
+        families.setdefault((change.name, change.of_attention), []).append(change)
     for (name, attention), family in families.items():
         subject = f"{name} in attention alone" if attention else name
         for decision, verb in (("faster", "shortens"), ("slower", "lengthens")):
             decided = [each for each in family if _decided(each.found.total, decision, each)]
             if decided:
-                yield _of_step(table, f"{subject} {verb} the step: ", decided)
+                whole = decided[0].word(decided[0].found.total)
+                yield _of_step(table, f"{subject} {verb} the {whole}: ", decided)
         for part in dict.fromkeys(part for each in family for part in _phase_only(each)):
             yield _of_phase(table, subject, part, family)
 
@@ -92,8 +92,8 @@ def _of_phase(table: KeyedTable, subject: str, phase: str, family: Sequence[Chan
         beyond = table.told(key, " (in {Size} more than ±{Excluded beyond} % is excluded)")
     listed = _listed(table, mine[:MOST_SHOWN])
     share = part.base.mean / whole.base.mean if whole.base.mean else 0.0
-    text = (f"{subject} changes the {phase}: ", *listed, "; the step is not distinguished", *beyond,
-            ".")  # fmt: skip
+    text = (f"{subject} changes the {phase}: ", *listed, f"; the {change.word(whole)} is not "
+            "distinguished", *beyond, ".")  # fmt: skip
     return Finding("change", text, JUDGED + _size(part) * share)
 
 
@@ -103,13 +103,13 @@ def _size(part: PartChange) -> float:
 
 
 def _listed(table: KeyedTable, parts: Sequence[tuple[Change, PartChange]]) -> Sentence:
-    """small (512 tokens) −38 % [−41 to −35, n = 3 processes], …."""
+    """small (512 tokens) step −38 % [95 %: −41 to −35; 3 processes], …."""
     return joined(
         table.told(
             change.key(part),
-            "{Size} {work} {word} {Change} % [{95 % interval}; n = {n}]",
+            "{Size} {work} {word} {Change} % [95 %: {95 % interval}; {n} processes]",
             work=work_of(table, change.key(part)),
-            word=part_word(part),
+            word=change.word(part),
         )
         for change, part in parts
     )

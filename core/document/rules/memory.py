@@ -14,10 +14,12 @@ from llmprof.core.document.steps import Found
 from llmprof.core.document.tables import Tables
 from llmprof.core.report.sentences import listing
 from llmprof.core.report.table import Figure
-from llmprof.core.spec.axes import SWITCHES, Axis, apart
+from llmprof.core.spec.axes import BY_FIELD, SWITCHES, Axis, apart
 from llmprof.core.state.view import CaseState
 
 LEAST_CHANGE = 0.02  # of a peak
+# A kernel of SDPA by name has nothing plain beside it: the one that torch picks is one of them.
+TOLD = tuple(axis for axis in SWITCHES if axis is not BY_FIELD["sdpa_backend"])
 
 
 def peaks(tables: Tables) -> Iterator[Finding]:
@@ -67,7 +69,7 @@ def _finding(tables: Tables, alike: Sequence[Lowered]) -> Finding:
         names=listing(each.name for each in alike),
         verb=verb if len(alike) > 1 else f"{verb}s",
         of=_of(found.plain[1]),
-        work=work_of(table, after, "Mode", "As"),
+        work=work_of(table, after, "Mode", "Variant"),
         before=table.told(before, "{Requested} MiB (in {Reached in})"),
     )
     return Finding("memory", text, 0.6 * abs(found.change))
@@ -82,7 +84,7 @@ def _pairs(cells: Sequence[Found]) -> Iterator[tuple[Found, Found, Axis]]:
     for plain in cells:
         for other in cells:
             axes = apart(plain[1].case, other[1].case)
-            if len(axes) != 1 or axes[0] not in SWITCHES or not _alike(plain, other):
+            if len(axes) != 1 or axes[0] not in TOLD or not _alike(plain, other):
                 continue
             if axes[0].of(plain[1].case) == axes[0].neutral:
                 yield plain, other, axes[0]

@@ -13,7 +13,7 @@ from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.report.sentences import is_launch_bound
 
-SHARE, PRODUCTS = "Of dense peak", "Products of busy"
+SHARE, PRODUCTS = "Of dense peak", "GEMM of busy"
 
 
 def of_the_peak(tables: Tables) -> Iterator[Finding]:
@@ -32,9 +32,9 @@ def of_the_peak(tables: Tables) -> Iterator[Finding]:
         best = max(known, key=lambda found: number(table.quote(step_key(*found), SHARE)))
         text = table.told(
             step_key(*best),
-            "Of the sizes, {Size} {work} in {way} comes nearest to the card, at {Of dense peak} % "
-            "of its dense peak in that precision.",
-            work=work_of(table, step_key(*best), "As"),
+            "Of the sizes, {Size} {work} in {way} comes nearest to the card's dense peak in that "
+            "precision, at {Of dense peak} % of it.",
+            work=work_of(table, step_key(*best), "Variant"),
             way=switches_text(best[1].case),
         )
         yield Finding("rate", text, 0.12)
@@ -51,7 +51,7 @@ def of_products(tables: Tables) -> Iterator[Finding]:
         if all(table.known(key, PRODUCTS) for key in (forward, step)):
             text = table.told(
                 forward,
-                "In {Size} {work} matrix products take {Products of busy} % of the card's busy "
+                "In {Size} {work} matrix products take {GEMM of busy} % of the card's busy "
                 "time in the forward and {step} % in a whole training step.",
                 work=work_of(table, forward, "Mode"),
                 step=(table.quote(step, PRODUCTS),),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from llmprof.core.document.finding import Finding
 from llmprof.core.document.sources import Source
 from llmprof.core.document.tables import Tables
-from llmprof.core.document.warmups import warmup_key
+from llmprof.core.document.warmups import cold_told, warmup_key
 from llmprof.core.report.warmup import COLD_FIRST_STEP, first_step_ms
 from llmprof.core.state.view import CaseState
 
@@ -27,7 +27,9 @@ def without(tables: Tables) -> Iterator[Finding]:
             text = table.told(
                 warmup_key(source, bare),
                 "Without warm-up the mean of {Size}, {Mode}, is {Mean} ms, {warm}: the process's "
-                "first step took {First step} ms, and the median without warm-up is {Median} ms.",
+                "first step took {First step} ms{cold}, and the median without warm-up is "
+                "{Median} ms.",
+                cold=cold_told(table, source, group),
                 warm=table.told(
                     warmup_key(source, longest), "after {Warm-up} steps of it {Mean} ms"
                 ),
