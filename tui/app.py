@@ -63,6 +63,7 @@ class LlmprofApp(InnerApp):
             self.register_theme(theme)
         self.set_reactive(LlmprofApp.theme, setting.theme)
         self.set_class(setting.look.ascii, "-ascii")
+        self.set_class(self.no_color, "-no-color")
         self.setting = setting
         self.look = setting.look
         self.models = setting.models
@@ -216,7 +217,7 @@ class LlmprofApp(InnerApp):
         if stopping:
             self.notify("stopping; what is measured is kept", markup=False)
         else:
-            self.notify("no engine is running here", severity="warning")
+            self.notify("no run is going on here", severity="warning")
 
     def toggle_pause(self) -> None:
         """Hold the picture, or let it go on."""

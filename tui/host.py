@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
+from textual.worker import get_current_worker
+
 from llmprof.core.system.text import clean
 from llmprof.tui.kit.host import KitHost
 from llmprof.tui.kit.view import View
@@ -111,6 +113,24 @@ class HostedView(View):
 
         if (row := table.current_row) is not None:
             self.host.ask(RowDialog(table.title, table.columns, row), lambda _: None)
+
+    def judge(self, read: Callable[[], RunView], then: Callable[[tuple[str, ...]], None]) -> None:
+        """Hand then() the verdict on a run and what to try next; of several asked for, the last."""
+        self.run_worker(
+            partial(self._judge, read, then),
+            thread=True,
+            group="verdict",
+            exclusive=True,
+            exit_on_error=False,
+        )
+
+    def _judge(self, read: Callable[[], RunView], then: Callable[[tuple[str, ...]], None]) -> None:
+        """In a thread: reading a run and its tables takes longer than a key may wait."""
+        from llmprof.core.document.results import outlook_lines  # not needed for the first frame
+
+        lines = outlook_lines(read())
+        if not get_current_worker().is_cancelled:
+            self.app.call_from_thread(then, lines)
 
     def show_oom_account(self, state: CaseState, view: RunView) -> None:
         """Show what was alive in a case that ran out of memory, and what would have made it fit."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from llmprof.core.system.text import cause, clean, counted, duration
+from llmprof.core.system.text import cause, clean, clock, counted
 from llmprof.core.system.units import GIB
 from llmprof.tui.session.starter import CannotStart
 
@@ -156,7 +156,7 @@ class Starts:
 def headline(found: Outlook) -> str:
     """How much it is, as a question."""
     noun = "case" if found.cases == 1 else "cases"
-    about = "" if found.seconds is None else f", about {duration(found.seconds)}"
+    about = "" if found.seconds is None else f", about {clock(found.seconds)}"
     return f"Run {found.cases} {noun}{about}?"
 
 
@@ -183,7 +183,7 @@ def objections(found: Outlook, going: Sequence[Run], others: Sequence[str]) -> l
             f"would take up to {most / GIB:.1f} GiB; this machine has {room / GIB:.1f} GiB."
         )
     if found.seconds is not None and found.seconds > LONG_S and not said:
-        said.append(f"It takes about {duration(found.seconds)}.")
+        said.append(f"It takes about {clock(found.seconds)}.")
     return said
 
 
@@ -202,7 +202,7 @@ def possible_answers(
         noun = "case" if count == 1 else "cases"
         answers.append(Answer("fitting", "f", f"Run the {count} {noun} of models that fit"))
     noun = "it" if found.cases == 1 else f"all {found.cases} cases"
-    answers.append(Answer("run", "y", f"Run {noun} all the same", "warn"))
+    answers.append(Answer("run", "y", f"Run {noun} anyway", "warn"))
     answers.append(Answer("cancel", "escape", "Run nothing"))
     return tuple(answers)
 

@@ -10,7 +10,7 @@ from llmprof.core.monitor.recordings import Recording
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
 from llmprof.core.system.numbers import as_given
-from llmprof.core.system.text import duration
+from llmprof.core.system.text import clock
 
 
 class Playback:
@@ -55,7 +55,7 @@ class Playback:
     @property
     def recording(self) -> str:
         """How far it has come, in a few words."""
-        passed = duration(self._recording.seconds(self._at))
+        passed = clock(self._recording.seconds(self._at))
         words = f"recording, {passed}" if self._next is not None else f"recording ended, {passed}"
         if self._speed != 1.0:
             words += f", {as_given(self._speed)} ×"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llmprof.core.figures.loops import steps_per_s
 from llmprof.core.state.loops import LoopState
 from llmprof.core.system.numbers import significant
+from llmprof.core.system.text import clock
 
 PART_WORDS = {
     "between": "between steps",
@@ -33,7 +34,7 @@ def place_words(name: str, *, apart: bool = False) -> str:
 
 
 def loop_line(loop: LoopState, now_ns: int | None, dot: str = "·", *, error: bool = True) -> str:
-    """step 12,345 · 19.8/s · epoch 3 · in backward 0.4 s; error: with what an exception said."""
+    """step 12,345 · 19.8/s · epoch 3 · in backward 0:00.4; error: with what an exception said."""
     words = [_step(loop)]
     rate = steps_per_s(loop, now_ns)
     if rate is not None:
@@ -47,18 +48,13 @@ def loop_line(loop: LoopState, now_ns: int | None, dot: str = "·", *, error: bo
         since_s = (now_ns - here.since_ns) / 1e9
         if since_s >= LINGERS_S:
             apart = loop.started.model
-            words.append(f"{place_words(here.part, apart=apart)} {seconds(since_s)}")
+            words.append(f"{place_words(here.part, apart=apart)} {clock(since_s, tenths=True)}")
     return f" {dot} ".join(words)
 
 
 def rate_words(rate: float) -> str:
     """Steps a second; of slow loops seconds a step."""
     return f"{significant(rate)}/s" if rate >= 0.1 else f"{significant(1 / rate)} s a step"
-
-
-def seconds(value: float) -> str:
-    """A short time."""
-    return f"{value:.1f} s" if value < 100 else f"{value / 60:.1f} min"
 
 
 def _step(loop: LoopState) -> str:

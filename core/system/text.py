@@ -58,6 +58,21 @@ def moment(wall_ns: int | None) -> str:
     return f"{datetime.datetime.fromtimestamp(wall_ns / 1e9, datetime.UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def clock(seconds: float, *, tenths: bool = False) -> str:
+    """A span of time as clocks show it: 0:08, 2:05, 1:02:05, 3 d 1:02:05.
+
+    tenths: those of a second as well, of less than a minute.
+    """
+    if tenths and 0 <= seconds < 59.95:
+        return f"0:{seconds:04.1f}"
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    if not hours:
+        return f"{minutes}:{rest:02}"
+    days, hours = divmod(hours, 24)
+    return f"{f'{days:,} d ' if days else ''}{hours}:{minutes:02}:{rest:02}"
+
+
 def duration(seconds: float) -> str:
     """A length of time in the unit a person would use: 45 s, 12 min, 3.4 h, 21 days."""
     if seconds < 99.5:

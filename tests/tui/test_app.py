@@ -77,15 +77,16 @@ async def test_the_palette_names_everything_that_can_be_done(tmp_path: Path) -> 
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(pilot, lambda: contains(app, "finished"))
         titles = {command.title for command in app.get_system_commands(app.screen)}
-        assert {"bench: run", "bench: export", "bench: zoom", "view: runs", "app: quit",
-                "theme: llmprof-light"} <= titles  # fmt: skip
-        assert "bench: stop" not in titles  # nothing runs
+        assert {"Bench: Run", "Bench: Export", "Bench: Time", "Go to: Runs", "llmprof: Quit",
+                "Theme: llmprof-light"} <= titles  # fmt: skip
+        assert "Bench: Stop" not in titles  # nothing runs
+        assert "llmprof: Commands" not in titles  # that is the list itself
         await open_runs(pilot)
         titles = {command.title for command in app.get_system_commands(app.screen)}
-        assert {"runs: open", "runs: delete", "runs: rename"} <= titles
+        assert {"Runs: Open", "Runs: Delete", "Runs: Rename"} <= titles
         await pilot.press("ctrl+p")
         await settle(pilot)
-        await pilot.press(*"view: bench")
+        await pilot.press(*"Go to: Bench")
         found = app.screen.query_one(CommandList)
         await settle(pilot, lambda: found.option_count == 1)
         await pilot.press("enter", "enter")

@@ -24,7 +24,11 @@ def test_progress_from_start_to_end(tmp_path: Path) -> None:
         shares.append(state.run_share or 0.0)
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
-    assert told[:3] == ["waiting for the engine", "looking at the device", "starting a worker"]
+    assert told[:3] == [
+        "starting up",
+        "looking at the device",
+        "starting the process of the next case",
+    ]
     assert "building the model" in told
     assert "warm-up step 3 of 5" in told
     assert "step 40 of 40" not in told

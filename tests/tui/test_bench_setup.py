@@ -17,7 +17,7 @@ from textual.widgets import Input
 from llmprof.core.catalog.models import load_models
 from llmprof.core.store.run import RunStore
 from llmprof.tui.bench.equivalent import Equivalent, wrapped
-from llmprof.tui.bench.setup import OWN_SIZES, SetupPane
+from llmprof.tui.bench.setup import OF_ATTENTION, OWN_SIZES, SetupPane
 from llmprof.tui.kit.checklist import Checklist
 from llmprof.tui.kit.chips import Chips
 from llmprof.tui.kit.field import FormInput
@@ -81,7 +81,8 @@ async def test_a_line_says_that_it_has_more_options(tmp_path: Path, width: int) 
                 row for row in text_of(app).splitlines() if row[1:].startswith(f"{chips.label:12}")
             ]
             said = set(line.replace(chips.label, "", 1).split())
-            assert said >= set(chips.options) or app.look.ellipsis in said, line
+            shown = set(" ".join(chips.names.values()).split())
+            assert said >= shown or app.look.ellipsis in said, line
 
 
 def _within(outer: Widget, inner: Widget) -> bool:
@@ -103,7 +104,7 @@ async def test_what_has_the_keys_is_in_sight_and_its_label_apart(
             await settle(pilot, partial(_within, form, here))
             if isinstance(here, Chips):
                 assert contains(app, f"{here.label} "), here.label
-                assert all(contains(app, f" {option}") for option in here.options)
+                assert all(contains(app, f" {name}") for name in here.names.values())
             seen.append(here.id)
             await pilot.press("down")
         assert {axis.plural for axis in CHOSEN} | {"checkpoint", "accumulate"} <= set(seen)
@@ -140,7 +141,8 @@ async def test_smoke_says_that_the_form_is_not_measured_until_it_is_changed(tmp_
     app, _ = make_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: contains(app, "this machine"))
-        parts = [*app.screen.query(Checklist), *app.screen.query(Chips)]
+        parts: list[Checklist | Chips] = [*app.screen.query(Checklist)]
+        parts += [chips for chips in app.screen.query(Chips) if chips.id != OF_ATTENTION]
         app.screen.query_one("#pick-experiment").focus()
         await pilot.press("space")
         await settle(pilot, lambda: contains(app, OWN_SIZES))
@@ -350,3 +352,14 @@ async def test_what_is_wrong_with_the_form_is_said_whole(
             part for row in pane.draw(*pane.size) for part, role in row if role == "bad"
         )
         assert said.endswith("cut into 3 equal micro-batches: --accumulate must divide it")
+
+
+async def test_what_is_off_is_called_as_tables_call_it(tmp_path: Path) -> None:
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert contains(app, "SDPA kernel ● torch's choice")
+        assert contains(app, "Compile     ● eager")
+        chips = app.screen.query_one("#sdpa_backends", Chips)
+        assert chips.chosen == ("none",)
+        assert chips.idle  # one model's attention is torch's choice in any case

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from llmprof.cli.options import experiment_from
+from llmprof.cli.run import add_arguments
 from llmprof.core import events as ev
+from llmprof.core.catalog.experiments import build_experiment
 from llmprof.core.catalog.models import load_models
 from llmprof.core.document.results import outlook_lines
 from llmprof.core.report.subject import subject_of
 from llmprof.core.spec.case import Case
-from llmprof.core.spec.experiment import Variant
+from llmprof.core.spec.experiment import Experiment, Variant
+from llmprof.core.spec.own_model import find_own_model
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
@@ -128,7 +134,7 @@ async def test_keys_of_the_live_view(tmp_path: Path, size: tuple[int, int]) -> N
             await pilot.press("f")
             assert not pinned(view)
             assert table(app).cursor == "1"
-            for name in ("last 300 s", "last 60 s", "last 15 s", "whole case"):
+            for name in ("last 5:00", "last 1:00", "last 0:15", "whole case"):
                 await pilot.press("z")
                 assert contains(app, name)
             await pilot.press("o")
@@ -192,8 +198,9 @@ async def test_a_finished_run_says_what_it_came_to(tmp_path: Path, size: tuple[i
     verdict = outlook_lines(replay(run.journal))[0]
     app, _ = make_app(tmp_path, watch=run)
     async with app.run_test(size=size) as pilot:
-        await settle(pilot, lambda: contains(app, verdict[:40]))
-        assert contains(app, "18/18 cases")
+        bare = verdict.removeprefix("Verdict. ")
+        await settle(pilot, lambda: contains(app, bare))
+        assert contains(app, "18/18 cases") == contains(app, verdict) == (size[0] == 120)
 
 
 @sizes
@@ -244,7 +251,7 @@ async def test_no_case_runs_on_in_a_run_whose_engine_is_gone(tmp_path: Path) -> 
             assert contains(app, "step 4 of 10")
             assert contains(app, f"{app.look.running} ")
             assert contains(app, "pending")
-        await settle(pilot, lambda: contains(app, "its engine is gone"))
+        await settle(pilot, lambda: contains(app, "its process is gone"))
         assert not contains(app, f"{app.look.running} ")
         assert not contains(app, "pending")
         assert contains(app, "killed")
@@ -398,7 +405,7 @@ async def test_what_the_user_stopped_reads_stopped(tmp_path: Path, view: str) ->
         assert not contains(app, "killed")
         assert not contains(app, "!1")
         if view == "bench":
-            assert contains(app, "   next  2 r measure what it still lacks")
+            assert contains(app, "   next  2 then r measures what it still lacks")
             assert contains(app, ev.SKIPPED)
 
 
@@ -465,7 +472,7 @@ async def test_what_to_try_next_is_worked_out_once(
     """Also where there is nothing to try."""
     worked_out: list[RunView] = []
 
-    def counted(view: RunView, models: Mapping[str, ModelShape]) -> tuple[next_steps.NextStep, ...]:
+    def counted(view: RunView, models: Mapping[str, ModelShape]) -> next_steps.NextSteps:
         worked_out.append(view)
         return known(view, models)
 
@@ -485,6 +492,64 @@ async def test_what_to_try_next_is_worked_out_once(
             app.show_newest()
             await look_again(pilot)
         assert len(worked_out) == 1
+
+
+def measured(root: Path, plan: Experiment) -> Run:
+    """A complete run of an experiment."""
+    run = RunStore(root).create(plan.name)
+    writer = journals.Writer(run)
+    writer.begin(plan)
+    for index, case in enumerate(plan.cases()):
+        writer.case(index, case, 40.0 * (index + 1))
+    writer.end()
+    return run
+
+
+def asked_for(words: tuple[str, ...]) -> Experiment:
+    """The experiment that a command measures."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    args = parser.parse_args(words[2:])
+    return experiment_from(args, args.experiment)
+
+
+@pytest.mark.parametrize("name", ["end-to-end", "warmup", "switches"])
+async def test_after_a_smoke_run_there_is_something_to_try_too(tmp_path: Path, name: str) -> None:
+    plan = build_experiment(name, {}, smoke=True)
+    app, _ = make_app(tmp_path, watch=measured(tmp_path, plan))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "K kernels of smoke train"))
+        found = next_steps.next_steps(app.session.snapshot.view, app.models).steps
+        assert [step.key for step in found][:2] == ["K", "M"]
+        for step in found:
+            assert "--smoke" in step.command
+            assert asked_for(step.command) == step.experiment
+            assert {case.model.name for case in step.experiment.cases()} == {"smoke"}
+
+
+def test_of_a_model_of_ones_own_there_is_something_to_try_too(tmp_path: Path) -> None:
+    source = tmp_path / "mine.py"
+    source.write_text("def build():\n    ...\n", "utf-8")
+    model = find_own_model(f"{source}:build", {}, ())
+    plan = build_experiment("end-to-end", {"models": ("small",), "modes": ("train",)})
+    view = replay(measured(tmp_path, plan).journal)
+    state = view.cases[0]
+    case = msgspec.structs.replace(state.case, model=model)
+    plan = msgspec.structs.replace(plan, models=(model,), cpu_budget_s=None)
+    view = replace(view, experiment=plan, cases=(replace(state, case=case),))
+    found = next_steps.next_steps(view, load_models()).steps
+    assert [step.key for step in found] == ["K", "M", "B"]
+    for step in found:
+        assert asked_for(step.command) == step.experiment
+
+
+async def test_where_nothing_can_be_tried_the_screen_says_why(tmp_path: Path) -> None:
+    plan = journals.experiment(("small",))
+    shape = msgspec.structs.replace(load_models()["small"], name="elsewhere", num_layers=3)
+    run = measured(tmp_path, msgspec.structs.replace(plan, models=(shape,)))
+    app, _ = make_app(tmp_path, watch=run)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, lambda: contains(app, "no preset here is the model elsewhere"))
 
 
 async def test_what_to_try_next_is_called_so_beside_the_set_up_pane(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ async def test_deleted_runs_of_a_demo_vanish_from_every_view(tmp_path: Path) -> 
         await pilot.press("2")
         await settle(pilot, lambda: len(table(app).rows) == 3)
         app.ticker.index.follow(False)  # nothing but the keys changes the list
-        await pilot.press("space", "down", "space", "5")
+        await pilot.press("home", "space", "down", "space", "5")
         await settle(pilot, lambda: contains(app, "A 20") or contains(app, "not compared"))
         await pilot.press("2")
         for left in (2, 1, 0):

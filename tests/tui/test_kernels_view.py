@@ -224,12 +224,12 @@ async def test_a_file_beside_the_csv_is_asked_about_like_the_csv(tmp_path: Path)
     beside.write_text("mine", "utf-8")
     async with app.run_test(size=(120, 30)) as pilot:
         dialog = await export_csv(pilot, app, target)
-        await settle(pilot, lambda: contains(app, "out-kernels.csv exists; once more overwrites"))
+        await settle(pilot, lambda: contains(app, "out-kernels.csv exists; ^s again overwrites"))
         assert beside.read_text("utf-8") == "mine"
         assert not target.exists()  # neither is written before the answer
         target.write_text("mine too", "utf-8")
         await pilot.press("ctrl+s")  # it is another question now
-        await settle(pilot, lambda: contains(app, "exist; once more overwrites them"))
+        await settle(pilot, lambda: contains(app, "exist; ^s again overwrites them"))
         assert target.read_text("utf-8") == "mine too"
         await pilot.press("ctrl+s")
         await settle(pilot, lambda: app.screen is not dialog)

@@ -51,7 +51,12 @@ def test_numbers_read_well() -> None:
     assert fmt.memory_text(3 * 2**20) == "3 MiB"
     assert fmt.count_text(128_625_408) == "129 M"
     assert fmt.count_text(22_696_448) == "22.7 M"
-    assert [fmt.clock_text(s) for s in (7.6, 125, 3725)] == ["8 s", "2:05", "1:02:05"]
+    assert [fmt.clock_text(s) for s in (7.6, 125, 3725, 90_061)] == [
+        "0:08",
+        "2:05",
+        "1:02:05",
+        "1 d 1:01:01",
+    ]
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=30), st.integers(1, 12))

@@ -92,3 +92,57 @@ def colours(app: LlmprofApp) -> set[object]:
     strips = app.screen._compositor.render_strips()
     styles = [segment.style for strip in strips for segment in strip if segment.style is not None]
     return {color for style in styles for color in (style.color, style.bgcolor)}
+
+
+def marked(app: LlmprofApp) -> bool:
+    """Whether what has the keys is told by attributes: reverse or underlined cells of its own."""
+    focused = app.focused
+    assert focused is not None
+    region = focused.region
+    strips = app.screen._compositor.render_strips()[region.y : region.bottom]
+    cells = [segment for strip in strips for segment in strip.crop(region.x, region.right)]
+    styles = [segment.style for segment in cells if segment.style is not None]
+    return any(style.reverse or style.underline for style in styles)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 30), (200, 50)], ids=lambda s: f"{s[0]}x{s[1]}")
+@pytest.mark.parametrize(
+    "keys", [("s",), ("2",), ("2", "n"), ("2", "slash"), ("e",), ("q",)], ids=" ".join
+)
+async def test_what_has_the_keys_is_seen_without_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], keys: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    run, _ = journals.live_run(tmp_path)
+    app, _ = make_app(tmp_path, watch=run)
+    with run.lock():
+        async with app.run_test(size=size) as pilot:
+            await settle(pilot)
+            for key in keys:
+                await pilot.press(key)
+                await settle(pilot, lambda: app.screen.focused is not None)
+            assert app.no_color
+            for _ in range(16 if keys == ("s",) else 3):  # along the form, or the dialog
+                await settle(pilot, partial(marked, app))
+                await pilot.press("tab")
+                await settle(pilot, lambda: app.screen.focused is not None)
+
+
+async def test_the_command_under_the_cursor_is_seen_without_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app, _ = make_app(tmp_path)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot)
+        await pilot.press("ctrl+p")
+        await settle(pilot, partial(underlined, app, "Bench: Back"))
+        await pilot.press("down")
+        await settle(pilot, partial(underlined, app, "Bench: Copy command"))
+        assert not underlined(app, "Bench: Back")
+
+
+def underlined(app: LlmprofApp, text: str) -> bool:
+    strips = app.screen._compositor.render_strips()
+    segments = [segment for strip in strips for segment in strip if text in segment.text]
+    return any(segment.style is not None and segment.style.underline for segment in segments)

@@ -19,7 +19,8 @@ from llmprof.core.state.loops import Loops
 from llmprof.core.store import lock
 from llmprof.core.store.files import loop_file, samples_file
 from llmprof.core.store.journal import JournalWriter
-from llmprof.core.store.run import Run
+from llmprof.core.store.pack import unpack
+from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.boot import boot_id, host_name
 from llmprof.core.track.batches import Batches
 from llmprof.tui.bench.view import BenchView
@@ -63,7 +64,7 @@ def going_loop(root: Path) -> Iterator[Run]:
 async def test_the_bench_view_counts_no_cases_of_a_loop(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path, watch=write_loop(tmp_path, 20))
     async with app.run_test(size=(120, 30)) as pilot:
-        await settle(pilot, lambda: contains(app, "a training loop: the Loop view shows it"))
+        await settle(pilot, lambda: contains(app, "a training loop: press 6 for the Loop view"))
         assert not contains(app, " cases")
 
 
@@ -337,3 +338,17 @@ async def test_a_training_of_another_machine_is_not_said_to_be_gone(
             await settle(pilot, lambda: contains(app, "step 20") and contains(app, "live"))
             assert app.session.now_ns() is None
             assert not contains(app, "gone")
+
+
+@pytest.mark.parametrize("width", [80, 200])
+async def test_lines_of_the_device_are_told_apart_without_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    run = RunStore(tmp_path).create("recorded")
+    unpack(Path(__file__).parents[1] / "fixtures" / "own-loop-cpu.llmprof", run)
+    app, _ = make_app(tmp_path, watch=run, view="loop")
+    async with app.run_test(size=(width, 40)) as pilot:
+        await settle(pilot, lambda: contains(app, "own-loop"))
+        await settle(pilot, lambda: re.search(r"CPU +\d+ %", text_of(app)) is not None)
+        assert re.search(r"memory +\d+ %", text_of(app))

@@ -82,16 +82,16 @@ async def test_the_clock_ticks_while_no_event_comes_and_not_while_paused(tmp_pat
     with run.lock():
         app.session.watch(run)
         async with app.run_test(size=(120, 30)) as pilot:
-            await settle(pilot, lambda: contains(app, " 4 s elapsed"))
+            await settle(pilot, lambda: contains(app, " 0:04 elapsed"))
             now[0] = START_S + 9.0
-            await settle(pilot, lambda: contains(app, " 9 s elapsed"))
+            await settle(pilot, lambda: contains(app, " 0:09 elapsed"))
             await pilot.press("space")
             now[0] = START_S + 30.0
             keep_time(app)
             await settle(pilot)
-            assert " 9 s elapsed" in text_of(app)
+            assert " 0:09 elapsed" in text_of(app)
             await pilot.press("space")
-            await settle(pilot, lambda: contains(app, "30 s elapsed"))
+            await settle(pilot, lambda: contains(app, "0:30 elapsed"))
 
 
 def keep_time(app: LlmprofApp) -> None:
@@ -106,7 +106,7 @@ async def test_a_run_of_another_boot_stands_still(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path, watch=run)
     with run.lock():
         async with app.run_test(size=(80, 24)) as pilot:
-            await settle(pilot, lambda: contains(app, " 0 s elapsed"))
+            await settle(pilot, lambda: contains(app, " 0:00 elapsed"))
             keep_time(app)
             await settle(pilot)
-            assert " 0 s elapsed" in text_of(app)
+            assert " 0:00 elapsed" in text_of(app)

@@ -94,7 +94,7 @@ async def test_an_empty_journal_waits(tmp_path: Path) -> None:
     app, _ = make_app(tmp_path, watch=run)
     with run.lock():
         async with app.run_test(size=(80, 24)) as pilot:
-            await settle(pilot, lambda: contains(app, "waiting for the engine"))
+            await settle(pilot, lambda: contains(app, "starting up"))
             assert contains(app, "waiting for the first step")
 
 

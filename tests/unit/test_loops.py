@@ -176,7 +176,7 @@ def test_figures_and_words(tmp_path: Path) -> None:
     assert going is not None
     reducer.apply(msgspec.structs.replace(going, since_ns=2 * SECOND, index=10))
     (live,) = reducer.view().loops
-    assert loop_line(live, 2 * SECOND + 400 * MS).endswith("in backward 0.4 s")
+    assert loop_line(live, 2 * SECOND + 400 * MS).endswith("in backward 0:00.4")
 
 
 def test_tables_and_exports_of_a_loop(tmp_path: Path) -> None:

@@ -133,12 +133,12 @@ def test_a_playback_keeps_its_pace_and_stands_at_the_end(tmp_path: Path) -> None
     now = 102.0
     assert playback.poll()
     assert playback.view().last_t == 9 * S
-    assert playback.recording == "recording, 4 s, 2 ×, 1 unreadable line"
+    assert playback.recording == "recording, 0:04, 2 ×, 1 unreadable line"
     now = 500.0
     assert playback.poll()
     assert not playback.poll()
     assert playback.view().cards[0].series["power"].last == 140
-    assert playback.recording.startswith("recording ended, 9 s")
+    assert playback.recording.startswith("recording ended, 0:09")
     playback.close()
 
 

@@ -78,7 +78,7 @@ def _figures(case: CaseState, curves: CaseCurves) -> list[tuple[str, str, str]]:
     out += [
         ("peak memory" if kind == "allocated" else f"peak {kind}", memory_text(size), "text"),
         (
-            "host enqueueing",
+            "host launching work",
             percent_text(_in_percent(case.host_share if case.done else None), 0),
             "text",
         ),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.text import clock
 
 if TYPE_CHECKING:
     from llmprof.core.figures.case_device import CaseDevice
@@ -52,7 +53,7 @@ def in_words(found: CaseDevice | None) -> str:
         return ""
     said = []
     if found.throttled_s:
-        said.append(f"{', '.join(found.throttle_reasons)} {found.throttled_s:.1f} s")
+        said.append(f"{', '.join(found.throttle_reasons)} {clock(found.throttled_s, tenths=True)}")
     if found.others:
         from llmprof.core.figures.case_device import describe_process
 

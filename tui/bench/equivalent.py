@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import cast
 
-from llmprof.core.system.text import duration
+from llmprof.core.system.text import clock
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading
 from llmprof.tui.session.choices import Checked
@@ -39,7 +39,7 @@ class Equivalent(Canvas):
             ]
         noun = "case" if checked.cases == 1 else "cases"
         some = "" if self.count == checked.cases else f"{self.count:,} of "
-        about = "" if self.seconds is None else f", about {duration(self.seconds)}"
+        about = "" if self.seconds is None else f", about {clock(self.seconds)}"
         runs: Row = [("r", "key"), (f" runs {some}{checked.cases:,} {noun}{about}  ", "muted")]
         return [
             heading(look, width, "Command", right=[*runs, *copy]),

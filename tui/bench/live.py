@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from textual.app import ComposeResult
@@ -10,6 +9,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
 from llmprof.core.state.view import CaseState, RunView
+from llmprof.core.system.text import clock
 from llmprof.tui.bench.case_figures import NowPanel
 from llmprof.tui.bench.chart_state import CASE_WINDOWS_S, ChartState, time_window
 from llmprof.tui.bench.coverage_grid import CoverageGrid
@@ -17,7 +17,7 @@ from llmprof.tui.bench.device_chart import DeviceChart
 from llmprof.tui.bench.device_curves import DeviceCurves
 from llmprof.tui.bench.disturbed import Disturbed, marked_steps
 from llmprof.tui.bench.mean_chart import MeanChart
-from llmprof.tui.bench.next_steps import NextStep
+from llmprof.tui.bench.next_steps import NextSteps
 from llmprof.tui.bench.results_table import ResultRows
 from llmprof.tui.bench.status import StatusLines
 from llmprof.tui.bench.step_chart import StepChart
@@ -109,7 +109,7 @@ class LivePanels(Vertical):
         note: str,
         zoom: int,
         other: str,
-        following: Sequence[NextStep],
+        following: NextSteps | None,
         verdict: str,
     ) -> None:
         """Bring every panel up to date.
@@ -121,7 +121,7 @@ class LivePanels(Vertical):
         lines.show(view, alive=alive, now_ns=now_ns, note=note, other=other, following=following,
                    verdict=verdict)  # fmt: skip
         state = self._chart_state(view, case, alive, zoom) if view and case else None
-        self.query_one(StepChart).show(state)
+        self.query_one(StepChart).show(state, is_loop=view is not None and bool(view.loops))
         self.query_one(DeviceChart).show(state)
         self.query_one(MeanChart).show(state)
         self.query_one(NowPanel).show(state)
@@ -157,7 +157,7 @@ class LivePanels(Vertical):
                 self._device = DeviceCurves(curves.origin_ns)
             self._device.update(view, case.ended_ns)
         window = CASE_WINDOWS_S[zoom]
-        name = "whole case" if window is None else f"last {window:g} s"
+        name = "whole case" if window is None else f"last {clock(window)}"
         span = time_window(curves, case.done or not alive, window)
         disturbed = self._disturbed.update(view, case)
         current = view.current

@@ -12,6 +12,9 @@ from llmprof.tui.chart.ticks import nice_ceiling
 from llmprof.tui.kit.canvas import Canvas, heading
 from llmprof.tui.session.curves import CaseCurves
 
+TITLE = "Mean ± 95 %"
+GUTTER = 9
+
 
 class MeanChart(Canvas):
     """The running mean of the step time with its 95 % interval, narrowing as steps come."""
@@ -23,27 +26,33 @@ class MeanChart(Canvas):
     def __init__(self) -> None:
         super().__init__(id="mean-chart")
         self._curves: CaseCurves | None = None
+        self._done = False
 
     def show(self, state: ChartState | None) -> None:
         """Take what to draw."""
         self._curves = state.curves if state else None
+        self._done = state is not None and state.case.done
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading and plot, scaled to the interval after the first few samples."""
         look, curves = self.look, self._curves
-        title = heading(look, width, "Running mean", look.text("ms ± 95 %"))
         if curves is None or curves.mean.count < 2:
-            return [title, [("narrows as steps are measured", "muted")]]
+            said = "fewer than two steps are timed" if self._done else "narrows with every step"
+            return [heading(look, width, TITLE), [(said, "muted")]]
+        steps = f"steps 1 to {curves.total.n:,}"
+        title = heading(look, width, TITLE, right=[(steps, "muted")])
         lines = []
         for role, letter, envelope in (
             ("band", ".", curves.low), ("band", ".", curves.high), ("mean", "o", curves.mean)
         ):  # fmt: skip
             xs, columns = envelope.points()
             lines.append(Line(role, "", xs, columns, letter=letter))
-        end = max(10.0, nice_ceiling(curves.total.n * 1.02))
+        last = float(curves.total.n)
+        end = last if self._done else max(10.0, nice_ceiling(last * 1.02))
         limits = mean_limits(curves)
-        plot = Plot(tuple(lines), (2.0, end), limits, Scale("ms", 1.0), gutter=7, time_axis=False)
+        scale = Scale("ms", 1.0, on_ticks=True)  # not from 0: every tick says what it is
+        plot = Plot(tuple(lines), (2.0, end), limits, scale, gutter=GUTTER, time_axis=False)
         rows = render_plot(plot, width, height - 1, look.chart)
         return [title, *rows]
 

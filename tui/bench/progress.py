@@ -43,15 +43,17 @@ def doing(view: RunView) -> str:
     """What happens now, in a few words."""
     case = view.current
     if view.loops:
-        return "a training loop: the Loop view shows it"
+        return "a training loop: press 6 for the Loop view"
     if view.outcome is not None:
         return {"complete": "finished", "interrupted": "interrupted"}.get(
             view.outcome, view.outcome
         )
     if case is None:
         if not view.cases:
-            return "waiting for the engine"
-        return "starting a worker" if view.environment else "looking at the device"
+            return "starting up"
+        return (
+            "starting the process of the next case" if view.environment else "looking at the device"
+        )
     if case.model is None:
         return "building the model"
     if case.case.probe == "memory":

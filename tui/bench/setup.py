@@ -12,6 +12,8 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
+from llmprof.core.catalog.experiments import is_attention
+from llmprof.core.spec.axes import NONE
 from llmprof.core.spec.shape import ModelShape
 from llmprof.tui.bench.equivalent import Equivalent
 from llmprof.tui.chart.cells import Row
@@ -40,6 +42,7 @@ _OF_SMOKE = frozenset({"smoke", "card"})  # what changes while smoke sizes are m
 SPACIOUS = 36  # lines of a window in which all of the form is in sight anyway
 OWN_HINT = "mine.py:build"
 OWN_SIZES = "its own small sizes"
+OF_ATTENTION = "sdpa_backends"  # chips that only say something of one attention alone
 
 
 class Title(Canvas):
@@ -104,7 +107,7 @@ class SetupPane(Vertical):
             )
             for axis in CHOSEN:
                 chosen = getattr(self.choices, axis.plural)
-                yield Chips(axis.label, axis.words, chosen, id=axis.plural)
+                yield Chips(axis.label, axis.words, chosen, id=axis.plural, names={NONE: axis.none})
         yield Equivalent(self.checked)
 
     def on_mount(self) -> None:
@@ -246,8 +249,9 @@ class SetupPane(Vertical):
         """Command, note of the experiment, forecast; what is not measured is pale."""
         checked = self.checked
         self.query_one(Equivalent).show(checked, *self._expected(checked))
+        alone = is_attention(self.choices.experiment)
         for part in (*self.query(Checklist), *self.query(Chips)):
-            part.set_idle(self.choices.smoke)
+            part.set_idle(self.choices.smoke or (part.id == OF_ATTENTION and not alone))
         if self._numbers is not None:
             self._numbers.set_class(self.choices.smoke, "-idle")
         self._describe(self.query_one("#pick-experiment", Picker))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
+
 from llmprof.core.figures.outcomes import cases_settled, left_out, to_resume
 from llmprof.core.state.view import RunView
 from llmprof.core.system.text import clean
-from llmprof.tui.bench.next_steps import NextStep
+from llmprof.tui.bench.next_steps import NextSteps
 from llmprof.tui.bench.progress import progress
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.canvas import Canvas, row_length
+from llmprof.tui.kit.canvas import Canvas, cut_words, row_length
 from llmprof.tui.kit.format import clock_text
 from llmprof.tui.kit.look import Look
 
+VERDICT = "Verdict. "  # before what a finished run came to
 LEAST_BAR = 8  # columns of the progress bar
 
 
@@ -29,14 +32,14 @@ class StatusLines(Canvas):
         self._view: RunView | None = None
         self._alive = False
         self._note = self._other = ""
-        self._following: Sequence[NextStep] = ()
+        self._following: NextSteps | None = None
         self._verdict = ""
         self._now: int | None = None
         self._missed: int | None = None  # steps since the picture is held
 
     def show(
         self, view: RunView | None, *, alive: bool, now_ns: int | None, note: str = "",
-        other: str = "", following: Sequence[NextStep] = (), verdict: str = "",
+        other: str = "", following: NextSteps | None = None, verdict: str = "",
     ) -> None:  # fmt: skip
         """Take a view; `note` replaces what is being done; `other` is a run that is going too.
 
@@ -89,7 +92,7 @@ class StatusLines(Canvas):
         case = view.current
         if view.outcome is None and not self._alive:
             return self._and_next([("interrupted", "bad"),
-                                   ("  its engine is gone; what it measured is here", "muted")],
+                                   ("  its process is gone; what it measured is kept", "muted")],
                                   view, width)  # fmt: skip
         if case is None:
             role = "good" if view.outcome == "complete" else "warn"
@@ -104,17 +107,19 @@ class StatusLines(Canvas):
             more = f" (+{self._missed:,} {noun})" if self._missed else ""
             doing = f"  display paused, the run goes on{more}"
         label, room = look.text(case.case.label), max(8, width - len(doing))
-        if len(label) > room:
-            label = label[: room - len(look.ellipsis)] + look.ellipsis
-        return [(label, "title"), (doing, "accent")]
+        return [(cut_words(label, room, look.ellipsis), "title"), (doing, "accent")]
 
     def _and_next(self, row: Row, view: RunView, width: int) -> Row:
         """What may be done after a run, with its keys, as far as there is room."""
-        ways = [(step.key, step.label) for step in self._following]
+        following = self._following or NextSteps()
+        ways = [(step.key, step.label) for step in following.steps]
         over = view.outcome is not None or not self._alive
         if over and view.outcome != "complete" and to_resume(view):
-            ways.append(("2 r", "measure what it still lacks"))
+            ways.append(("2 then r", "measures what it still lacks"))
         lead, said = "   next  ", row
+        if not ways and following.why_none:
+            why: Row = [(lead, "muted"), (self.look.text(following.why_none), "muted")]
+            return [*row, *why] if row_length([*row, *why]) <= width else row
         for keys, label in ways:
             part: Row = [(lead, "muted"), (keys, "key"), (f" {self.look.text(label)}", "text")]
             if row_length([*said, *part]) > width:
@@ -125,8 +130,9 @@ class StatusLines(Canvas):
     def _bar(self, view: RunView, width: int) -> Row:
         look, state = self.look, progress(view, self._now)
         aside = left_out(view)
-        tail = f"  {cases_settled(view) - aside}/{len(view.cases) - aside} cases"
-        tail += f", {aside} left out" if aside else ""
+        cases = f"  {cases_settled(view) - aside}/{len(view.cases) - aside} cases"
+        cases += f", {aside} left out" if aside else ""
+        tail = cases
         elapsed = f"  {clock_text(state.elapsed_s)} elapsed"
         left = ""
         if state.left_s is not None and view.outcome is None and self._alive:
@@ -134,14 +140,21 @@ class StatusLines(Canvas):
         for part in (left, elapsed):  # what is to come before what has been, where one fits alone
             if len(tail) + len(part) + LEAST_BAR <= width:
                 tail = f"{tail}{part}" if part is left else tail.removesuffix(left) + part + left
-        size = max(LEAST_BAR, width - len(tail))
         if self._verdict and view.outcome is not None:
-            said = look.text(clean(self._verdict, 400))
-            fits = len(said) <= size
-            said = said if fits else said[: size - len(look.ellipsis)] + look.ellipsis
-            return [(said.ljust(size), "title"), (look.text(tail), "muted")]
+            return self._concluded(clean(self._verdict, 400), (f"{cases}{elapsed}", cases), width)
+        size = max(LEAST_BAR, width - len(tail))
         row = bar(look, state.run_share or 0.0, size)
         return [*row, (look.text(tail), "muted")]
+
+    def _concluded(self, verdict: str, tails: Sequence[str], width: int) -> Row:
+        """What the run came to, whole; beside it how much was measured, as there is room."""
+        verdict = self.look.text(verdict)
+        bare = verdict.removeprefix(VERDICT)
+        for tail in map(self.look.text, (*tails, "")):
+            for said in (verdict, bare):
+                if cell_len(said + tail) <= width:
+                    return [(said.ljust(width - cell_len(tail)), "title"), (tail, "muted")]
+        return [(cut_words(bare, width, self.look.ellipsis), "title")]
 
 
 def bar(look: Look, share: float, width: int) -> Row:

@@ -18,7 +18,7 @@ from llmprof.tui.kit.format import memory_text
 from llmprof.tui.session.curves import outliers
 
 UNTIMED = {  # by what measures a case
-    "memory": "this case records memory and times no step: 4 shows it",
+    "memory": "this case records memory and times no step: press 4 for the Memory view",
     "calibrate": "this case measures ceilings and times no step",
 }
 ALIVE = "enter on its row below: what was alive, and what would have made it fit"
@@ -35,10 +35,12 @@ class StepChart(Canvas):
     def __init__(self) -> None:
         super().__init__(id="step-chart")
         self._state: ChartState | None = None
+        self._is_loop = False
         self._limit = StickyLimit()
 
-    def show(self, state: ChartState | None) -> None:
-        """Take what to draw."""
+    def show(self, state: ChartState | None, *, is_loop: bool = False) -> None:
+        """Take what to draw; of a training loop nothing is drawn here."""
+        self._is_loop = is_loop
         if state is None or self._state is None or state.curves is not self._state.curves:
             self._limit = StickyLimit()
         self._state = state
@@ -83,6 +85,9 @@ class StepChart(Canvas):
 
     def _waiting(self, width: int) -> list[Row]:
         look, state = self.look, self._state
+        if self._is_loop:
+            said = "the Loop view (6) shows the parts of its steps"
+            return [heading(look, width, "Step time"), [(said, "text")]]
         if state is not None and (state.case.done or state.case.case.probe in UNTIMED):
             said = UNTIMED.get(state.case.case.probe, "this case ended before its first step")
             return [heading(look, width, "Step time", "none"), [(said, "text")]]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
-from textual.worker import Worker, WorkerState
 
 from llmprof.tui.bench.bindings import BENCH_BINDINGS
 from llmprof.tui.bench.setup import SetupPane
@@ -20,7 +19,7 @@ from llmprof.tui.session.remembered import remember
 if TYPE_CHECKING:
     from llmprof.core.state.view import CaseState, RunView
     from llmprof.tui.bench.live import LivePanels
-    from llmprof.tui.bench.next_steps import NextStep
+    from llmprof.tui.bench.next_steps import NextStep, NextSteps
     from llmprof.tui.kit.snapshot import Snapshot
     from llmprof.tui.kit.table import RowTable
 
@@ -37,7 +36,7 @@ class BenchView(HostedView):
         super().__init__()
         self.pinned: int | None = None  # case in sight; None follows the run
         self.zoom = 0
-        self._next: tuple[NextStep, ...] = ()
+        self._next: NextSteps | None = None
         self._verdict = ""
         self._judging: RunView | None = None  # the finished run whose verdict is worked out
         self._next_after: RunView | None = None  # what they were worked out from
@@ -118,7 +117,7 @@ class BenchView(HostedView):
         over = view is not None and not alive and view.outcome == "complete"
         self._conclude(view if over else None)
         if view is None or not over or self.host.setting.demo:
-            self._next, self._next_after = (), None
+            self._next = self._next_after = None
         elif view is not self._next_after:
             from llmprof.tui.bench.next_steps import next_steps  # not needed for the first frame
 
@@ -130,26 +129,16 @@ class BenchView(HostedView):
             self._verdict, self._judging = "", None
         elif self._judging is None:
             self._judging = over
-            self.run_worker(
-                partial(self._judge, over),
-                thread=True,
-                group="verdict",
-                exclusive=True,
-                exit_on_error=False,
-            )
+            self.judge(lambda: over, partial(self._concluded, over))
 
-    def _judge(self, view: RunView) -> str:
-        """In a thread: a document's tables take longer than a key may wait."""
-        from llmprof.core.document.results import outlook_lines  # not needed for the first frame
-
-        return next(iter(outlook_lines(view)), "")
-
-    def on_worker_state_changed(self, message: Worker.StateChanged) -> None:
-        """The verdict is there."""
-        mine = message.worker.group == "verdict" and message.state is WorkerState.SUCCESS
-        if mine and self._judging is not None:
-            self._verdict = str(message.worker.result)
+    def _concluded(self, over: RunView, lines: tuple[str, ...]) -> None:
+        if self._judging is over:
+            self._verdict = next(iter(lines), "")
             self.take(self.host.snapshot)
+
+    @property
+    def _further(self) -> tuple[NextStep, ...]:
+        return self._next.steps if self._next else ()
 
     def _keep_time(self) -> None:
         """While nothing comes, as before a first step, the elapsed time goes on."""
@@ -201,7 +190,7 @@ class BenchView(HostedView):
         if action == "watch":
             return session.beside is not None
         if action == "next":
-            return any(step.key == parameters[0] for step in self._next)
+            return any(step.key == parameters[0] for step in self._further)
         if action == "follow":
             return self.pinned is not None and session.alive
         if action in ("export", "zoom", "grid"):
@@ -265,7 +254,7 @@ class BenchView(HostedView):
 
     def action_next(self, key: str) -> None:
         """Start one of the runs that are suggested after the one in sight."""
-        for step in self._next:
+        for step in self._further:
             if step.key == key:
                 self.host.start_run(step.experiment, step.command, self._next_started)
 

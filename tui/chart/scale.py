@@ -11,6 +11,7 @@ from llmprof.tui.chart.ticks import nice_ceiling
 ScaleUnit = Literal["ms", "B", "%", "W", "°C", "MHz", "s", ""]
 
 AXIS_LIMITS = (1.0, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+LONGEST_MS = 100_000  # from here on a step is read in seconds
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SHRINK = 0.45  # a limit is lowered only when the data uses less of it than this
 
@@ -61,7 +62,5 @@ def scale_for(unit: ScaleUnit, limit: float) -> Scale:
         power = min(5, max(0, math.floor(math.log(max(limit, 1), 1024) + 1e-9)))
         return Scale(_BINARY[power], 1024.0**power)
     if unit == "ms":
-        if limit < 1:
-            return Scale("µs", 0.001)
-        return Scale("s", 1000.0) if limit >= 10_000 else Scale("ms", 1.0)
+        return Scale("s", 1000.0) if limit >= LONGEST_MS else Scale("ms", 1.0)
     return Scale(unit, 1.0)

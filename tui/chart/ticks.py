@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from llmprof.core.system.text import clock
+
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200)
 
@@ -37,10 +39,8 @@ def time_step(span_s: float, most: int) -> float:
 
 
 def time_label(seconds: float) -> str:
-    """A tick on the time axis: 0.5s, 12s, 1:30, 2:05:00."""
-    if seconds < 60:
-        return f"{seconds:g}s"
-    whole = round(seconds)
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    """A tick on the time axis: 0:00.5, 0:12, 1:30, 2:05:00."""
+    whole, part = divmod(round(abs(seconds), 6), 1)
+    fraction = f"{part:.6g}"[1:] if whole < 60 and part else ""
+    sign = "-" if seconds < 0 else ""
+    return f"{sign}{clock(whole if fraction else abs(seconds))}{fraction}"

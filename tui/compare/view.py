@@ -170,10 +170,14 @@ class CompareView(HostedView):
         lines = [(names, "title")]
         if self.refused:
             why = "; ".join(self.refused)
-            return [*lines, (f"not compared: {why}; F compares all the same", "warn")]
+            return [*lines, (f"not compared: {why}; F compares them anyway", "warn")]
         lines += [(f"forced: {why}", "warn") for why in found.runs.obstacles]
         apart = [f"{each.what} {each.base} → {each.other}" for each in found.runs.differences]
-        different = f"different: {'; '.join(apart)}" if apart else "nothing known is different"
+        different = (
+            f"different: {'; '.join(apart)}"
+            if apart
+            else "same device and software, as far as is known"
+        )
         lines.append((different, "muted"))
         return [*lines, *self._said_of_case(found)]
 
@@ -185,5 +189,5 @@ class CompareView(HostedView):
         case = rows[int(key)]
         if case.not_judged:
             return [(case.not_judged, "warn")]
-        said = found.said_of(case) or [f"{case.base.case.label}: nothing is told from equal"]
+        said = found.said_of(case) or [f"{case.base.case.label}: no difference beyond the noise"]
         return [(clean(line), "text") for line in said]

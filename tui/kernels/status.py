@@ -8,7 +8,7 @@ from llmprof.core import events as ev
 from llmprof.core.state.view import CaseState
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.canvas import Canvas, row_length
+from llmprof.tui.kit.canvas import Canvas, cut_words, row_length
 from llmprof.tui.kit.format import percent_text
 
 _BOUND_ROLES = {"GPU-bound": "good", "partly launch-bound": "warn", "launch-bound": "bad"}
@@ -46,7 +46,7 @@ class KernelStatus(Canvas):
         mark: Row = [(f"{self._mark} ", "muted")] if self._mark else []
         room = max(8, width - row_length(first) - row_length(mark) - 2)
         if len(label) > room:
-            label = label[: room - len(self.look.ellipsis)] + self.look.ellipsis
+            label = cut_words(label, room, self.look.ellipsis)
         row: Row = [*mark, (label, "title"), ("  ", ""), *first]
         for part in others:
             if row_length(row) + 2 + row_length(part) > width:
@@ -56,7 +56,9 @@ class KernelStatus(Canvas):
 
     def _facts(self, state: CaseState, table: ev.KernelTable) -> list[Row]:
         share = table.coverage.to_module
-        tied = "no module ranges" if share is None else f"{percent_text(share, 2)} tied to modules"
+        tied = "modules unknown"
+        if share is not None:
+            tied = f"{percent_text(share, 2)} attributed to modules"
         known: Row = [(tied, "muted")]
         if table.source == "cpu":
             return [[("no card: CPU ops by self time", "warn")], known]

@@ -168,12 +168,15 @@ class KernelsView(CaseView):
         if wanted == self._wanted:
             self._strip, self._problem = strip, problem
             self._show_strip(self.state)
+            self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be done now is offered."""
         if action == "list":
             return self.has_class("-narrow") and bool(self._cases)
-        if action in ("phase", "filter", "zoom", "pan", "whole"):
+        if action in ("zoom", "pan", "whole"):
+            return self._strip is not None
+        if action in ("phase", "filter"):
             return bool(self._cases)
         if action == "case":
             return len(self._cases) > 1

@@ -68,7 +68,8 @@ class AskDialog(Dialog[str]):
                 tooltip="answer above"),
         Binding("down,j,tab", "move(1)", "Down", show=False, id="ask.down",
                 tooltip="answer below"),
-        Binding("enter", "take", "Take", id="ask.take", tooltip="take the answer under the cursor"),
+        Binding("enter", "take", "Take", key_display="enter", id="ask.take",
+                tooltip="take the answer under the cursor"),
     ]  # fmt: skip
 
     def __init__(self, title: str, text: str, choices: Sequence[Answer], at: int = 0) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from llmprof.tui.kit.roles import Palette
 
 
-LONG_WORD = 24  # longer than any figure
+LONG_WORD = 24  # longer than any figure: such a word is cut where it must be
 
 
 class Canvas(Widget):
@@ -162,6 +162,22 @@ def whole_words(row: Row, width: int) -> Row:
         out.append((text, role))
         room -= size
     return out
+
+
+def cut_words(text: str, width: int, ellipsis: str) -> str:
+    """The text if it fits, else as many whole words as do and an ellipsis.
+
+    A lone or long name is cut where it must be, a number never.
+    """
+    if cell_len(text) <= width:
+        return text
+    kept = set_cell_size(text, max(0, width - cell_len(ellipsis))).rstrip()
+    if not text[len(kept) :].startswith(" "):
+        begun = kept.rfind(" ") + 1
+        word = text[begun:].partition(" ")[0]
+        if len(word) < LONG_WORD and (begun or word[:1].isdigit()):
+            kept = kept[:begun]
+    return kept.rstrip(" ·|,:;") + ellipsis if width > 0 else ""
 
 
 def changed_span(old: Row, new: Row, width: int) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from textual import events
@@ -30,7 +30,7 @@ class Chips(Canvas, can_focus=True):
         Binding("down,j", "leave(1)", "Down", show=False, id="chips.down", tooltip="line below"),
         Binding("space", "add", "Add", id="chips.toggle",
                 tooltip="choose or drop the option under the cursor, beside the others"),
-        Binding("enter", "only", "Only this", id="chips.only",
+        Binding("enter", "only", "Only this", key_display="enter", id="chips.only",
                 tooltip="choose the option under the cursor and no other"),
     ]  # fmt: skip
 
@@ -47,11 +47,18 @@ class Chips(Canvas, can_focus=True):
             return self.chips
 
     def __init__(
-        self, label: str, options: Sequence[str], chosen: Sequence[str], *, id: str
+        self,
+        label: str,
+        options: Sequence[str],
+        chosen: Sequence[str],
+        *,
+        id: str,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(id=id)
         self.label = label
         self.options = tuple(options)
+        self.names = {option: (names or {}).get(option, option) for option in options}
         self.chosen = tuple(o for o in options if o in chosen)
         self.idle = False  # whether something else than what is chosen is meant
         self._at = next((n for n, o in enumerate(options) if o in chosen), 0)
@@ -74,7 +81,10 @@ class Chips(Canvas, can_focus=True):
             chosen = self.options[at] in self.chosen
             role = "axis" if self.idle else "chip" if chosen else "muted"
             role += "+cursor" if here else ""
-            row += [(f"{look.on if chosen else look.off} {self.options[at]}", role), ("  ", "")]
+            row += [
+                (f"{look.on if chosen else look.off} {self.names[self.options[at]]}", role),
+                ("  ", ""),
+            ]
         if left_out:
             lines[0][-1:] = [(" ", ""), (look.ellipsis, "muted")]
         return [lines[y] for y in sorted(lines)]
@@ -160,7 +170,7 @@ class Chips(Canvas, can_focus=True):
     def _lines(self, kept: Sequence[int], width: int) -> list[tuple[int, int, int, int]]:
         out, x, y = [], LABEL_WIDTH, 0
         for at in kept:
-            size = len(self.options[at]) + 2
+            size = len(self.names[self.options[at]]) + 2
             if x + size > width and x > LABEL_WIDTH:
                 x, y = LABEL_WIDTH, y + 1
             out.append((y, x, x + size, at))

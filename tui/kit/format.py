@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from llmprof.core.system.text import clock
+
 
 def decimals_for(uncertainty: float | None, value: float) -> int:
     """Decimals that show two significant digits of the uncertainty, else four of the value."""
@@ -76,15 +78,8 @@ def count_text(value: float | None) -> str:
 
 
 def clock_text(seconds: float | None) -> str:
-    """A span of time: 8 s, 2:05, 1:02:05."""
-    if seconds is None or not math.isfinite(seconds):
-        return "–"
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    """A span of time as clocks show it: 0:08, 2:05, 1:02:05."""
+    return "–" if seconds is None or not math.isfinite(seconds) else clock(seconds)
 
 
 def percent_text(value: float | None, places: int = 1) -> str:

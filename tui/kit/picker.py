@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.canvas import Canvas, row_length
+from llmprof.tui.kit.canvas import Canvas, cut_words, row_length
 from llmprof.tui.kit.chips import LABEL_WIDTH
 from llmprof.tui.kit.table_cells import fit
 
@@ -69,7 +69,7 @@ class Picker(Canvas, can_focus=True):
             return [row, [(" " * LABEL_WIDTH, ""), (look.text(text), "muted")]]
         if self.note and room >= 12:
             text = self.note
-            text = text if len(text) <= room else text[: room - 1] + look.ellipsis
+            text = cut_words(text, room, look.ellipsis)
             row += [("  ", ""), (look.text(text), "muted")]
         return [row]
 

@@ -14,6 +14,7 @@ from textual.message import Message
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
 from llmprof.tui.kit.table_cells import TableColumn, TableRow, fit, sort_key, sortable
+from llmprof.tui.kit.words import longest_word
 
 LEAST_WORDS = 40  # columns for what did not fit into its cell, else the note makes room
 
@@ -66,6 +67,7 @@ class RowTable(Canvas, can_focus=True):
         self.filter = ""
         self._shown: list[TableRow] = []
         self._longest: list[int] = []  # texts of the columns
+        self._words: list[int] = []  # the longest one of each column
         self._widths: list[int] = []
         self._top = 0
 
@@ -186,6 +188,11 @@ class RowTable(Canvas, can_focus=True):
             max((cell_len(row.cells[at].text) for row in self.rows), default=0)
             for at in range(len(self.columns))
         ]
+        self._words = [
+            max((longest_word(row.cells[at].short or row.cells[at].text) for row in self.rows),
+                default=0)
+            for at in range(len(self.columns))
+        ]  # fmt: skip
         self._widths = self._needed_widths()
         self._shown = rows
         if rows and all(row.key != self.cursor for row in rows):
@@ -197,10 +204,14 @@ class RowTable(Canvas, can_focus=True):
 
     def _layout(self, width: int) -> list[tuple[int, int]]:
         """Positions and widths of the columns that fit; the first column always does."""
-        kept = list(range(len(self.columns)))
+        kept, gone = list(range(len(self.columns))), list[int]()
         while len(kept) > 1 and self._needed(kept) > width:
             last = max(kept[1:], key=lambda at: (self.columns[at].priority, at))
             kept.remove(last)
+            gone.append(last)
+        for at in sorted(gone, key=lambda at: (self.columns[at].priority, at)):
+            if self._needed([*kept, at]) <= width:  # narrower than one that went after it
+                kept = sorted([*kept, at])
         spare = max(0, width - self._needed(kept))
         widths = {at: self._widths[at] for at in kept}
         for at in kept:  # first what would be cut, then the column that takes the rest
@@ -215,11 +226,16 @@ class RowTable(Canvas, can_focus=True):
         return 2 + sum(self._widths[at] + 2 for at in kept) - 2
 
     def _needed_widths(self) -> list[int]:
-        """Columns of figures, at the right of their place, are as wide as the longest: no figure
-        is ever cut, a column that finds no room is left out."""
+        """Columns as wide as their titles and words, those of figures as their longest: no figure
+        or word is ever cut, a column that finds no room is left out."""
+        sorted_by = None if self.order is None else self.order[0]
         return [
-            max(column.width, longest) if column.align == "right" else column.width
-            for column, longest in zip(self.columns, self._longest, strict=True)
+            max(
+                column.width,
+                cell_len(column.title) + (2 if at == sorted_by else 0),
+                self._longest[at] if column.align == "right" else self._words[at],
+            )
+            for at, column in enumerate(self.columns)
         ]
 
     def _heading(self, width: int, layout: list[tuple[int, int]]) -> Row:
@@ -246,7 +262,7 @@ class RowTable(Canvas, can_focus=True):
             title = self.look.text(column.title)
             if self.order is not None and self.order[0] == at:
                 arrow = self.look.down if self.order[1] else self.look.up
-                title = f"{title[: width - 2]} {arrow}"
+                title = f"{title} {arrow}"
             row += [(fit(title, width, column.align), "muted"), ("  ", "")]
         return row
 

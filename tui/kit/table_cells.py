@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
+
+from llmprof.tui.kit.canvas import cut_words
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,9 @@ class TableRow:
 
 
 def fit(text: str, width: int, align: str, ellipsis: str = "") -> str:
-    """The text cut or padded to a width."""
-    length = cell_len(text)
-    if length > width:
-        return set_cell_size(text, width - len(ellipsis)) + ellipsis
-    pad = " " * (width - length)
+    """The text cut at a word, or padded, to a width."""
+    text = cut_words(text, width, ellipsis)
+    pad = " " * (width - cell_len(text))
     return pad + text if align == "right" else text + pad
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from llmprof.core.events.matching import match
 from llmprof.core.state.histories import CardHistoryView, SeriesView
@@ -14,9 +15,12 @@ from llmprof.tui.chart.envelope import as_columns
 from llmprof.tui.chart.plot import Line, Plot, render_plot
 from llmprof.tui.chart.scale import Scale
 from llmprof.tui.kit.canvas import Canvas, heading
-from llmprof.tui.kit.format import memory_text
+from llmprof.tui.kit.format import memory_text, percent_text
 from llmprof.tui.loop.parts_chart import LOOP_GUTTER, LoopSight
 from llmprof.tui.loop.window import Span, limits, value_points
+
+LABELS = 15  # columns of names and figures at the ends of lines
+LEAST_FOR_LABELS = 50
 
 
 class LoopDevice(Canvas):
@@ -40,16 +44,21 @@ class LoopDevice(Canvas):
         """Heading and plot."""
         sight, view, look = self._sight, self._view, self.look
         if sight is None or view.last_sample is None:
-            return [heading(look, width, "Device", "%"), [("no sample of it yet", "muted")]]
+            return [
+                heading(look, width, "Device", "%"),
+                [("no reading of the device yet", "muted")],
+            ]
         span = sight.span(max(1, width))
         card = card_of(sight.loop, view)
         lines, note, right = _host(view, span) if card is None else _card(card, span)
+        at_ends = width >= LEAST_FOR_LABELS or self.colourless
         row: Row = []
-        for line in lines:
+        for line in () if at_ends else lines:
             row += [(f"{look.on} ", line.role), (f"{line.label} ", "muted")]
-        title = heading(look, width, note, "%", [*row, (right, "text")])
-        plot = Plot(tuple(lines), (-span.seconds, 0.0), (0.0, 100.0), Scale("%", 1.0),
-                    gutter=4, time_axis=height > 6)  # fmt: skip
+        title = heading(look, width, note, "%", [*row, (right, "muted")])
+        plot = Plot(tuple(map(_with_figure, lines)) if at_ends else tuple(lines),
+                    (-span.seconds, 0.0), (0.0, 100.0), Scale("%", 1.0), gutter=4,
+                    label_width=LABELS if at_ends else 0, time_axis=height > 6)  # fmt: skip
         return [title, *render_plot(plot, width, height - 1, look.chart)]
 
 
@@ -117,7 +126,7 @@ def _card(card: CardHistoryView, span: Span) -> tuple[list[Line], str, str]:
             lines.append(_line(role, label, series[name], full, span))
     used = _newest(series.get("memory_used"))
     index = "" if card.last is None else f" {card.last.index}"
-    return lines, f"GPU{index}", memory_text(used)
+    return lines, f"GPU{index}", f"memory {memory_text(used)}"
 
 
 def _host(view: RunView, span: Span) -> tuple[list[Line], str, str]:
@@ -125,13 +134,19 @@ def _host(view: RunView, span: Span) -> tuple[list[Line], str, str]:
     lines = [_line("utilization", "CPU", view.host_cpu, 100.0, span)]
     if total:
         lines.insert(0, _line("memory", "memory", view.host_memory, total, span))
-    return lines, "Host", memory_text(view.host_memory.newest_known)
+    return lines, "Host", f"memory {memory_text(view.host_memory.newest_known)}"
 
 
 def _line(role: str, label: str, readings: SeriesView, full: float, span: Span) -> Line:
     times, values = readings.points(span.start_ns)
     xs = [(t - span.end_ns) / 1e9 for t in times]
     return Line(role, label, xs, as_columns([100 * value / full for value in values]))
+
+
+def _with_figure(line: Line) -> Line:
+    """The line with its newest figure beside its name."""
+    newest = next((high for each in reversed(line.columns) if each for _, high in [each]), None)
+    return replace(line, label=f"{line.label:<7} {percent_text(newest, 0):>5}")
 
 
 def _newest(series: SeriesView | None) -> float | None:

@@ -9,7 +9,7 @@ from llmprof.core.figures.loops import parts
 from llmprof.core.report.loop_words import part_words
 from llmprof.core.report.loops import in_order
 from llmprof.core.state.loops import LoopState
-from llmprof.core.system.text import duration
+from llmprof.core.system.text import clock
 from llmprof.tui.chart.areas import Layer, StackedAreas, render_areas
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.chart.scale import StickyLimit, scale_for
@@ -91,7 +91,7 @@ class PartsChart(Canvas):
         found = part_columns(sight.loop, span)
         limit = self._limit.update(found.typical or None)
         scale = scale_for("ms", limit)
-        note = f"{scale.unit}, last {duration(span.seconds)}, host clock"
+        note = f"{scale.unit}, last {clock(span.seconds)}, host clock"
         title = heading(look, width, "Parts of a step", note, [("ms/step   %", "muted")])
         if not found.typical:
             return [title, [("no step ended in this time", "muted")]]

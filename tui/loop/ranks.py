@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmprof.core.figures.loops import Straggler, behind, own_ms, steps_per_s
-from llmprof.core.report.loop_words import LINGERS_S, part_words, seconds
+from llmprof.core.report.loop_words import LINGERS_S, part_words
 from llmprof.core.state.loops import LoopState
+from llmprof.core.system.text import clock
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 from llmprof.tui.loop.silences import Silence
 
@@ -49,6 +50,7 @@ def _row(
     part = loop.done.outcome if loop.done is not None else _place(loop, now_ns)
     state = part if silence is None else silence.words
     quiet = None if now_ns is None else max(0.0, (now_ns - loop.last_t) / 1e9)
+    seen = "" if quiet is None else clock(quiet, tenths=True)
     gone = silence is not None
     return TableRow(
         str(loop.rank),
@@ -59,7 +61,7 @@ def _row(
             TableCell("–" if rate is None else f"{rate:.3g}", "text", rate),
             TableCell("–" if own is None else f"{own:.2f}", "warn" if is_slow else "text", own),
             TableCell(state, "bad" if gone else "muted"),
-            TableCell("" if quiet is None else seconds(quiet), "bad" if gone else "muted", quiet),
+            TableCell(seen, "bad" if gone else "muted", quiet),
             TableCell(loop.started.node, "muted"),
         ),
     )
@@ -73,4 +75,4 @@ def _place(loop: LoopState, now_ns: int | None) -> str:
     here = loop.current
     if here is None or now_ns is None or now_ns - here.since_ns < LINGERS_S * 1e9:
         return part
-    return f"{part} {seconds((now_ns - here.since_ns) / 1e9)}"
+    return f"{part} {clock((now_ns - here.since_ns) / 1e9, tenths=True)}"

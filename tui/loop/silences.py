@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llmprof.core.report.loop_words import seconds
 from llmprof.core.state.loops import LoopState
 from llmprof.core.store.run import Run
 from llmprof.core.system.processes import ProcessState
+from llmprof.core.system.text import clock
 
 SILENT_S = 2.5  # a beat, and some: from here on it is looked what became of the process
 QUIET_S = 6.0  # three beats
@@ -31,7 +31,7 @@ class Silence:
         if self.state == "gone":
             return "gone"
         what = "suspended" if self.state == "suspended" else "no sign of life"
-        return f"{what} {seconds(self.lasts_s)}"
+        return f"{what} {clock(self.lasts_s)}"
 
 
 def silences(loops: Sequence[LoopState], run: Run | None, now_ns: int | None) -> list[Silence]:

@@ -10,7 +10,7 @@ from llmprof.core.report.loop_words import loop_line, part_words
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
 from llmprof.core.system.numbers import significant
-from llmprof.core.system.text import clean, duration
+from llmprof.core.system.text import clean, clock
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, row_length
 from llmprof.tui.kit.format import memory_text
@@ -121,7 +121,7 @@ class LoopStatus(Canvas):
     def _figures(self, loop: LoopState) -> list[str]:
         beat = loop.beat
         end = loop.rows.end_ns
-        found = [] if end is None else [f"trained {duration((end - loop.first_t) / 1e9)}"]
+        found = [] if end is None else [f"trained {clock((end - loop.first_t) / 1e9)}"]
         if beat is None:
             return found
         if beat.allocated_bytes is not None:

@@ -47,7 +47,8 @@ class LoopView(HostedView):
         self._shown = RunView()
         self._judged: tuple[object, ...] = ()
         self._found: tuple[LoopVerdict, ...] = ()
-        self._beside: Run | None = None  # of which the keys know
+        self._beside: Run | None = None
+        self._known: tuple[object, ...] = ()  # what decides which keys work
 
     def compose_body(self) -> ComposeResult:
         """Status, parts, curves, ranks."""
@@ -66,11 +67,13 @@ class LoopView(HostedView):
 
     def take(self, snapshot: Snapshot) -> None:
         """Show a snapshot."""
-        self._shown = snapshot.view
-        if self._beside != self.host.session.beside:
-            self._beside = self.host.session.beside
-            self.refresh_bindings()
+        session = self.host.session
+        self._shown, self._beside = snapshot.view, session.beside
         self.show_loop()
+        known = self._beside, session.alive, session.paused, self._loop is None, len(self._values)
+        if known != self._known:
+            self._known = known
+            self.refresh_bindings()
 
     def show_loop(self) -> None:
         """Bring every panel up to date."""
@@ -97,8 +100,20 @@ class LoopView(HostedView):
             table.show(RANK_COLUMNS, rank_rows(view.loops, slow, now, silent))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Another training is offered where one goes on."""
-        return self.host.session.beside is not None if action == "watch" else True
+        """Only what can be done now is offered."""
+        session = self.host.session
+        if action == "watch":
+            return session.beside is not None
+        if action == "value":
+            return len(self._values) > 1
+        if action == "pause":
+            return self._loop is not None and (session.alive or session.paused)
+        return self._loop is not None if action in ("zoom", "export") else True
+
+    @property
+    def _values(self) -> tuple[str, ...]:
+        """Names of what the training in sight has logged."""
+        return () if self._loop is None else tuple(self._loop.rows.values)
 
     def on_row_table_moved(self, message: RowTable.Moved) -> None:
         """Look at the rank under the cursor."""

@@ -217,14 +217,12 @@ class MemoryChart(Canvas):
         return tuple(bands)
 
     def _labels(self, track: Track) -> tuple[tuple[int, str], ...]:
-        """Ticks: milliseconds or seconds, or the count of changes."""
-        divisor, unit = 1.0, ""
-        if track.by_time:
-            divisor, unit = (1e6, " s") if track.length >= 1e7 else (1e3, " ms")
+        """Ticks: milliseconds, or the count of changes."""
+        divisor, unit = (1e3, " ms") if track.by_time else (1.0, "")
         step = nice_ceiling((self.end - self.begin) / divisor / max(1, self.columns // 14))
         out = []
         tick = -(-self.begin // (step * divisor))
         while tick * step * divisor < self.end:
-            out.append((self._column(tick * step * divisor), f"{tick * step:.6g}{unit}"))
+            out.append((self._column(tick * step * divisor), f"{tick * step:,.6g}{unit}"))
             tick += 1
         return tuple(out)

@@ -68,7 +68,7 @@ class MemoryStatus(Canvas):
         parts.append(self._predicted(event))
         if event.allocated_peak_bytes is not None:
             slack = event.allocated_peak_bytes - event.peak_bytes
-            parts.append([(f"block slack {bytes_text(slack)}", "muted")])
+            parts.append([(f"allocator rounding {bytes_text(slack)}", "muted")])
         if event.reserved_bytes is not None:
             parts.append([(f"reserved {bytes_text(event.reserved_bytes)}", "muted")])
         return parts
@@ -78,7 +78,7 @@ class MemoryStatus(Canvas):
         if said is None:
             return [("no prediction for this case", "muted")]
         if event.source != "cuda allocator":
-            return [("no card here; on one, predicted ", "muted"),
+            return [("recorded without a GPU; predicted for one ", "muted"),
                     (bytes_text(said.requested_bytes), "text")]  # fmt: skip
         error = 100 * (said.requested_bytes / event.peak_bytes - 1) if event.peak_bytes else 0.0
         near = abs(error) < NOTABLE_PERCENT

@@ -15,7 +15,6 @@ from llmprof.tui.chart.envelope import as_columns
 from llmprof.tui.chart.plot import Line, Plot, render_plot
 from llmprof.tui.chart.scale import Scale
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
-from llmprof.tui.kit.look import Look
 
 MONITOR_GUTTER = 6
 MONITOR_LABELS = 15
@@ -97,13 +96,19 @@ def card_lines(state: CardInSight, sources: Sequence[CurveSource]) -> list[Line]
     return lines
 
 
-def legend(look: Look, lines: Sequence[Line], width: int, *, room: int) -> Row:
+def labels_at_ends(canvas: Canvas, width: int) -> bool:
+    """Whether lines are named at their ends: where there is room, or no colour to name them by."""
+    return width >= LABELLED or canvas.colourless
+
+
+def legend(canvas: Canvas, lines: Sequence[Line], width: int, *, room: int) -> Row:
     """Which colour is what, where there is no room for labels beside the lines.
 
     The newest figures stand there too where they fit into the room.
     """
-    if width >= LABELLED:
+    if labels_at_ends(canvas, width):
         return []
+    look = canvas.look
     rows: list[Row] = [[], []]
     for line in reversed(lines):
         for row, said in zip(rows, (line.label, line.name), strict=True):
@@ -121,7 +126,7 @@ def percent_rows(canvas: Canvas, lines: Sequence[Line], window_s: float, size: t
         (0.0, 100.0),
         PERCENT_SCALE,
         gutter=MONITOR_GUTTER,
-        label_width=MONITOR_LABELS if width >= LABELLED else 0,
+        label_width=MONITOR_LABELS if labels_at_ends(canvas, width) else 0,
         time_axis=axis and height > 4,
     )
     return render_plot(plot, width, height, canvas.look.chart)
@@ -154,7 +159,7 @@ class CardChart(Canvas):
         number, name = f"GPU {card.index}", look.text(clean(card.name, 60))
         states = _state_row(card)
         free = width - len(number) - row_length(states) - 5
-        right = [*states, *legend(look, lines, width, room=free - len(name))]
+        right = [*states, *legend(self, lines, width, room=free - len(name))]
         note = name if len(name) <= free + row_length(states) - row_length(right) else ""
         title = heading(look, width, number, note, right)
         return [title, *percent_rows(self, lines, state.window.seconds, (width, height - 1))]
@@ -200,7 +205,7 @@ class ActivityChart(Canvas):
             return [title, [("waiting for two readings of the counters", "muted")]]
         lines, size = card_lines(state, ACTIVITY), (width, height - 1)
         title = heading(
-            look, width, "Activity", "of cycles", legend(look, lines, width, room=width - 22)
+            look, width, "Activity", "of cycles", legend(self, lines, width, room=width - 22)
         )
         return [title, *percent_rows(self, lines, state.window.seconds, size, axis=False)]
 

@@ -45,7 +45,7 @@ class HostLine(Canvas):
         cost = "" if sample.cost_ms is None else amounts.text(sample.cost_ms, "ms")
         row: Row = [*self._note, ("Host ", "title")]
         for label, value in (("CPU", cpu), ("memory", memory), ("load", load),
-                             ("sampler", cost)):  # fmt: skip
+                             ("reading", cost)):  # fmt: skip
             part: Row = [(f" {label} ", "muted"), (self.look.text(value), "text")]
             if not value or row_length([*row, *part]) > width:
                 continue

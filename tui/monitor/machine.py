@@ -9,7 +9,7 @@ from textual.containers import Horizontal, Vertical
 
 from llmprof.core.events import CardSample
 from llmprof.core.state.view import RunView
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, clock
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.filter import FilterInput
 from llmprof.tui.kit.table import RowTable
@@ -127,7 +127,7 @@ def _note(shown: MonitorSnapshot, sight: Sight) -> Row:
     if shown.error is not None:
         return [(clean(shown.error, 200), "bad"), ("  ", "")]
     sample = shown.view.last_sample
-    row: Row = [(f"{sight.window_s / 60:g} min  ", "muted")]
+    row: Row = [(f"last {clock(sight.window_s)}  ", "muted")]
     if sight.paused:
         row = [("paused  ", "warn")]
     if shown.recording:

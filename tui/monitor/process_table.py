@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llmprof.core.events import CardProcess, CardSample
 from llmprof.core.monitor import amounts, words
-from llmprof.core.system.text import clean, duration
+from llmprof.core.system.text import clean, clock
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 
 PROCESS_COLUMNS = (
@@ -92,7 +92,7 @@ def _row(index: int, at: int, process: CardProcess, size: str, resident: str) ->
             _amount_cell(process.memory_bytes, size),
             _amount_cell(cpu, "" if cpu is None else amounts.figure(cpu, PERCENT_UNIT)),
             _amount_cell(process.rss_bytes, resident),
-            _amount_cell(running, "" if running is None else duration(running)),
+            _amount_cell(running, "" if running is None else clock(running)),
             TableCell(clean(name, 300), role if process.command else "muted"),
         ),
     )

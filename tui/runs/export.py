@@ -16,7 +16,7 @@ from textual.worker import Worker, WorkerState
 from llmprof.core.system.text import cause, clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.host import Exportable, ExportFormat
-from llmprof.tui.kit.canvas import Canvas
+from llmprof.tui.kit.canvas import Canvas, heading
 from llmprof.tui.kit.chips import Chips
 from llmprof.tui.kit.dialog import Dialog
 from llmprof.tui.kit.field import Field, FormInput
@@ -49,11 +49,15 @@ class Preview(Canvas, can_focus=True):
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        """The lines in sight."""
-        shown = self.lines[self._top : self._top + height]
+        """Which lines are in sight, and these."""
+        shown = self.lines[self._top : self._top + height - 1]
+        place = f"line {self._top + 1:,} of {len(self.lines):,}"
         return [
-            [(self.look.text(clean_line(line))[self._left : self._left + width], "text")]
-            for line in shown
+            heading(self.look, width, "Preview", right=[(place, "muted")], focused=self.has_focus),
+            *(
+                [(self.look.text(clean_line(line))[self._left : self._left + width], "text")]
+                for line in shown
+            ),
         ]
 
     def action_move(self, by: int) -> None:
@@ -208,7 +212,7 @@ class ExportDialog(Dialog[str]):
 def _asking(there: tuple[Path, ...]) -> str:
     names = " and ".join(clean(path.name, 60) for path in there)  # of the folder in the field
     one = len(there) == 1
-    return f"{names} {'exists' if one else 'exist'}; once more overwrites {'it' if one else 'them'}"
+    return f"{names} {'exists' if one else 'exist'}; ^s again overwrites {'it' if one else 'them'}"
 
 
 def _write(files: dict[Path, str]) -> None:

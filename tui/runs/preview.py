@@ -9,9 +9,10 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, counted
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.canvas import Canvas, heading, row_length
+from llmprof.tui.kit.canvas import Canvas, cut_words, heading, row_length
+from llmprof.tui.kit.words import PART, common_parts, without_parts
 from llmprof.tui.session.run_index import CaseLine, ListedRun
 
 MOST_CASES = 200  # whose widths are looked at
@@ -50,6 +51,7 @@ class RunPreview(Canvas, can_focus=True):
         super().__init__(id="run-preview")
         self._listed: ListedRun | None = None
         self._outlook: tuple[str, ...] = ()
+        self._shared: tuple[str, ...] = ()  # parts of all cases' labels
         self._cursor = 0
         self._top = 0
 
@@ -60,6 +62,8 @@ class RunPreview(Canvas, can_focus=True):
             if before is None or listed is None or before.run != listed.run:
                 self._cursor = self._top = 0
             self._listed, self._outlook = listed, outlook
+            cases = () if listed is None else listed.figures.cases
+            self._shared = common_parts([case.label for case in cases])
             self.repaint()
 
     def action_move(self, by: int) -> None:
@@ -81,10 +85,9 @@ class RunPreview(Canvas, can_focus=True):
         figures, summary = listed.figures, listed.summary
         name, bare = look.text(clean(summary.label, 60)), self.has_focus and not figures.cases
         top: list[Row] = [heading(look, width, "Run", name, focused=bare)]
-        facts = [summary.device or "", summary.experiment or "", figures.running]
-        said = "  ".join(clean(fact, 60) for fact in facts if fact)
-        top.append([(look.text(said), "muted")])
-        below = [_muted(line) for line in self._wrapped(figures.command, width)[:3]]
+        facts = (summary.device, summary.experiment, PART.join(self._shared), figures.running)
+        top.append([(self._facts([clean(fact, 120) for fact in facts if fact], width), "muted")])
+        below = [_muted(line) for line in self._lines(figures.command, width, max(1, height // 4))]
         top += self._outlook_rows(width, (height - len(top) - len(below)) * 2 // 3)
         return [*top, *self._cases(width, max(1, height - len(top) - len(below))), *below]
 
@@ -98,7 +101,7 @@ class RunPreview(Canvas, can_focus=True):
             self._top = max(self._cursor - shown + 1, min(self._top, self._cursor))
         else:
             self._top = 0
-        labels = [len(self.look.text(case.label)) for case in cases[:MOST_CASES]]
+        labels = [len(self._label(case)) for case in cases[:MOST_CASES]]
         figures = [len(self.look.text(case.figure)) for case in cases[:MOST_CASES]]
         widths = max(labels, default=0), max(figures, default=0)
         lines = [
@@ -110,16 +113,39 @@ class RunPreview(Canvas, can_focus=True):
             lines.append([(f"and {more} more: enter opens the run", "muted")])
         return lines
 
+    def _facts(self, facts: list[str], width: int) -> str:
+        """Whole facts, as many as there is room for; the last ones change and are kept."""
+        said = [self.look.text(fact) for fact in facts]
+        while len(said) > 1 and len("  ".join(said)) > width:
+            del said[0]
+        return cut_words("  ".join(said), width, self.look.ellipsis)
+
+    def _label(self, case: CaseLine) -> str:
+        """What tells a case from the others; what all share stands above them."""
+        return self.look.text(without_parts(case.label, self._shared))
+
     def _outlook_rows(self, width: int, room: int) -> list[Row]:
-        """The verdict and each thing to try, as many lines as there is room for."""
-        rows: list[Row] = []
-        for at, line in enumerate(self._outlook):
-            role = "muted" if at else "title"
-            rows += [[(each, role)] for each in self._wrapped(line, width)]
-        if len(rows) > room:
-            more = len(rows) - max(0, room - 1)
-            rows = [*rows[: max(0, room - 1)], _muted(f"{more} more lines: e exports them")]
+        """The verdict, then each thing to try that there is room for as a whole."""
+        if not self._outlook:
+            return []
+        verdict, *steps = self._outlook
+        rows: list[Row] = [[(line, "title")] for line in self._lines(verdict, width, max(1, room))]
+        left = len(steps)
+        for step in steps:
+            lines = self._wrapped(step, width)
+            if len(rows) + len(lines) + (left > 1) > room:
+                break
+            rows, left = [*rows, *map(_muted, lines)], left - 1
+        if left and len(rows) < room:
+            rows.append(_muted(f"{counted(left, 'more suggestion')}: e exports them"))
         return rows
+
+    def _lines(self, text: str, width: int, most: int) -> list[str]:
+        """A text in lines, its end left out where it would take more than there are for it."""
+        lines = self._wrapped(text, width)
+        if len(lines) > most:
+            lines = [*lines[: most - 1], f"{lines[most - 1]} {self.look.ellipsis}"]
+        return lines
 
     def _wrapped(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(
@@ -132,15 +158,15 @@ class RunPreview(Canvas, can_focus=True):
     def _case(self, case: CaseLine, width: int, longest: int, widest: int, *, here: bool) -> Row:
         """Label and figure, each below the others; what is said of it where there is room."""
         figure = self.look.text(case.figure).rjust(widest)
-        label, room = self.look.text(case.label), max(8, width - len(figure) - 2)
-        if len(label) > room:
-            label = label[: room - len(self.look.ellipsis)] + self.look.ellipsis
+        room = max(8, width - len(figure) - 2)
+        label = cut_words(self._label(case), room, self.look.ellipsis)
         pad = " " * max(0, min(longest, room) - len(label))
         row: Row = [(f"{label}{pad}", "text"), ("  ", ""), (figure, case.role)]
         said, left = self.look.text(case.said), width - row_length(row) - 2
         if len(said) > left:
-            said = said[: left - len(self.look.ellipsis)] + self.look.ellipsis
+            said = said.partition(":")[0]
         if said and left >= min(LEAST_SAID, len(said)):
+            said = cut_words(said, left, self.look.ellipsis)
             row += [("  ", ""), (said, "muted")]
         if here:
             row = [(text, f"{role or 'text'}+cursor") for text, role in row]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -16,9 +16,8 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Input
-from textual.worker import Worker, WorkerState
 
-from llmprof.core.figures.outcomes import left_out
+from llmprof.core.figures.outcomes import left_out, to_resume
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
 from llmprof.core.store.listing import RunSummary
@@ -48,7 +47,12 @@ LONGEST_NAME = 44  # for which other columns make room
 PREVIEW = 7  # lines of the run under the cursor, where there are many runs
 _RUN_ROLES = {"running": "accent", "complete": "good", "stopped": "warn", "interrupted": "warn",
           "failed": "bad", "empty": "muted"}  # fmt: skip
-Judged = tuple[str, RunSummary, tuple[str, ...]]  # a run's name, its line then, its outlook
+MARKED = (  # what the heading says, by how many runs are marked
+    "",
+    "A is marked: space on another run marks B",
+    "c compares A and B",
+)
+_OF_A_RUN = ("open", "resume", "stop", "export", "mark", "rename", "delete")
 _OVER = ("complete", "stopped", "interrupted")
 RESTS_S = 0.3  # of the cursor on a run before it is read
 
@@ -66,6 +70,8 @@ class RunsView(HostedView):
         self._marked_shown: tuple[Run, ...] = ()
         self._outlooks: dict[str, tuple[RunSummary, tuple[str, ...]]] = {}
         self._soon: Timer | None = None
+        self._watched: Run | None = None  # when the list was last shown
+        self._known: tuple[object, ...] = ()  # what decides which keys work
 
     def compose_body(self) -> ComposeResult:
         """The table, and the filter when it is wanted."""
@@ -83,11 +89,22 @@ class RunsView(HostedView):
         """Show the newest list."""
         found = self.host.index.latest
         marked = self.host.session.marked
-        if found is not None and (found, marked) != (self._runs_listed, self._marked_shown):
+        if found is None:
+            return
+        self._find_watched(found)
+        if (found, marked) != (self._runs_listed, self._marked_shown):
             self._runs_listed = found
             self._show_rows()
             self._make_room()
             self._show_preview()
+
+    def _find_watched(self, found: Sequence[ListedRun]) -> None:
+        """Put the cursor on the watched run, when another one is watched than before."""
+        watched = self.host.session.run
+        if watched != self._watched and any(each.run == watched for each in found):
+            self.query_one(RowTable).put_cursor(watched.id if watched else None)
+            self._show_preview()
+        self._watched = watched
 
     def _make_room(self) -> None:
         """Runs come first; what they leave shows the one under the cursor."""
@@ -98,43 +115,58 @@ class RunsView(HostedView):
         """Another size, another half."""
         self.call_after_refresh(self._make_room)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what can be done now is offered."""
+        listed = self._listed if self.is_mounted else None
+        if action == "compare":
+            return len(self.host.session.marked) == 2
+        if action not in _OF_A_RUN:
+            return action != "filter" or bool(self._runs_listed)
+        if listed is None:
+            return False
+        runs, view = listed.summary.status == "running", listed.figures.view
+        if action == "stop":
+            return runs and not listed.run.is_loop
+        if action == "resume":
+            return not runs and view.experiment is not None and bool(to_resume(view))
+        if action == "export":
+            return listed.summary.status != "empty"
+        return not runs if action == "delete" else True
+
+    def _refresh_keys(self, listed: ListedRun | None) -> None:
+        """Have the keys offered that go with the run under the cursor."""
+        known = (
+            None if listed is None else (listed.summary, listed.figures.view.cases),
+            self.host.session.marked,
+            bool(self._runs_listed),
+        )
+        if known != self._known:
+            self._known = known
+            self.refresh_bindings()
+
     def _show_preview(self) -> None:
         listed = self._listed
+        self._refresh_keys(listed)
         known = self._outlooks.get(listed.run.id) if listed else None
         fresh = listed is not None and known is not None and known[0] == listed.summary
         self.query_one(RunPreview).show(listed, known[1] if known and fresh else ())
         if self._soon is not None:
             self._soon.stop()
         if listed is not None and not fresh and listed.summary.status in _OVER:
-            self._soon = self.set_timer(RESTS_S, partial(self._judge, listed))
+            self._soon = self.set_timer(RESTS_S, partial(self._read_outlook, listed))
 
     @property
     def _listed(self) -> ListedRun | None:
         key = self.query_one(RowTable).current
         return next((each for each in self._runs_listed if each.run.id == key), None)
 
-    def _judge(self, listed: ListedRun) -> None:
-        """Work out the verdict on a run on which the cursor rests."""
-        self.run_worker(
-            partial(self._read_outlook, listed),
-            thread=True,
-            group="outlook",
-            exclusive=True,
-            exit_on_error=False,
-        )
+    def _read_outlook(self, listed: ListedRun) -> None:
+        """Have the verdict on a run on which the cursor rests."""
+        self.judge(partial(replay, listed.run.journal), partial(self._keep_outlook, listed))
 
-    def _read_outlook(self, listed: ListedRun) -> Judged:
-        """In a thread: reading a run and its tables takes longer than a key may wait."""
-        from llmprof.core.document.results import outlook_lines  # not needed for the first frame
-
-        return listed.run.id, listed.summary, outlook_lines(replay(listed.run.journal))
-
-    def on_worker_state_changed(self, message: Worker.StateChanged) -> None:
-        """The verdict on a run is there."""
-        if message.worker.group == "outlook" and message.state is WorkerState.SUCCESS:
-            run_id, summary, lines = cast("Judged", message.worker.result)
-            self._outlooks[run_id] = summary, lines
-            self._show_preview()
+    def _keep_outlook(self, listed: ListedRun, lines: tuple[str, ...]) -> None:
+        self._outlooks[listed.run.id] = listed.summary, lines
+        self._show_preview()
 
     def on_row_table_moved(self, message: RowTable.Moved) -> None:
         """Show the run under the cursor."""
@@ -146,7 +178,9 @@ class RunsView(HostedView):
         rows = [self._row(listed) for listed in self._runs_listed]
         longest = max((cell_len(row.cells[0].text) for row in rows), default=0)
         name = replace(RUN_COLUMNS[0], width=max(RUN_COLUMNS[0].width, min(LONGEST_NAME, longest)))
-        self.query_one(RowTable).show((name, *RUN_COLUMNS[1:]), rows)
+        listing = self.query_one(RowTable)
+        listing.note = MARKED[len(self._marked_shown)]
+        listing.show((name, *RUN_COLUMNS[1:]), rows)
 
     @property
     def current(self) -> Run | None:
@@ -210,12 +244,10 @@ class RunsView(HostedView):
         if (run := self._chosen()) is not None:
             self.host.session.mark(run)
             self._show_rows()
+            self._refresh_keys(self._listed)
 
     def action_compare(self) -> None:
         """Compare the marked runs."""
-        if len(self.host.session.marked) < 2:
-            self.notify("mark two runs with the space bar first", severity="warning")
-            return
         self.app.switch_mode("compare")
 
     def action_rename(self) -> None:

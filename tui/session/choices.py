@@ -19,7 +19,7 @@ from llmprof.core.catalog.experiments import (
 )
 from llmprof.core.spec.axes import AXES, NONE, Axis, Value
 from llmprof.core.spec.experiment import Experiment
-from llmprof.core.spec.own_model import OwnModel, argument, find_own_model
+from llmprof.core.spec.own_model import Model, OwnModel, argument, find_own_model
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.text import clean
 
@@ -106,7 +106,7 @@ class Checked(msgspec.Struct, frozen=True):
 def check_choices(choices: Choices, models: dict[str, ModelShape]) -> Checked:
     """The experiment that the form describes, or its errors by field."""
     if choices.smoke:
-        return _build(choices, {})
+        return build(choices.experiment, {}, smoke=True)
     errors: dict[str, str] = {}
     numbers: dict[str, tuple[Value, ...]] = {}
     for field in NUMBER_FIELDS:
@@ -139,12 +139,11 @@ def check_choices(choices: Choices, models: dict[str, ModelShape]) -> Checked:
     size = math.prod(len(axis) for axis in axes.values())
     if size > MOST_CASES:
         return Checked(None, size, {"models": f"{size:,} cases are too many; {MOST_CASES:,} go"})
-    return _build(choices, axes | {"measure_steps": numbers["measure_steps"][0]})
+    return build(choices.experiment, axes | {"measure_steps": numbers["measure_steps"][0]})
 
 
-def _build(choices: Choices, axes: dict[str, Any]) -> Checked:
-    """The chosen experiment with the axes in which the form differs from it."""
-    name, smoke = choices.experiment, choices.smoke
+def build(name: str, axes: dict[str, Any], *, smoke: bool = False) -> Checked:
+    """An experiment, or its small sizes, but for the axes whose values differ from its own."""
     try:
         own = build_experiment(name, {}, smoke=smoke)
         changed = {axis: value for axis, value in axes.items() if value != getattr(own, axis)}
@@ -153,7 +152,7 @@ def _build(choices: Choices, axes: dict[str, Any]) -> Checked:
         experiment = build_experiment(name, changed, smoke=smoke)
     except SpecError as error:
         return Checked(None, 0, {"experiment": clean(str(error))})
-    words = (*_named(name), "--smoke") if smoke else _written(experiment, own)
+    words = _written(experiment, own, smoke=smoke)
     return Checked(experiment, len(experiment.cases()), {}, smoke, words)
 
 
@@ -239,16 +238,27 @@ def command(experiment: Experiment) -> tuple[str, ...]:
 
     Of a named experiment it says what differs; of the default one also the sizes as they are.
     """
-    return _written(experiment, build_experiment(experiment.name, {}))
+    smoke = bool(experiment.models) and experiment.models == smoke_models(experiment.name)
+    own = build_experiment(experiment.name, {}, smoke=smoke)
+    return _written(experiment, own, smoke=smoke)
 
 
-def _written(experiment: Experiment, own: Experiment) -> tuple[str, ...]:
-    """The command line for an experiment that is `own` but for some fields."""
+def smoke_models(name: str) -> tuple[Model, ...]:
+    """The models of an experiment's small sizes; none where it has no such sizes."""
+    try:
+        return build_experiment(name, {}, smoke=True).models
+    except SpecError:
+        return ()
+
+
+def _written(experiment: Experiment, own: Experiment, *, smoke: bool) -> tuple[str, ...]:
+    """The command line for an experiment that is `own`, its small sizes, but for some fields."""
     name = experiment.name
-    words = _named(name)
+    words = [*_named(name), "--smoke"] if smoke else _named(name)
+    always = _ALWAYS if name == DEFAULT and not smoke else ()
     for option, field in _OPTIONS:
         values = getattr(experiment, field)
-        if values != getattr(own, field) or (name == DEFAULT and field in _ALWAYS):
+        if values != getattr(own, field) or field in always:
             listed = values if isinstance(values, tuple) else (values,)
             words += _options(option, listed)
     return tuple(words)

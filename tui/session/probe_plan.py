@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
+from llmprof.core.spec.axes import AXES
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import ModelShape
@@ -14,6 +16,7 @@ from llmprof.tui.session.choices import (
     CHOSEN,
     COUNTED,
     Choices,
+    build,
     check_choices,
     choose_experiment,
 )
@@ -57,11 +60,17 @@ def probe_plan(name: str, choices: Choices, models: dict[str, ModelShape]) -> Pr
     return ProbePlan(checked.experiment, checked.command)
 
 
-def choices_of(case: Case) -> Choices:
-    """The form that holds one case."""
-    return Choices(
-        models=(case.model.name,),
-        measure_steps=str(case.measure_steps),
-        **{axis.plural: (axis.text(axis.of(case)),) for axis in CHOSEN},
-        **{axis.field: axis.text(axis.of(case)) for axis in COUNTED},
-    )
+def case_plan(name: str, case: Case, *, smoke: bool) -> ProbePlan:
+    """One case's model, switches and sizes in the experiment `name`, with steps of its own.
+
+    smoke: the model is one of small sizes, which no option names: the experiment's own is meant.
+    """
+    axes: dict[str, Any] = {
+        axis.plural: (axis.of(case),) for axis in AXES if axis.changes != "steps"
+    }
+    if not smoke:
+        axes["models"] = (case.model,)
+    checked = build(name, axes, smoke=smoke)
+    if checked.experiment is None:
+        return ProbePlan(None, problem=checked.message)
+    return ProbePlan(checked.experiment, checked.command)

@@ -19,7 +19,7 @@ from llmprof.core.stats.summary import stability
 from llmprof.core.store.journal import Follower
 from llmprof.core.store.listing import RunSummary, summarize_run
 from llmprof.core.store.run import Run, RunStore
-from llmprof.core.system.text import clean, duration
+from llmprof.core.system.text import clean, clock
 from llmprof.tui.kit.format import mean_interval, memory_text, milliseconds_text
 from llmprof.tui.session.curves import total_of
 from llmprof.tui.session.feed import THREAD_JOIN_S
@@ -192,7 +192,7 @@ def _running(view: RunView) -> str:
     if view.outcome is not None or current is None:
         return ""
     left = remaining(view)
-    about = "" if left is None else f", about {duration(left)} left"
+    about = "" if left is None else f", about {clock(left)} left"
     return f"step {current.steps_done} of {current.steps_planned}{about}"
 
 

@@ -7,23 +7,21 @@ import time
 
 from llmprof.cli.exits import OK, UserError
 from llmprof.cli.streams import put
-from llmprof.core.store.run import NotOurs, RunNotFound, RunStore
+from llmprof.core.store.run import NotOurs, Run, RunNotFound, RunStore
+from llmprof.core.system.text import clean, counted, spoken
 
 STOP_PATIENCE_S = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `llmprof stop`."""
-    parser.add_argument("run", help="a run's name, or last")
+    parser.add_argument("run", nargs="?", help="a run's name, or last (the one that is going)")
     parser.add_argument("--kill", action="store_true", help="at once, without the current steps")
 
 
 def run(args: argparse.Namespace) -> int:
     """Stop the run and wait for its end. Raises UserError."""
-    try:
-        found = RunStore().find(args.run)
-    except RunNotFound as error:
-        raise UserError(str(error)) from error
+    found = _find(args.run)
     try:
         stopping = found.stop(force=args.kill)
     except NotOurs as error:
@@ -41,3 +39,22 @@ def run(args: argparse.Namespace) -> int:
         time.sleep(0.05)
     put(f"stopped {found.id}")
     return OK
+
+
+def _find(name: str | None) -> Run:
+    """The run of a name; without one the only one that is going. Raises UserError."""
+    store = RunStore()
+    if name is not None:
+        try:
+            return store.find(name)
+        except RunNotFound as error:
+            raise UserError(str(error)) from error
+    going = store.going()
+    ours = [run for run in going if not run.is_loop]  # a training is not ours to end
+    if len(ours) == 1:
+        return ours[0]
+    if ours:
+        ways = spoken([f"`llmprof stop {run.id}`" for run in ours], "or")
+        raise UserError(f"{counted(len(ours), 'run')} are going: {ways}")
+    loops = spoken([clean(run.label, 60) for run in going])
+    raise UserError("no run is going" + (f"; {loops}: end the training itself" if loops else ""))
