@@ -142,7 +142,10 @@ def _seen(state: CaseState) -> list[str]:
             wrong.append(
                 f"{name.replace('_', ' ')} {value} was used instead of {getattr(case, name)}"
             )
-    if case.attention == "sdpa" and seen.attention_backend == "math":
+    ran, asked = seen.attention_backend, case.sdpa_backend
+    if asked is not None and ran not in (None, asked):
+        wrong.append(f"SDPA's {asked} kernel was asked for, but {ran} ran")
+    elif asked is None and case.attention == "sdpa" and ran == "math":
         wrong.append(
             "sdpa was asked for, but its math fallback ran, which writes the scores to memory"
         )

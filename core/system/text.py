@@ -19,6 +19,16 @@ def clean(text: str, limit: int = 500) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def telling_line(text: str) -> str:
+    """The line of an error that says what is wrong: its first, or, where that only leads to what
+    follows, as a compiler's `at 2:13:` does, the first and the last.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    return f"{lines[0]} {lines[-1]}" if len(lines) > 1 and lines[0].endswith(":") else lines[0]
+
+
 def spoken(words: Sequence[str], last: str = "and") -> str:
     """Words as a sentence lists them: a, b and c."""
     if len(words) < 2:

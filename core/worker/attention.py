@@ -71,7 +71,7 @@ class AttentionSteps:
             other = flushed_bytes(device) if case.cold_cache else 0
             self._other = torch.empty(other, dtype=torch.uint8)
         if case.sdpa_backend is not None:
-            refuse_unless_runs(core, self.q, self.k, self.v)
+            refuse_unless_runs(core, case.sdpa_backend, self.q, self.k, self.v)
         self.call: Callable[..., Tensor] = core
         if case.compile is not None:
             self.call = compiled(core, case.compile)

@@ -41,8 +41,10 @@ def sdpa_with(backend: SdpaBackend, device: torch.device) -> AttentionFunction:
     return _sdpa
 
 
-def refuse_unless_runs(attend: AttentionFunction, q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Raises Unsupported, with torch's reasons, where the kernel does not take these inputs."""
+def refuse_unless_runs(
+    attend: AttentionFunction, backend: SdpaBackend, q: Tensor, k: Tensor, v: Tensor
+) -> None:
+    """Raises Unsupported, with torch's reasons, where SDPA's kernel does not take these inputs."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -53,7 +55,7 @@ def refuse_unless_runs(attend: AttentionFunction, q: Tensor, k: Tensor, v: Tenso
             reasons = dict.fromkeys(_reason(str(each.message)) for each in caught)
             own = [each for each in reasons if each and "user" not in each.lower()]
             said = "; ".join(own) or clean(str(error), 200)
-            raise Unsupported(f"SDPA's kernel does not take this: {said}") from error
+            raise Unsupported(f"SDPA's {backend} kernel does not take this: {said}") from error
 
 
 def _sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

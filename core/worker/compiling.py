@@ -17,7 +17,7 @@ import torch
 from llmprof.core.predict.command import command_of
 from llmprof.core.spec.axes import CompileMode
 from llmprof.core.spec.case import Case
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, telling_line
 from llmprof.core.worker.failures import Unsupported
 from llmprof.core.worker.graph_breaks import listening
 from llmprof.core.worker.job import Job
@@ -146,8 +146,8 @@ def _hidden(stepper: Stepper) -> str:
     try:
         stepper.step(lambda index: None)
     except Exception as error:
-        first = next((line for line in str(error).splitlines() if line.strip()), "")
-        return _missing_tool(error) or clean(f"{type(error).__name__}: {first}", 200)
+        said = f"{type(error).__name__}: {telling_line(str(error))}"
+        return _missing_tool(error) or clean(said, 200)
     return "not for the same reason again"
 
 

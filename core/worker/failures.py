@@ -10,7 +10,7 @@ import torch
 from llmprof.core.events import Failure
 from llmprof.core.memory.refusals import bytes_asked, says_out_of_memory
 from llmprof.core.system.numbers import as_given
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, telling_line
 from llmprof.core.worker.request import SILENT
 
 
@@ -44,10 +44,8 @@ def describe_failure(error: BaseException, phase: str | None, folder: str | None
         return Failure(kind="unsupported", message=clean(text), phase=phase, instead=error.instead)
     if is_out_of_memory(error):
         return Failure(kind="oom", message=_plain(text), phase=phase, bytes_asked=bytes_asked(text))
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    said = f"{type(error).__name__}: {first}"
-    if isinstance(error, OwnModelError):
-        said = first
+    told = telling_line(text)
+    said = told if isinstance(error, OwnModelError) else f"{type(error).__name__}: {told}"
     place = None if folder is None else _place(error, folder)
     return Failure(
         kind="error", message=clean(f"{place}: {said}" if place else said, 300), phase=phase

@@ -34,6 +34,7 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA card"),
 ]
+ROOT = Path(__file__).parents[2]
 DEVICE = torch.device("cuda", 0)
 SHAPE = ModelShape(
     name="test", d_model=512, d_ff=1344, num_layers=6, num_heads=8, kv_heads=4, vocab_size=5000
@@ -123,21 +124,26 @@ def test_copies_of_weights_are_told_where_a_checkpoint_runs_again(tmp_path: Path
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_what_is_alive_as_the_allocator_refuses(precision: str) -> None:
+    """In a process of its own: what other tests hold would count towards the limit."""
+    code = f"from tests.gpu.test_memory_gpu import refused; refused({precision!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def refused(precision: str) -> None:
     case = _case(mode="train", precision=precision, context_length=1024, batch_size=8)
     _, total = torch.cuda.mem_get_info(DEVICE)
     limit = 3 * predict(case).requested_bytes // 4
+    torch.cuda.set_per_process_memory_fraction(limit / total, DEVICE)
+    copies = autocast_copies(Trainer(case, DEVICE), DEVICE, may_fail=True)
     gc.collect()
     torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction(limit / total, DEVICE)
-    try:
-        copies = autocast_copies(Trainer(case, DEVICE), DEVICE, may_fail=True)
-        gc.collect()
-        torch.cuda.empty_cache()
-        failed = FailingCudaRecorder(Trainer(case, DEVICE), DEVICE).record_failure(3, copies)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0, DEVICE)
+    failed = FailingCudaRecorder(Trainer(case, DEVICE), DEVICE).record_failure(3, copies)
     assert failed is not None
     found = at_failure(0, failed, "cuda allocator")
+    print(found.live, limit, found.bytes_asked)
     assert found.live["parameters"] == 4 * SHAPE.parameters
     assert found.bytes_asked
     assert limit / 2 < sum(found.live.values()) <= limit

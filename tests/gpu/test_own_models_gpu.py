@@ -19,8 +19,8 @@ pytestmark = [
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_model.py"
 MODELS = Path(__file__).parents[1] / "data" / "own_models" / "models.py"
-SCRATCH = 33 << 20  # what CUDA's libraries take for a moment in a backward with biases
 WIDE = ("--model-arg=width=512", "--model-arg=layers=6", "--model-arg=heads=8")
+LARGE = ("--model-arg=width=1024", "--model-arg=layers=12", "--model-arg=heads=16")
 
 
 def run(folder: Path, *arguments: str) -> RunView:
@@ -32,7 +32,9 @@ def run(folder: Path, *arguments: str) -> RunView:
 @pytest.mark.parametrize(
     ("models", "sizes"),
     [
-        ((f"--model={EXAMPLE}:build", *WIDE), ("--context-length=512", "--batch-size=4")),
+        # Large enough that the 32 MiB which CUDA's libraries take for a moment in a bf16 backward
+        # with biases, and nobody traces, are less than the bound.
+        ((f"--model={EXAMPLE}:build", *LARGE), ("--context-length=1024", "--batch-size=8")),
         (
             (f"--model={MODELS}:nano", f"--model={MODELS}:grouped"),
             ("--context-length=256", "--batch-size=16"),
@@ -56,7 +58,7 @@ def test_the_predicted_peak_is_the_measured_one(
             continue
         predicted = traced[state.case.key].requested_bytes
         print(state.case.label, predicted, recording.requested_peak_bytes)
-        assert predicted == pytest.approx(recording.requested_peak_bytes, rel=0.01, abs=SCRATCH)
+        assert predicted == pytest.approx(recording.requested_peak_bytes, rel=0.01)
 
 
 def test_kernels_are_attributed_to_the_modules_of_the_user(tmp_path: Path) -> None:

@@ -163,6 +163,19 @@ def test_raw_attention_that_outruns_the_memory_and_fused_that_may() -> None:
     assert "bytes" not in found(one(msgspec.structs.replace(raw, attention="sdpa"), quick))
 
 
+def test_an_attention_kernel_that_was_asked_for_is_no_fallback() -> None:
+    width = ModelShape(name="d=64", d_model=64, d_ff=1, num_layers=1, num_heads=1, vocab_size=1)
+    asked = case(
+        model=width, probe="attention", mode="forward", attention="sdpa", sdpa_backend="math"
+    )
+    quick: Times = {"forward": around(15.0)}
+    honest = observed(0, asked, attention_backend="math")
+    assert "requested-observed" not in found(one(asked, quick, honest))
+    other = observed(0, asked, attention_backend="flash")
+    level, text = found(one(asked, quick, other))["requested-observed"]
+    assert (level, text) == ("error", "SDPA's math kernel was asked for, but flash ran")
+
+
 def test_an_unknown_card_has_no_limit_but_a_calibrated_one_warns() -> None:
     quick: Times = {"forward": around(1.0)}
     asked = case(mode="forward")

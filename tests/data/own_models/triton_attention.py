@@ -17,11 +17,12 @@ from torch import Tensor
 ROWS = 64  # queries of a program, and keys that it takes at a time
 
 
+# Triton reads the annotations of what it compiles, and knows its own alone.
 @triton.jit  # type: ignore[untyped-decorator]
-def forward_kernel(  # noqa: PLR0917  as Triton's kernels are called
-    queries: Any, keys: Any, values: Any, outputs: Any, sums: Any, context: Any, scale: Any,
+def forward_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
+    queries, keys, values, outputs, sums, context, scale,
     dim: tl.constexpr, size: tl.constexpr,
-) -> None:  # fmt: skip
+):  # fmt: skip
     block, head = tl.program_id(0), tl.program_id(1)
     dims = tl.arange(0, dim)
     rows = block * size + tl.arange(0, size)
