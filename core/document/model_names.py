@@ -14,7 +14,7 @@ CONTENT = 7  # characters of a file's hash
 
 
 def told_apart(views: Iterable[RunView]) -> tuple[RunView, ...]:
-    """Runs whose models of one name and several shapes are renamed: smoke (num_layers 1)."""
+    """Runs whose models of one name and several shapes are renamed: smoke num_layers=1."""
     listed = tuple(views)
     models = dict.fromkeys(state.case.model for view in listed for state in view.cases)
     names = _names(tuple(models))
@@ -37,9 +37,9 @@ def _names(models: Sequence[Model]) -> dict[Model, str]:
         fields = dict.fromkeys(field for each in facts for field in each)
         apart = [field for field in fields if len({each.get(field) for each in facts}) > 1]
         for model, known in zip(group, facts, strict=True):
-            told = ", ".join(f"{field} {known[field]}" for field in apart if known.get(field))
+            told = [f"{field}={known[field]}" for field in apart if field in known]
             if told:
-                found[model] = f"{name} ({told})"
+                found[model] = " ".join((name, *told))
     return found
 
 

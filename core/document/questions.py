@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from llmprof.core.catalog.experiments import load_experiments
 from llmprof.core.document.answers import attention, memory, profiles, switches, timing
 from llmprof.core.document.quotes import Sentence
 from llmprof.core.document.tables import Tables
@@ -20,11 +19,15 @@ LEFT_OUT: Sentence = ("Further lines are left out: the tables below have every c
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, what answers it, and the experiment that measures it."""
+    """What is asked, what answers it, and the experiment that measures it.
+
+    instead: what is said where no experiment of llmprof measures it.
+    """
 
     text: str
     answer: Answer
     experiment: str
+    instead: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,13 @@ def answered(question: Question, tables: Tables) -> list[Sentence]:
     lines = [*question.answer(tables)]
     if lines:
         return lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], LEFT_OUT]
+    if question.instead:
+        return [(question.instead,)]
     command = f"`llmprof run {question.experiment}`"
     ran = [each.environment for each in tables.sources if each.experiment == question.experiment]
     if any(each is not None and each.device == "cpu" for each in ran):
         return [(f"Not measured on a CPU: {command} does on a card.",)]
-    if question.experiment in load_experiments():
-        return [(f"Not measured: {command} would.",)]
-    return [("Not measured, and no experiment of this version measures it.",)]
+    return [(f"Not measured: {command} would.",)]
 
 
 def _nothing(tables: Tables) -> Iterable[Sentence]:
@@ -110,6 +113,11 @@ GROUPS: tuple[Group, ...] = (
                 "precision",
             ),
             Question(
+                "Why do sums in half precision drift, and which parts of a norm are sensitive?",
+                switches.half_sums,
+                "precision",
+            ),
+            Question(
                 "What are the times with and without, and the trend?", switches.mixed, "precision"
             ),
         ),
@@ -144,7 +152,9 @@ GROUPS: tuple[Group, ...] = (
         "Attention",
         (
             Question(
-                "Where does the grid run out of memory?", attention.out_of_memory, "attention"
+                "Where does the grid run out of memory, and what is alive there?",
+                attention.out_of_memory,
+                "attention",
             ),
             Question(
                 "How does what is kept for backward grow with context?", attention.kept, "attention"
@@ -169,6 +179,14 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         "Several cards",
-        (Question("All-reduce, data parallel and sharded training?", _nothing, "all-reduce"),),
+        (
+            Question(
+                "All-reduce, data parallel and sharded training?",
+                _nothing,
+                "",
+                "llmprof does not measure these: its experiments run on one card. `llmprof watch "
+                "-- torchrun train.py` shows the ranks of a loop.",
+            ),
+        ),
     ),
 )

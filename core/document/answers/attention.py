@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from llmprof.core.document.cost import NOT_STANDING
-from llmprof.core.document.quotes import KeyedTable, Sentence, joined
+from llmprof.core.document.quotes import KeyedTable, Sentence, joined, number
 from llmprof.core.document.sources import Source
 from llmprof.core.document.tables import Tables, grid_key
 from llmprof.core.figures.replicates import processes_of
@@ -15,11 +15,12 @@ from llmprof.core.spec.own_function import is_function
 from llmprof.core.state.view import CaseState
 
 ATTENTION = "attention"
+MOST_ALIVE = 3  # tensors of an account
 OWN = "llmprof run attention-kernels --attention FILE.py:FUNCTION"
 
 
 def out_of_memory(tables: Tables) -> Iterable[Sentence]:
-    """Of attention alone: what did not fit, or how far it went without that."""
+    """Of attention alone: what did not fit with an account of it, or how far it went."""
     table, grown = tables.out_of_memory_table, tables.growth
     keys = (
         [key for key in table.keys if table.quote(key, "Mode").text == ATTENTION] if table else ()
@@ -27,9 +28,23 @@ def out_of_memory(tables: Tables) -> Iterable[Sentence]:
     for key in keys:
         assert table is not None
         yield table.told(key, "{Size}, {Variant} ({Context} tokens): out of memory in {Failed in}.")
+    if keys:
+        yield from (_account(grid) for grid in tables.grids_named("oom-account")[:1])
     attention = [each for each in tables.growths if each.what.startswith(ATTENTION)]
     if not keys and attention and grown is not None:
         yield grown.told(attention[-1].key, "Nowhere, up to {Longest} tokens.")
+
+
+def _account(grid: KeyedTable) -> Sentence:
+    """The largest tensors alive where a case did not fit, and their sum beside the device."""
+    tensors = [key for key in grid.keys if grid.quote(key, "Known").text == "formula"]
+    tensors.sort(key=lambda key: -number(grid.quote(key, "Size")))
+    rest = [key for key in grid.keys if key not in tensors]
+    parts = [*tensors[:MOST_ALIVE], *rest]
+    told = joined(
+        grid.told(key, "{what} {Size} MiB", what=(grid.quote(key, "What"),)) for key in parts
+    )
+    return ("By formula, at the step's peak: ", *told, ".")
 
 
 def kept(tables: Tables) -> Iterable[Sentence]:
@@ -46,7 +61,7 @@ def kept(tables: Tables) -> Iterable[Sentence]:
         else:
             yield table.told(
                 growth.key,
-                "{what}, {way}: the context to the power {Exponent}, {Memory there} MiB at "
+                "{what}, {way}: context to the power {Exponent}, {Memory there} MiB at "
                 "{Longest} tokens.",
                 what=growth.what,
                 way=growth.way,
@@ -56,8 +71,8 @@ def kept(tables: Tables) -> Iterable[Sentence]:
 def kernels(tables: Tables) -> Iterable[Sentence]:
     """At the longest context that ran: one's own kernels against the best of PyTorch's."""
     for source in tables.sources:
-        for number, (group, states) in enumerate(kernel_groups(source.subject.as_one).items()):
-            key = grid_key("attention-kernels", source, number)
+        for at, (group, states) in enumerate(kernel_groups(source.subject.as_one).items()):
+            key = grid_key("attention-kernels", source, at)
             grid = next((each for each in tables.grids if each.table.key == key), None)
             if grid is not None:
                 precision, width = group

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from llmprof.core.document.answers.switches import HALF
 from llmprof.core.document.commands import in_mode, missing
@@ -13,6 +13,7 @@ from llmprof.core.document.tables import Tables
 from llmprof.core.spec.axes import Mode
 from llmprof.core.spec.case import Case
 
+BLOCKS, BACKWARD = "Blocks a checkpoint", "Peak of backward"
 ASKED: dict[Mode, str] = {"forward": "inference", "train": "training"}
 
 
@@ -61,24 +62,70 @@ def _peak(table: KeyedTable, key: Hashable, what: str) -> Sentence:
 
 
 def checkpoints(tables: Tables) -> Iterable[Sentence]:
-    """Peaks of checkpointed steps, the lowest first."""
-    table = tables.levels
-    if table is None:
+    """Steps without checkpoints, with the best number of blocks a checkpoint, and beside that."""
+    for grid in tables.grids_named("checkpointing"):
+        heads = [column.header for column in grid.table.columns]
+        place = heads[: heads.index(BLOCKS)]
+        alike: dict[tuple[str, ...], list[Hashable]] = {}
+        for key in grid.keys:
+            if _is_figure(grid, key, BACKWARD) and grid.quote(key, "Micro-batches").text == "1":
+                alike.setdefault(tuple(grid.quote(key, h).text for h in place), []).append(key)
+        for keys in alike.values():
+            yield from _checkpoints(grid, keys)
+
+
+def _checkpoints(grid: KeyedTable, keys: Sequence[Hashable]) -> Iterable[Sentence]:
+    """keys: rows that differ in their blocks a checkpoint alone, in order."""
+    some = [key for key in keys if grid.quote(key, BLOCKS).text != "none"]
+    if not some:
         return
-    keys = [
-        level_key(source, state, PEAK)
-        for source, state in tables.memory
-        if state.case.checkpoint is not None
-    ]
-    known = [key for key in keys if table.known(key, "Requested")]
-    known.sort(key=lambda key: number(table.quote(key, "Requested")))
-    for at, key in enumerate(known):
-        yield table.told(
+    best = keys.index(min(some, key=lambda key: number(grid.quote(key, BACKWARD))))
+    shown = [key for key in keys if key not in some] + list(keys[max(0, best - 1) : best + 2])
+    for key in dict.fromkeys(shown):
+        context = grid.told(key, " ({Context} tokens)") if grid.known(key, "Context") else ()
+        yield grid.told(
             key,
-            "{Size}, {Variant} {work}: peak of {Requested} MiB requested{end}.",
-            work=work_of(table, key, "Variant"),
-            end="" if at else ", the lowest",
+            "{Model Size}{context}, {blocks}: peak of backward {Peak of backward} MiB{backward}, "
+            "of step {Peak of step} MiB{step}{time}.",
+            context=context,
+            blocks=_blocks(grid, key),
+            backward=_lowest(grid, key, keys, BACKWARD),
+            step=_lowest(grid, key, keys, "Peak of step"),
+            time=_time(grid, key),
         )
+
+
+def _blocks(grid: KeyedTable, key: Hashable) -> Sentence:
+    named = {"none": "no checkpoints", "all": "one checkpoint"}
+    cell = grid.quote(key, BLOCKS)
+    if cell.text in named:
+        return (named[cell.text],)
+    return (cell, f" {'block' if cell.text == '1' else 'blocks'} a checkpoint")
+
+
+def _lowest(grid: KeyedTable, key: Hashable, keys: Sequence[Hashable], header: str) -> str:
+    """Whether no row's figure is below this one's, and whether others' are as low."""
+    own = grid.quote(key, header).text
+    figures = [grid.quote(each, header).text for each in keys if _is_figure(grid, each, header)]
+    if number(grid.quote(key, header)) > min(float(each.replace(",", "")) for each in figures):
+        return ""
+    return " (lowest)" if figures.count(own) == 1 else " (lowest, tied)"
+
+
+def _time(grid: KeyedTable, key: Hashable) -> Sentence:
+    """What a step takes, and how much more than without checkpoints."""
+    if not _is_figure(grid, key, "Step"):
+        return ()
+    if not grid.known(key, "Time change"):
+        return grid.told(key, "; a step takes {Step} ms")
+    change = grid.quote(key, "Time change")
+    sign = "+" if number(change) > 0 else ""
+    return grid.told(key, f"; a step takes {{Step}} ms, {sign}{{Time change}} %")
+
+
+def _is_figure(grid: KeyedTable, key: Hashable, header: str) -> bool:
+    """Whether a cell holds a number and no word such as skipped."""
+    return grid.known(key, header) and grid.quote(key, header).text[0] in "−0123456789"
 
 
 def tensors(tables: Tables) -> Iterable[Sentence]:

@@ -30,10 +30,9 @@ def agreement(tables: Tables) -> Iterable[Sentence]:
         times = [number(table.quote(key, name)) for name in ("Plain", "Profiled")]
         yield table.told(
             key,
-            "{Size}, {Mode}, forward {work}: {Plain} ms plain, {Profiled} ms under the profiler"
-            "{busy}{end}",
+            "{Size}, {Mode}, forward {work}: {Plain} ms plain, {Profiled} ms profiled{busy}{end}",
             work=work_of(table, key, "Mode"),
-            busy=table.told(key, ", of which kernels ran in {GPU busy} ms") if busy else "",
+            busy=table.told(key, ", kernels busy {GPU busy} ms") if busy else "",
             end=agree(source, state, *times),
         )
 

@@ -13,6 +13,7 @@ from llmprof.core.document.tables import Tables
 from llmprof.core.figures.comparison import PartChange
 
 HALF = ("bf16", "fp16")
+NORM = ("norm statistics", "norm output")
 
 
 def data_types(tables: Tables) -> Iterable[Sentence]:
@@ -42,6 +43,46 @@ def _types_in(grid: KeyedTable, precision: str) -> Sentence:
         for keys in found.values()
     )
     return (f"With autocast to {precision}: ", *joined(parts, "; "), ".")
+
+
+def half_sums(tables: Tables) -> Iterable[Sentence]:
+    """What sums in half precision came to on this device, and how a norm was computed."""
+    grids = tables.grids_named("data-types")
+    sums = [line for grid in grids for line in _sums(grid)]
+    yield from sums
+    if sums:
+        yield ("Each addition rounds to the bits of the sum's type, and a sum stops growing where "
+               "a term is less than half its last bit.",)  # fmt: skip
+    for grid in grids:
+        yield from _norms(grid)
+
+
+def _sums(grid: KeyedTable) -> Iterable[Sentence]:
+    """Terms of half precision added up in it, and in float32."""
+    rows = {
+        (grid.quote(key, "Terms").text, grid.quote(key, "Sum").text): key
+        for key in grid.keys
+        if grid.known(key, "Terms")
+    }
+    for (terms, total), key in rows.items():
+        wide = rows.get((terms, "float32"))
+        if terms == total and wide is not None and wide != key:
+            yield grid.told(
+                key,
+                "{Terms} summed in {Sum}: {Result} where {Exact} is exact ({Error} %); summed in "
+                "float32: {wide} ({error} %).",
+                wide=(grid.quote(wide, "Result"),),
+                error=(grid.quote(wide, "Error"),),
+            )
+
+
+def _norms(grid: KeyedTable) -> Iterable[Sentence]:
+    """The data types of a norm's parts under autocast, and why they are kept wide."""
+    half = [column.header for column in grid.table.columns if column.header in HALF]
+    for key in grid.keys if half else ():
+        if grid.known(key, "Why it matters") and grid.quote(key, "Component").text in NORM:
+            seen = joined(grid.told(key, f"{{{name}}} under {name}") for name in half)
+            yield grid.told(key, "{Component}: {seen}; {Why it matters}.", seen=seen)
 
 
 def mixed(tables: Tables) -> Iterable[Sentence]:
@@ -83,8 +124,8 @@ def _compiled(grid: KeyedTable, key: Hashable, eager: Hashable) -> Sentence:
 
     return grid.told(
         key,
-        "{Model Size}, {Mode}{context}, compiled ({Compile}): a step takes {Step} ms against "
-        "{eager} ms eager, a speed-up of {Speed-up} ×; {cost}{repaid}{Verdict}.",
+        "{Model Size}, {Mode}{context}, compiled ({Compile}): a step from {eager} ms eager to "
+        "{Step} ms, a speed-up of {Speed-up} ×; {cost}{repaid}{Verdict}.",
         context=known("Context", " ({Context} tokens)"),
         eager=(grid.quote(eager, "Step"),),
         cost=known(

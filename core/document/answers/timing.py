@@ -88,7 +88,7 @@ def warmup(tables: Tables) -> Iterable[Sentence]:
     if "forward" in cold:
         state = ", and the optimizer's state being made" * ("optimizer" in cold)
         yield (f"Cold phases are consistent with kernels and libraries loaded at first use, memory "
-               f"first asked of the device{state}; not measured apart.",)  # fmt: skip
+               f"first asked for{state}; not measured apart.",)  # fmt: skip
 
 
 def _later(table: KeyedTable, source: Source, group: Sequence[CaseState]) -> Sentence:

@@ -27,7 +27,8 @@ def without(tables: Tables) -> Iterator[Finding]:
             text = table.told(
                 warmup_key(source, bare),
                 "Without warm-up the mean of {Size}, {Mode}, is {Mean} ms, {warm}: the process's "
-                "first step took {First step} ms{cold}, and the median without warm-up is {Median} ms.",
+                "first step took {First step} ms{cold}, and the median without warm-up is "
+                "{Median} ms.",
                 cold=cold_told(table, source, group),
                 warm=table.told(
                     warmup_key(source, longest), "after {Warm-up} steps of it {Mean} ms"
