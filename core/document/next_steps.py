@@ -1,39 +1,47 @@
 """Whether a run is as fast as its device allows, and what to try next: at most three things.
 
-Each step rests on a named measurement, comes with the command that tests it, and says what it may
-bring at most where that can be predicted. Where the evidence is thin there is none.
+First what was already measured to help, then what may add to it, a larger batch where the host
+sets the pace, then others. Each rests on a named measurement, comes with the command that tests it,
+and says what it may bring at most, capped by what else was measured. Where the evidence is thin, or
+the cap is low, there is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
-import msgspec
+from msgspec.structs import replace
 
 from llmprof.core.catalog.cards import match_device
-from llmprof.core.document.commands import TRAIN, judged, profiling
+from llmprof.core.document.changes import Change
+from llmprof.core.document.commands import TRAIN, judged, judged_together, profiling
 from llmprof.core.document.configurations import parameters, work_of
 from llmprof.core.document.cost import NOT_STANDING, unsound_training
+from llmprof.core.document.gains import host_floor, own_enqueueing, products_ms
 from llmprof.core.document.levels import requested_peak_of
-from llmprof.core.document.profiles import IDLE, idle_share, part_of, profile_key
-from llmprof.core.document.quotes import Quote, Sentence
+from llmprof.core.document.paces import idle_profile, idle_quote, paces_of, profile_of
+from llmprof.core.document.profiles import idle_share
+from llmprof.core.document.quotes import Quote, Sentence, listed
 from llmprof.core.document.steps import Found, step_key
 from llmprof.core.document.tables import Tables
-from llmprof.core.events.kernel_rows import WHOLE_STEP
+from llmprof.core.document.verdict import verdict
+from llmprof.core.events import Environment
 from llmprof.core.kernels.attention_stages import SCALE_MASK, SOFT
 from llmprof.core.lint.physics import OPTIMIZER_BYTES
-from llmprof.core.predict.advice import advise
+from llmprof.core.predict.advice import advise, largest_batch
 from llmprof.core.predict.as_event import room_here
 from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
+from llmprof.core.predict.command import command_of
 from llmprof.core.report.sentences import is_launch_bound
-from llmprof.core.spec.axes import NONE
-from llmprof.core.spec.case import Case, Phase
+from llmprof.core.spec.axes import NONE, SWITCHES, apart
+from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState
 
 MOST = 3
-MULTIPLIED: tuple[Phase, ...] = ("forward", "backward")
 WORTH = 0.05  # of a step: what brings less at most is not proposed
+MEASURED, COMBINED, BATCH, OTHER = range(4)  # in this order
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class NextStep:
     evidence: Sentence
     command: str
     expected: str  # rounded bounds, no measurements
-    rank: float  # the more it may bring, the earlier
+    order: int
     bound: float | None = None  # share of the step that may go at most, where that is known
 
     @property
@@ -72,19 +80,21 @@ class Outlook:
 
 
 def outlook(tables: Tables) -> Outlook:
-    """The verdict on the largest sound training case, and what to try on it."""
-    found = _subject(tables)
+    """The verdict on whole training steps, and what to try on the largest sound one."""
+    found = _largest(tables)
     if found is None or tables.steps is None:
         unsound = unsound_training(tables.sources)
         if unsound:
             return Outlook((f"A training step was measured, but {NOT_STANDING}: {unsound}.",), ())
         return Outlook((f"No training step was measured that a verdict could rest on; `{TRAIN}` "
                         "measures one.",), ())  # fmt: skip
-    proposed = sorted(_proposed(tables, found), key=lambda step: -step.rank)
-    return Outlook(_verdict(tables, found), tuple(proposed[:MOST]))
+    proposed = sorted(
+        _proposed(Subject(tables, found)), key=lambda step: (step.order, -(step.bound or 0.0))
+    )
+    return Outlook(verdict(tables, found), tuple(proposed[:MOST]))
 
 
-def _subject(tables: Tables) -> Found | None:
+def _largest(tables: Tables) -> Found | None:
     usable = [
         (source, state)
         for source, state in tables.step_cells
@@ -93,164 +103,336 @@ def _subject(tables: Tables) -> Found | None:
     return usable[-1] if usable else None
 
 
-def _profile(tables: Tables, found: Found) -> Found | None:
-    """The kernel profile of a case."""
-    wanted = found[1].case.configuration()
-    return next((each for each in tables.profiled if each[1].case.configuration() == wanted), None)
+@dataclass(frozen=True)
+class Subject:
+    """The step that something is to be tried on, with the tables of its document."""
+
+    tables: Tables
+    found: Found
+
+    @property
+    def state(self) -> CaseState:
+        """The case."""
+        return self.found[1]
+
+    @property
+    def case(self) -> Case:
+        """What it is."""
+        return self.state.case
+
+    @property
+    def environment(self) -> Environment | None:
+        """Where it ran."""
+        return self.state.environment or self.found[0].environment
+
+    @cached_property
+    def quicker(self) -> list[Change]:
+        """What is told to shorten this very step, the most first."""
+        wanted = self.case.configuration()
+        found = [
+            change
+            for change in self.tables.all_changes
+            if change.found.base.case.configuration() == wanted
+            and not change.why_not
+            and change.found.total.decision == "faster"
+        ]
+        return sorted(found, key=lambda change: change.found.total.time.value)
+
+    @cached_property
+    def now(self) -> CaseState:
+        """The quickest way to do this step that was measured and judged."""
+        return self.quicker[0].found.other if self.quicker else self.state
+
+    @property
+    def ms(self) -> float:
+        """What it takes that way."""
+        assert self.now.total is not None
+        return self.now.total.mean
+
+    @property
+    def way(self) -> str:
+        """of the step, or of the step with what makes it quickest."""
+        return f"the step with {self.quicker[0].name}" if self.quicker else "the step"
+
+    @property
+    def name(self) -> Sentence:
+        """small (128 tokens)."""
+        return _name(self.tables, self.found)
+
+    def cell(self, header: str) -> Quote:
+        """Its cell in the table of steps."""
+        assert self.tables.steps is not None
+        return self.tables.steps.quote(step_key(*self.found), header)
+
+    def measured(self, case: Case) -> bool:
+        """Whether a case was measured already."""
+        wanted = case.configuration()
+        return any(
+            state.case.configuration() == wanted
+            for source in self.tables.sources
+            for state in source.cases
+            if state.total is not None
+        )
+
+    def at_most(self, least_ms: float, why: str) -> tuple[str, float]:
+        """What may go of the quickest way at most, in words and as a fraction."""
+        saved = 1 - least_ms / self.ms
+        return f"at most about {round(100 * saved):d} % off {self.way}, {why}", saved
 
 
-def _name(tables: Tables, found: Found) -> tuple[str | Quote, ...]:
+def _name(tables: Tables, found: Found) -> Sentence:
     assert tables.steps is not None
     return (f"{found[1].case.model.name} ", *work_of(tables.steps, step_key(*found)))
 
 
-def _verdict(tables: Tables, found: Found) -> Sentence:
-    state = found[1]
-    table, key = tables.steps, step_key(*found)
-    assert table is not None
-    name = _name(tables, found)
-    profile = _profile(tables, found)
-    if is_launch_bound(state):
-        if profile is not None and (idle_share(*profile) or 0.0) >= IDLE and tables.profiles:
-            idle = tables.profiles.quote(profile_key(*profile, WHOLE_STEP), "Idle of plain")
-            return ("Launch-bound: of the step of ", *name, " the card idles ", idle, " %.")
-        idles = (
-            " the card has caught up with the host at the end of phases that make most of the "
-            f"step; how long it idles was not measured, `{profiling(state.case)}` measures it."
-        )
-        return ("Consistent with a launch-bound step: in ", *name, idles)
-    if table.known(key, "Of dense peak"):
-        return ("The card sets the pace of ", *name, ", at ", table.quote(key, "Of dense peak"),
-                " % of its dense peak.")  # fmt: skip
-    return ("The step of ", *name, " takes ", table.quote(key, "Step"),
-            " ms; what sets its pace is not known on this device.")  # fmt: skip
+def _proposed(of: Subject) -> Iterator[NextStep]:
+    yield from _already(of)
+    if is_launch_bound(of.now):
+        yield from _fewer_launches(of)
+    else:
+        yield from _together(of)
+        yield from _lower_precision(of)
+        yield from _fused_optimizer(of)
+        yield from _fused_attention(of)
+    yield from _larger_batch(of)
+    yield from _room(of.tables)
 
 
-def _proposed(tables: Tables, found: Found) -> Iterator[NextStep]:
-    yield from _fewer_launches(tables, found)
-    if not is_launch_bound(found[1]):
-        yield from _lower_precision(tables, found)
-        yield from _fused_optimizer(tables, found)
-        yield from _fused_attention(tables, found)
-    yield from _room(tables)
-
-
-def _fewer_launches(tables: Tables, found: Found) -> Iterator[NextStep]:
-    state = found[1]
-    if not is_launch_bound(state) or state.case.compile is not None or tables.steps is None:
+def _already(of: Subject) -> Iterator[NextStep]:
+    """What was measured to help most."""
+    table = of.tables.changes
+    if not of.quicker or table is None:
         return
-    profile = _profile(tables, found)
-    if profile is None:
-        yield NextStep(
-            ("The card has caught up with the host at the end of most phases of ",
-             *_name(tables, found)),
-            profiling(state.case),
-            "it says how long the card idles, the most that fewer launches can bring",
-            0.5,
-        )  # fmt: skip
-        return
-    idle = idle_share(*profile)
-    if idle is None or idle < IDLE or tables.profiles is None:
-        return
-    quote = tables.profiles.quote(profile_key(*profile, WHOLE_STEP), "Idle of plain")
+    best = of.quicker[0]
+    key = best.key(best.found.total)
     yield NextStep(
-        ("The card idles ", quote, " % of the step of ", *_name(tables, found)),
-        judged(state.case, "compile", NONE, "reduce-overhead"),
-        "at most that idle time, were every launch free",
-        idle,
-        idle,
+        table.told(
+            key,
+            "{Switch} shortens the step of {Size} {work} from {Baseline} to {With it} ms",
+            work=work_of(table, key),
+        ),
+        command_of(best.found.other.case),
+        f"{table.quote(key, 'Change').text} %, already measured: use it",
+        MEASURED,
+        1 - best.found.total.time.value,
     )
 
 
-def _lower_precision(tables: Tables, found: Found) -> Iterator[NextStep]:
-    source, state = found
-    case, environment = state.case, state.environment or source.environment
-    if case.precision != "fp32" or environment is None or tables.steps is None:
+def _fewer_launches(of: Subject) -> Iterator[NextStep]:
+    """Compiling where the host sets the pace of the quickest way; a profile where none tells it."""
+    if of.now.case.compile is not None:
         return
-    card = match_device(environment.device_name)
-    there = (None, None) if card is None else (card.peak("fp32"), card.peak("bf16"))
-    if there[0] is None or there[1] is None or "bf16" in environment.unsupported:
+    compiled = replace(of.now.case, compile="reduce-overhead")
+    if of.measured(compiled):
         return
-    if _measured(tables, msgspec.structs.replace(case, precision="bf16")):
-        return
-    assert state.total is not None
-    products, why = _products_ms(tables, found)
-    saved = products / state.total.mean * (1 - there[0] / there[1])
-    if saved >= WORTH:
+    command = judged(of.now.case, "compile", NONE, "reduce-overhead")
+    profile = idle_profile(of.tables, of.now)
+    if profile is not None:
+        idle = idle_share(*profile) or 0.0
         yield NextStep(
-            ("Forward and backward of ", *_name(tables, found), " take ",
-             tables.steps.quote(step_key(*found), "Forward"), " and ",
-             tables.steps.quote(step_key(*found), "Backward"), " ms in fp32"),
-            judged(case, "precision", "fp32", "bf16"),
-            _at_most(saved, why),
-            saved,
+            ("The card idles ", idle_quote(of.tables, profile), " % of the step of ", *of.name),
+            command,
+            "at most that idle time, were every launch free",
+            COMBINED,
+            idle,
+        )
+    elif of.quicker:
+        yield from _compiled_as_well(of, command)
+    else:
+        yield NextStep(
+            ("The card has caught up with the host at the end of most phases of ", *of.name),
+            profiling(of.case),
+            "it says how long the card idles, the most that fewer launches can bring",
+            OTHER,
+        )
+
+
+def _compiled_as_well(of: Subject, command: str) -> Iterator[NextStep]:
+    """Compiling beside what made the host set the pace, down to what the card then takes."""
+    table, best = of.tables.changes, of.quicker[0]
+    if table is None or best.found.processes < 2:
+        return
+    key = best.key(best.found.total)
+    evidence = table.told(
+        key,
+        "With {Switch} the host sets the pace of {Size} {work}, {With it} ms a step",
+        work=work_of(table, key),
+    )
+    card = _card_floor(of, of.now.case)
+    if card is None or is_launch_bound(of.state):
+        told = "at most the card's idle time in it, which `llmprof run kernels` measures"
+        yield NextStep(evidence, command, told, COMBINED)
+        return
+    expected, saved = of.at_most(card[0], card[1])
+    if saved >= WORTH:
+        yield NextStep(evidence, command, expected, COMBINED, saved)
+
+
+def _card_floor(of: Subject, case: Case) -> tuple[float, str] | None:
+    """The least that the card takes for a step in another precision alone: its products are
+    quicker by the ratio of the dense peaks, and all else is not."""
+    precision = case.precision
+    if [axis.field for axis in apart(of.case, case, SWITCHES)] != ["precision"]:
+        return None
+    card = None if of.environment is None else match_device(of.environment.device_name)
+    peaks = (None, None) if card is None else (card.peak(of.case.precision), card.peak(precision))
+    if peaks[0] is None or peaks[1] is None or of.state.total is None:
+        return None
+    products = products_ms(of.tables, of.found)
+    least = of.state.total.mean - products.ms * max(0.0, 1 - peaks[0] / peaks[1])
+    return least, f"by the card's dense peaks and {products.why}"
+
+
+def _together(of: Subject) -> Iterator[NextStep]:
+    """Several switches that were each told to help, where they were not measured together."""
+    if len(of.quicker) < 2 or of.tables.changes is None:
+        return
+    case, ratio = of.now.case, 1.0
+    values: dict[str, list[str]] = {}
+    for change in of.quicker[1:]:
+        axes = apart(of.case, change.found.other.case, SWITCHES)
+        if any(axis.of(case) != axis.of(of.case) for axis in axes):
+            continue
+        case = replace(case, **{axis.field: axis.of(change.found.other.case) for axis in axes})
+        ratio *= change.found.total.time.value
+        values |= {
+            axis.field: [axis.text(axis.of(of.case)), axis.text(axis.of(case))] for axis in axes
+        }
+    if not values or of.measured(case):
+        return
+    floor = host_floor(of.tables, case) or own_enqueueing(of.now)
+    least, why = ratio * of.ms, "by what each brings alone"
+    if floor is not None and floor.ms > least:
+        least, why = floor.ms, floor.why
+    expected, saved = of.at_most(least, why)
+    if saved >= WORTH:
+        names = [change.name for change in of.quicker]
+        table, keys = of.tables.changes, [each.key(each.found.total) for each in of.quicker]
+        yield NextStep(
+            (f"{' and '.join(names)} shorten the step of ", *of.name, " to ",
+             *listed([(table.quote(key, "With it"), " ms") for key in keys]),
+             " each alone, and were not measured together"),
+            judged_together(of.now.case, values),
+            expected,
+            COMBINED,
             saved,
         )  # fmt: skip
 
 
-def _products_ms(tables: Tables, found: Found) -> tuple[float, str]:
-    """What of a step a lower precision acts on at most, and by what that is told."""
-    profile = _profile(tables, found)
-    parts = [part_of(profile[1], phase) for phase in MULTIPLIED] if profile else []
-    known = [part.gemm_ms for part in parts if part is not None]
-    if len(known) == len(MULTIPLIED):
-        return sum(known), "by the card's dense peaks and the time of matrix products"
-    summaries = found[1].summaries
-    whole = sum(summaries[phase].mean for phase in MULTIPLIED if phase in summaries)
-    return whole, "by the card's dense peaks, were both products alone"
+def _larger_batch(of: Subject) -> Iterator[NextStep]:
+    """A larger batch where the host sets the pace: by how the step grew with its tokens."""
+    tables = of.tables
+    bound = [each for each in paces_of(tables).host if each[1].case.mode == "train"]
+    if not bound or tables.steps is None:
+        return
+    source, state = found = bound[-1]
+    environment = state.environment or source.environment
+    room = None if environment is None else room_here(environment)
+    most = None if room is None else largest_batch(state.case, room)
+    if most is None or state.total is None:
+        return
+    fits = f"by prediction batch {most:,} still fits"
+    longer = _of_more_tokens(tables, found)
+    evidence: Sentence = ("The host sets the pace of ", *_name(tables, found), ", ",
+                          tables.steps.quote(step_key(*found), "Step"), " ms a step")  # fmt: skip
+    if longer is None or longer[1].total is None:
+        batch = min(most, 4 * state.case.batch_size)
+        told = (f"up to {batch // state.case.batch_size} × the tokens a second, as long as the "
+                f"host sets the pace; {fits}")  # fmt: skip
+    else:
+        batch = min(most, longer[1].case.tokens // state.case.context_length)
+        evidence = (*evidence, ", and ", *_name(tables, longer), " takes ",
+                    tables.steps.quote(step_key(*longer), "Step"), " ms")  # fmt: skip
+        times = batch / state.case.batch_size * state.total.mean / longer[1].total.mean
+        if times < 1 + WORTH:
+            return
+        told = f"about {times:.1f} × the tokens a second, as the step grew with tokens; {fits}"
+    small = str(state.case.batch_size)
+    yield NextStep(evidence, judged(state.case, "batch_size", small, str(batch)), told, BATCH)
 
 
-def _fused_optimizer(tables: Tables, found: Found) -> Iterator[NextStep]:
-    source, state = found
-    case, environment = state.case, state.environment or source.environment
-    optimizer = state.summaries.get("optimizer")
-    card = None if environment is None else match_device(environment.device_name)
-    if case.optimizer == "fused" or optimizer is None or card is None or not card.bandwidth_gbs:
+def _of_more_tokens(tables: Tables, found: Found) -> Found | None:
+    """The same step of the most tokens that was measured, by a longer context or a larger batch."""
+    case = found[1].case
+    more = [
+        each
+        for each in tables.step_cells
+        if each[1].total is not None
+        and replace(each[1].case, context_length=1, batch_size=1).configuration()
+        == replace(case, context_length=1, batch_size=1).configuration()
+        and each[1].case.tokens >= 2 * case.tokens
+    ]
+    return max(more, key=lambda each: each[1].case.tokens, default=None)
+
+
+def _lower_precision(of: Subject) -> Iterator[NextStep]:
+    if of.case.precision != "fp32" or of.environment is None:
         return
-    if not parameters(state):
+    case = replace(of.case, precision="bf16")
+    card = _card_floor(of, case)
+    if card is None or "bf16" in of.environment.unsupported or of.measured(case):
         return
-    if _measured(tables, msgspec.structs.replace(case, optimizer="fused")) or not tables.steps:
-        return
-    assert state.total is not None
-    least = OPTIMIZER_BYTES * parameters(state) / card.bandwidth_gbs / 1e6
-    saved = (optimizer.mean - least) / state.total.mean
+    least, why = card
+    floor = host_floor(of.tables, case) or own_enqueueing(of.state)
+    if floor is not None and floor.ms > least:
+        least, why = floor.ms, floor.why
+    expected, saved = of.at_most(least, why)
     if saved >= WORTH:
         yield NextStep(
-            ("The optimizer of ", *_name(tables, found), " takes ",
-             tables.steps.quote(step_key(*found), "Optimizer"), " ms and moves ",
-             tables.steps.quote(step_key(*found), "Optimizer moves"), " GB/s"),
-            judged(case, "optimizer", case.optimizer, "fused"),
-            _at_most(saved, "by the bytes that it cannot do without"),
-            saved,
+            ("Forward and backward of ", *of.name, " take ", of.cell("Forward"), " and ",
+             of.cell("Backward"), " ms in fp32"),
+            judged(of.case, "precision", "fp32", "bf16"),
+            expected,
+            OTHER,
             saved,
         )  # fmt: skip
 
 
-def _fused_attention(tables: Tables, found: Found) -> Iterator[NextStep]:
+def _fused_optimizer(of: Subject) -> Iterator[NextStep]:
+    optimizer = of.now.summaries.get("optimizer")
+    card = None if of.environment is None else match_device(of.environment.device_name)
+    if of.now.case.optimizer == "fused" or optimizer is None:
+        return
+    if card is None or not card.bandwidth_gbs or not parameters(of.state):
+        return
+    if of.measured(replace(of.case, optimizer="fused")):
+        return
+    least = OPTIMIZER_BYTES * parameters(of.state) / card.bandwidth_gbs / 1e6
+    expected, saved = of.at_most(
+        of.ms - optimizer.mean + least, "by the bytes that it cannot do without"
+    )
+    if saved >= WORTH:
+        yield NextStep(
+            ("The optimizer of ", *of.name, " takes ", of.cell("Optimizer"), " ms and moves ",
+             of.cell("Optimizer moves"), " GB/s"),
+            judged(of.now.case, "optimizer", of.case.optimizer, "fused"),
+            expected,
+            OTHER,
+            saved,
+        )  # fmt: skip
+
+
+def _fused_attention(of: Subject) -> Iterator[NextStep]:
     """SDPA where its kernel profile shows what naive attention takes beside its products."""
-    state = found[1]
-    profile = _profile(tables, found)
-    case = state.case
-    if case.attention != "naive" or case.shape is None or profile is None:
-        return
-    if profile[1].lens is None:
-        return
-    if _measured(tables, msgspec.structs.replace(case, attention="sdpa")):
+    profile, case = profile_of(of.tables, of.state), of.case
+    if of.now.case.attention != "naive" or case.shape is None or profile is None:
         return
     lens = profile[1].lens
+    if lens is None or of.measured(replace(case, attention="sdpa")):
+        return
     spare = sum(row.device_us for row in lens.rows if row.stage in (SCALE_MASK, SOFT))
-    assert state.total is not None
-    saved = spare * case.reference.num_layers / 1e3 / state.total.mean
+    spare_ms = spare * case.reference.num_layers / 1e3
+    expected, saved = of.at_most(of.ms - spare_ms, "by its passes over the scores")
     key = ("forward", SOFT)
-    table = next((each for owner, each in tables.lenses if owner == profile), None)
+    table = next((each for owner, each in of.tables.lenses if owner == profile), None)
     if saved >= WORTH and table is not None and table.known(key, "Of its time"):
         yield NextStep(
-            ("In one layer's attention of ", *_name(tables, found), " the softmax takes ",
+            ("In one layer's attention of ", *of.name, " the softmax takes ",
              table.quote(key, "Of its time"), " % of the time for ",
              table.quote(key, "Of its operations"), " % of the operations"),
-            judged(case, "attention", "naive", "sdpa"),
-            _at_most(saved, "by its passes over the scores") + _less_memory(case, state),
-            saved,
+            judged(of.now.case, "attention", "naive", "sdpa"),
+            expected + _less_memory(case, of.state),
+            OTHER,
             saved,
         )  # fmt: skip
 
@@ -261,7 +443,7 @@ def _less_memory(case: Case, state: CaseState) -> str:
     environment = state.environment
     try:
         after = predict(
-            msgspec.structs.replace(case, attention="sdpa"),
+            replace(case, attention="sdpa"),
             HOPPER if environment is None or not environment.capability else environment.capability,
         ).requested_bytes
     except Unpredictable:
@@ -288,21 +470,6 @@ def _room(tables: Tables) -> Iterator[NextStep]:
                  tables.predicted.quote(key, "Predicted"), " MiB and did not fit"),
                 advised[0].command,
                 f"it fits: {advised[0].text}",
-                0.3,
+                OTHER,
             )  # fmt: skip
             return
-
-
-def _measured(tables: Tables, case: Case) -> bool:
-    """Whether a case was measured already."""
-    wanted = case.configuration()
-    return any(
-        state.case.configuration() == wanted
-        for source in tables.sources
-        for state in source.cases
-        if state.total is not None
-    )
-
-
-def _at_most(saved: float, why: str) -> str:
-    return f"at most about {round(100 * saved):d} % off the step, {why}"

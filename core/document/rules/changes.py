@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from llmprof.core.document.changes import Change
 from llmprof.core.document.configurations import work_of
@@ -11,9 +12,12 @@ from llmprof.core.document.finding import Finding
 from llmprof.core.document.quotes import KeyedTable, Sentence, joined
 from llmprof.core.document.tables import Tables
 from llmprof.core.figures.comparison import PartChange
+from llmprof.core.report.sentences import is_launch_bound
 
 JUDGED = 0.5  # what is decided between processes comes before what is only read
 MOST_SHOWN = 3  # sizes
+LEAST_SHARE = 0.03  # of the step's change, from which on a phase is named
+GAIN = "Gain excluded above"
 
 
 def switched(tables: Tables) -> Iterator[Finding]:
@@ -34,9 +38,10 @@ def of_changes(table: KeyedTable | None, changes: Iterable[Change]) -> Iterator[
             decided = [each for each in family if _decided(each.found.total, decision, each)]
             if decided:
                 whole = decided[0].word(decided[0].found.total)
-                yield _of_step(table, f"{subject} {verb} the {whole}: ", decided)
+                told = _of_step(table, f"{subject} {verb} the {whole}: ", decided)
+                yield replace(told, alone=attention)
         for part in dict.fromkeys(part for each in family for part in _phase_only(each)):
-            yield _of_phase(table, subject, part, family)
+            yield replace(_of_phase(table, subject, part, family), alone=attention)
 
 
 def _decided(part: PartChange, decision: str, change: Change) -> bool:
@@ -58,21 +63,58 @@ def _of_step(table: KeyedTable, begin: str, decided: Sequence[Change]) -> Findin
     best = max(decided, key=lambda each: _size(each.found.total))
     shown = sorted(decided, key=lambda each: each is not best)[:MOST_SHOWN]
     listed = _listed(table, [(each, each.found.total) for each in shown])
-    text = (begin, *listed, *_mover(table, best), ".")
+    text = (begin, *listed, *_by_phase(table, best), *_then_the_host(table, best),
+            *_in_all_runs(table, best), ".")  # fmt: skip
     return Finding("change", text, JUDGED + _size(best.found.total))
 
 
-def _mover(table: KeyedTable, change: Change) -> Sentence:
-    """The phase that makes most of the step's change, where that is known."""
-    decision = change.found.total.decision
-    decided = [part for part in change.found.parts if part.touched and part.decision == decision]
-    if not decided:
+def _by_phase(table: KeyedTable, change: Change) -> Sentence:
+    """What each phase makes of the step's change, where that is known: the largest part first."""
+    whole = change.found.total.base.mean - change.found.total.other.mean
+    shares = {part: (part.base.mean - part.other.mean) / whole for part in _phases(table, change)}
+    told = [part for part, share in shares.items() if abs(share) >= LEAST_SHARE]
+    told.sort(key=lambda part: -shares[part])
+    if not told:
         return ()
-    part = max(decided, key=lambda each: abs(each.base.mean - each.other.mean))
-    return table.told(
-        change.key(part),
-        "; in {Size} {Part} accounts for {Of the step's change} % of it",
+    size = table.told(change.key(change.found.total), "; in {Size} ")
+    if len(told) == 1:
+        return (*size, "all of it in the ", table.quote(change.key(told[0]), "Part"))
+    shown = (
+        table.told(change.key(part), "{Part} makes {Of the step's change} %")
+        if at == 0
+        else table.told(change.key(part), "{Part} {Of the step's change} %")
+        for at, part in enumerate(told)
     )
+    return (*size, *joined(shown), " of it")
+
+
+def _phases(table: KeyedTable, change: Change) -> list[PartChange]:
+    """The phases of which the table says their share."""
+    parts = change.found.parts[:-1]
+    return [each for each in parts if table.known(change.key(each), "Of the step's change")]
+
+
+def _then_the_host(table: KeyedTable, change: Change) -> Sentence:
+    """That the host sets the pace with the switch and did not without it."""
+    base, other = change.found.base, change.found.other
+    bound = other.launch_bound
+    if change.found.total.decision != "faster" or bound is None:
+        return ()
+    if is_launch_bound(base) or not is_launch_bound(other):
+        return ()
+    size: Sentence = ()
+    if not change.of_attention:
+        size = table.told(change.key(change.found.total), " of {Size}")
+    brings_no_more = f" ({' and '.join(bound.phases)}), so that still faster kernels bring no more"
+    return ("; with it the host sets the pace", *size, brings_no_more)
+
+
+def _in_all_runs(table: KeyedTable, change: Change) -> Sentence:
+    """How far apart the baseline came out, where several runs measured it."""
+    key = change.key(change.found.total)
+    if not table.known(key, "Baseline in all runs"):
+        return ()
+    return table.told(key, "; the baseline of {Size} took {Baseline in all runs} ms in all runs")
 
 
 def _of_phase(table: KeyedTable, subject: str, phase: str, family: Sequence[Change]) -> Finding:
@@ -88,8 +130,8 @@ def _of_phase(table: KeyedTable, subject: str, phase: str, family: Sequence[Chan
     whole = change.found.total
     key = change.key(whole)
     beyond: Sentence = ()
-    if table.known(key, "Excluded beyond"):
-        beyond = table.told(key, " (in {Size} more than ±{Excluded beyond} % is excluded)")
+    if table.known(key, GAIN):
+        beyond = table.told(key, f" (in {{Size}} a gain above {{{GAIN}}} % is excluded)")
     listed = _listed(table, mine[:MOST_SHOWN])
     share = part.base.mean / whole.base.mean if whole.base.mean else 0.0
     text = (f"{subject} changes the {phase}: ", *listed, f"; the {change.word(whole)} is not "

@@ -18,17 +18,18 @@ from llmprof.core.spec.axes import SWITCHES, Axis, apart
 from llmprof.core.state.view import CaseState
 
 LEAST_CHANGE = 0.02  # of a peak
+OF_WHAT_RAN = {"requested-observed", "disturbed", "elsewhere"}  # checks that veto bytes as well
 
 
 def peaks(tables: Tables) -> Iterator[Finding]:
-    """What one switch does to a requested peak, where it does most.
+    """What one switch does to a requested peak, where it does most: of models, and of attention.
 
     Switches that come to the same peak from the same are named together.
     """
-    strongest: dict[str, Lowered] = {}
+    strongest: dict[tuple[str, bool], Lowered] = {}
     for found in _lowered(tables):
-        best = strongest.get(found.name, found)
-        strongest[found.name] = max(best, found, key=lambda each: abs(each.change))
+        best = strongest.get((found.name, found.alone), found)
+        strongest[found.name, found.alone] = max(best, found, key=lambda each: abs(each.change))
     alike: dict[Hashable, list[Lowered]] = {}
     for found in strongest.values():
         alike.setdefault((level_key(*found.plain, PEAK), found.change), []).append(found)
@@ -45,11 +46,16 @@ class Lowered:
     switched: Found
     change: float
 
+    @property
+    def alone(self) -> bool:
+        """Whether it is of attention by itself."""
+        return self.plain[1].case.probe == "attention"
+
 
 def _lowered(tables: Tables) -> Iterator[Lowered]:
     for plain, switched, axis in _pairs(tables.memory):
         before, after = _requested(plain[1]), _requested(switched[1])
-        if before and after and _sound(plain) and _sound(switched):
+        if before and after and _counted(plain) and _counted(switched):
             change = math.log(after / before)
             if abs(change) >= LEAST_CHANGE:
                 yield Lowered(axis.named(axis.of(switched[1].case)), plain, switched, change)
@@ -70,11 +76,12 @@ def _finding(tables: Tables, alike: Sequence[Lowered]) -> Finding:
         work=work_of(table, after, "Mode", "Variant"),
         before=table.told(before, "{Requested} MiB (in {Reached in})"),
     )
-    return Finding("memory", text, 0.6 * abs(found.change))
+    return Finding("memory", text, 0.3 + 0.6 * abs(found.change), found.alone)
 
 
-def _sound(found: Found) -> bool:
-    return found[0].sound(found[1])
+def _counted(found: Found) -> bool:
+    """Whether no check says that something else ran: bytes are counted, whatever clocks did."""
+    return not OF_WHAT_RAN & set(found[0].failed_checks(found[1]))
 
 
 def _pairs(cells: Sequence[Found]) -> Iterator[tuple[Found, Found, Axis]]:
@@ -89,12 +96,9 @@ def _pairs(cells: Sequence[Found]) -> Iterator[tuple[Found, Found, Axis]]:
 
 
 def _alike(one: Found, other: Found) -> bool:
-    """Whether two peaks are of the same model, card and kind of reading."""
+    """Whether two peaks are of the same model and card, and of a step or of attention alone."""
     cards = ["" if s.environment is None else s.environment.device_name for s, _ in (one, other)]
-    told = [
-        (state.case.probe, state.case.model, state.memory_timeline is None)
-        for _, state in (one, other)
-    ]
+    told = [(state.case.probe == "attention", state.case.model) for _, state in (one, other)]
     return cards[0] == cards[1] and told[0] == told[1]
 
 

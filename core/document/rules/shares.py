@@ -8,7 +8,7 @@ from llmprof.core.document.configurations import switches_text, work_of
 from llmprof.core.document.finding import Finding
 from llmprof.core.document.profiles import profile_key
 from llmprof.core.document.quotes import number
-from llmprof.core.document.steps import step_key
+from llmprof.core.document.steps import PEAKS, step_key
 from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.report.sentences import is_launch_bound
@@ -33,7 +33,8 @@ def of_the_peak(tables: Tables) -> Iterator[Finding]:
         text = table.told(
             step_key(*best),
             "Of the sizes, {Size} {work} in {way} comes nearest to the card, at {Of dense peak} % "
-            "of its dense peak in that precision.",
+            "of its dense peak ({peak}, {Dense peak} TFLOP/s).",
+            peak=PEAKS[best[1].case.precision],
             work=work_of(table, step_key(*best), "Variant"),
             way=switches_text(best[1].case),
         )

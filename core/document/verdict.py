@@ -1,0 +1,74 @@
+"""The verdict of a document: which whole steps the host sets the pace of, and which the card."""
+
+from __future__ import annotations
+
+from llmprof.core.document.commands import profiling
+from llmprof.core.document.paces import Paces, cells_named, idle_quote, paces_of
+from llmprof.core.document.quotes import Sentence, joined
+from llmprof.core.document.steps import PEAKS, Found, step_key
+from llmprof.core.document.tables import Tables
+
+SHARE = "Of dense peak"
+
+
+def verdict(tables: Tables, subject: Found) -> Sentence:
+    """What holds for most steps first; of the subject what is known, where no pace is."""
+    paces = paces_of(tables)
+    said = [each for each in (_host(tables, paces), _card(tables, paces)) if each]
+    if not paces.mostly_host:
+        said.reverse()
+    return joined(said, " ") if said else _unknown(tables, subject)
+
+
+def _host(tables: Tables, paces: Paces) -> Sentence:
+    if not paces.host:
+        return ()
+    if not paces.measured:
+        command = profiling(paces.host[-1][1].case)
+        return (
+            "Consistent with a launch-bound step: in ",
+            *cells_named(tables, paces.host, "up to"),
+            " the card has caught up with the host at the end of phases that make most of the "
+            f"step; how long it idles was not measured, `{command}` measures it.",
+        )
+    found, profile = paces.measured[0]
+    idles: Sentence = (*cells_named(tables, [found], "up to"), " the card idles ",
+                       idle_quote(tables, profile), " %")  # fmt: skip
+    others = [each for each in paces.host if each is not found]
+    if not others:
+        return ("Launch-bound: of the step of ", *idles, ".")
+    most = "Most steps are" if paces.mostly_host else "Some steps are"
+    return (f"{most} launch-bound: of that of ", *idles, ", and the host sets the pace of ",
+            *cells_named(tables, others, "up to"), " as well.")  # fmt: skip
+
+
+def _card(tables: Tables, paces: Paces) -> Sentence:
+    if not paces.card or tables.steps is None:
+        return ()
+    last = paces.card[-1]
+    told: Sentence = ("The card sets the pace of ", *cells_named(tables, paces.card, "from"))
+    if not tables.steps.knows(step_key(*last), SHARE, "Dense peak"):
+        return (*told, ".")
+    which = (" ", *cells_named(tables, [last], "from")) if len(paces.card) > 1 else ()
+    comes = "; it comes" if not which else ";"
+    return tables.steps.told(
+        step_key(*last),
+        "{told}{comes}{which} {to} {Of dense peak} % of its dense peak ({peak}, {Dense peak} "
+        "TFLOP/s).",
+        told=told,
+        comes=comes,
+        which=which,
+        to="comes to" if which else "to",
+        peak=PEAKS[last[1].case.precision],
+    )
+
+
+def _unknown(tables: Tables, subject: Found) -> Sentence:
+    assert tables.steps is not None
+    return (
+        "The step of ",
+        *cells_named(tables, [subject], "from"),
+        " takes ",
+        tables.steps.quote(step_key(*subject), "Step"),
+        " ms; what sets its pace is not known on this device.",
+    )
