@@ -81,8 +81,9 @@ def _checks(tables: Tables) -> list[Sentence]:
     lines: list[Sentence] = []
     if vetoes:
         lines.append((f"Checks say no to the times of some cells: {_in_words(vetoes)}. They stand "
-                      "in tables, and no finding compares their times with another cell's; bytes "
-                      "are counted whatever the clocks did.",))  # fmt: skip
+                      "in tables, and no finding compares their times with another cell's, but "
+                      "for the range of a baseline in all runs; bytes are counted whatever the "
+                      "clocks did.",))  # fmt: skip
     if warned:
         lines.append((f"Others warn and veto nothing: {_in_words(warned)}.",))
     return lines

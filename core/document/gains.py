@@ -74,14 +74,17 @@ def _launches(case: Case) -> Case:
     )
 
 
-def own_enqueueing(state: CaseState) -> Bound | None:
-    """What the host spent enqueueing a step of a case, waits for a full queue included."""
+def own_enqueueing_ms(state: CaseState) -> float | None:
+    """What the host spent enqueueing a step of a case, in the process where it was least.
+
+    No floor, for it holds the host's waits where the card's queue was full.
+    """
     spent = [
         process.host_share * process.wall.mean
         for process in processes_of(state)
         if process.host_share is not None and process.wall is not None
     ]
-    return Bound(min(spent), "down to what the host takes to enqueue it") if spent else None
+    return min(spent, default=None)
 
 
 def products_ms(tables: Tables, found: Found) -> Bound:
@@ -91,13 +94,14 @@ def products_ms(tables: Tables, found: Found) -> Bound:
     own = profile_of(tables, state)
     known = None if own is None else _products_of(own[1])
     if known is not None:
-        return Bound(known[0], "the time of matrix products")
+        return Bound(known[0], " and the time of matrix products")
     near = _nearest_profile(tables, state)
     known = None if near is None else _products_of(near)
     if near is None or known is None:
-        return Bound(whole, "were both products alone")
+        return Bound(whole, ", were both products alone")
     name = f"{near.case.model.name} ({near.case.context_length:,} tokens)"
-    return Bound(known[1] * whole, f"the products' share of {name}, the nearest that was profiled")
+    why = f" and the products' share of {name}, the nearest that was profiled"
+    return Bound(known[1] * whole, why)
 
 
 def _products_of(profiled: CaseState) -> tuple[float, float] | None:

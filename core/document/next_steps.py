@@ -19,7 +19,7 @@ from llmprof.core.document.changes import Change
 from llmprof.core.document.commands import TRAIN, judged, judged_together, profiling
 from llmprof.core.document.configurations import parameters, work_of
 from llmprof.core.document.cost import NOT_STANDING, unsound_training
-from llmprof.core.document.gains import host_floor, own_enqueueing, products_ms
+from llmprof.core.document.gains import Bound, host_floor, own_enqueueing_ms, products_ms
 from llmprof.core.document.levels import requested_peak_of
 from llmprof.core.document.paces import idle_profile, idle_quote, paces_of, profile_of
 from llmprof.core.document.profiles import idle_share
@@ -174,10 +174,30 @@ class Subject:
             if state.total is not None
         )
 
-    def at_most(self, least_ms: float, why: str) -> tuple[str, float]:
+    def at_most(self, least: Bound) -> tuple[str, float]:
         """What may go of the quickest way at most, in words and as a fraction."""
-        saved = 1 - least_ms / self.ms
-        return f"at most about {round(100 * saved):d} % off {self.way}, {why}", saved
+        saved = 1 - least.ms / self.ms
+        return f"at most about {_percent(saved)} off {self.way}, {least.why}", saved
+
+    def capped(self, card: Bound, case: Case) -> tuple[str, float]:
+        """The same of a case that leaves the card so much to do, with what the host leaves.
+
+        By steps of the same launches that the host set the pace of; where there are none, what the
+        host takes now is told beside it, and no more than that may be hoped for.
+        """
+        floor = host_floor(self.tables, case)
+        if floor is not None:
+            return self.at_most(max(card, floor, key=lambda each: each.ms))
+        text, saved = self.at_most(card)
+        now = own_enqueueing_ms(self.now)
+        if now is None or now <= card.ms:
+            return text, saved
+        left = 1 - now / self.ms
+        return f"{text}; {_percent(left)} if the host takes as long to enqueue it as now", left
+
+
+def _percent(share: float) -> str:
+    return f"{round(100 * share):d} %"
 
 
 def _name(tables: Tables, found: Found) -> Sentence:
@@ -263,14 +283,16 @@ def _compiled_as_well(of: Subject, command: str) -> Iterator[NextStep]:
         told = "at most the card's idle time in it, which `llmprof run kernels` measures"
         yield NextStep(evidence, command, told, COMBINED)
         return
-    expected, saved = of.at_most(card[0], card[1])
+    expected, saved = of.at_most(card)
     if saved >= WORTH:
         yield NextStep(evidence, command, expected, COMBINED, saved)
 
 
-def _card_floor(of: Subject, case: Case) -> tuple[float, str] | None:
-    """The least that the card takes for a step in another precision alone: its products are
-    quicker by the ratio of the dense peaks, and all else is not."""
+def _card_floor(of: Subject, case: Case) -> Bound | None:
+    """The least that the card takes for a step in another precision alone.
+
+    Its products are quicker by the ratio of the dense peaks, and all else is not.
+    """
     precision = case.precision
     if [axis.field for axis in apart(of.case, case, SWITCHES)] != ["precision"]:
         return None
@@ -280,7 +302,7 @@ def _card_floor(of: Subject, case: Case) -> tuple[float, str] | None:
         return None
     products = products_ms(of.tables, of.found)
     least = of.state.total.mean - products.ms * max(0.0, 1 - peaks[0] / peaks[1])
-    return least, f"by the card's dense peaks and {products.why}"
+    return Bound(least, f"by the card's dense peaks{products.why}")
 
 
 def _together(of: Subject) -> Iterator[NextStep]:
@@ -300,11 +322,7 @@ def _together(of: Subject) -> Iterator[NextStep]:
         }
     if not values or of.measured(case):
         return
-    floor = host_floor(of.tables, case) or own_enqueueing(of.now)
-    least, why = ratio * of.ms, "by what each brings alone"
-    if floor is not None and floor.ms > least:
-        least, why = floor.ms, floor.why
-    expected, saved = of.at_most(least, why)
+    expected, saved = of.capped(Bound(ratio * of.ms, "by what each brings alone"), case)
     if saved >= WORTH:
         names = [change.name for change in of.quicker]
         table, keys = of.tables.changes, [each.key(each.found.total) for each in of.quicker]
@@ -322,7 +340,11 @@ def _together(of: Subject) -> Iterator[NextStep]:
 def _larger_batch(of: Subject) -> Iterator[NextStep]:
     """A larger batch where the host sets the pace: by how the step grew with its tokens."""
     tables = of.tables
-    bound = [each for each in paces_of(tables).host if each[1].case.mode == "train"]
+    bound = [
+        each
+        for each in paces_of(tables).host
+        if each[1].case.mode == "train" and each[0].sound(each[1])
+    ]
     if not bound or tables.steps is None:
         return
     source, state = found = bound[-1]
@@ -358,6 +380,7 @@ def _of_more_tokens(tables: Tables, found: Found) -> Found | None:
         each
         for each in tables.step_cells
         if each[1].total is not None
+        and each[0].sound(each[1])
         and replace(each[1].case, context_length=1, batch_size=1).configuration()
         == replace(case, context_length=1, batch_size=1).configuration()
         and each[1].case.tokens >= 2 * case.tokens
@@ -372,11 +395,7 @@ def _lower_precision(of: Subject) -> Iterator[NextStep]:
     card = _card_floor(of, case)
     if card is None or "bf16" in of.environment.unsupported or of.measured(case):
         return
-    least, why = card
-    floor = host_floor(of.tables, case) or own_enqueueing(of.state)
-    if floor is not None and floor.ms > least:
-        least, why = floor.ms, floor.why
-    expected, saved = of.at_most(least, why)
+    expected, saved = of.capped(card, case)
     if saved >= WORTH:
         yield NextStep(
             ("Forward and backward of ", *of.name, " take ", of.cell("Forward"), " and ",
@@ -399,7 +418,7 @@ def _fused_optimizer(of: Subject) -> Iterator[NextStep]:
         return
     least = OPTIMIZER_BYTES * parameters(of.state) / card.bandwidth_gbs / 1e6
     expected, saved = of.at_most(
-        of.ms - optimizer.mean + least, "by the bytes that it cannot do without"
+        Bound(of.ms - optimizer.mean + least, "by the bytes that it cannot do without")
     )
     if saved >= WORTH:
         yield NextStep(
@@ -422,7 +441,7 @@ def _fused_attention(of: Subject) -> Iterator[NextStep]:
         return
     spare = sum(row.device_us for row in lens.rows if row.stage in (SCALE_MASK, SOFT))
     spare_ms = spare * case.reference.num_layers / 1e3
-    expected, saved = of.at_most(of.ms - spare_ms, "by its passes over the scores")
+    expected, saved = of.at_most(Bound(of.ms - spare_ms, "by its passes over the scores"))
     key = ("forward", SOFT)
     table = next((each for owner, each in of.tables.lenses if owner == profile), None)
     if saved >= WORTH and table is not None and table.known(key, "Of its time"):

@@ -76,7 +76,7 @@ def idle_profile(tables: Tables, state: CaseState) -> Found | None:
     if found is None or not found[0].sound(found[1]) or (idle_share(*found) or 0.0) < IDLE:
         return None
     plain = twin(found[0].subject.as_one, found[1])
-    if plain is None or not is_launch_bound(plain) or set(found[0].failed_checks(plain)) - STANDS:
+    if plain is None or not is_launch_bound(plain) or not found[0].sound(plain):
         return None
     return found
 

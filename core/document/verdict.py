@@ -32,14 +32,14 @@ def _host(tables: Tables, paces: Paces) -> Sentence:
             f"step; how long it idles was not measured, `{command}` measures it.",
         )
     found, profile = paces.measured[0]
-    idles: Sentence = (*cells_named(tables, [found], "up to"), " the card idles ",
-                       idle_quote(tables, profile), " %")  # fmt: skip
-    others = [each for each in paces.host if each is not found]
-    if not others:
-        return ("Launch-bound: of the step of ", *idles, ".")
-    most = "Most steps are" if paces.mostly_host else "Some steps are"
-    return (f"{most} launch-bound: of that of ", *idles, ", and the host sets the pace of ",
-            *cells_named(tables, others, "up to"), " as well.")  # fmt: skip
+    cell = cells_named(tables, [found], "up to")
+    idle = idle_quote(tables, profile)
+    if len(paces.host) == 1:
+        return ("Launch-bound: of the step of ", *cell, " the card idles ", idle, " %.")
+    most = "most steps" if paces.mostly_host else "some steps"
+    return (f"The host sets the pace of {most}, those of ",
+            *cells_named(tables, paces.host, "up to"), ": that of ", *cell,
+            " is launch-bound, the card idles ", idle, " % of it.")  # fmt: skip
 
 
 def _card(tables: Tables, paces: Paces) -> Sentence:

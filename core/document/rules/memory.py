@@ -22,28 +22,35 @@ OF_WHAT_RAN = {"requested-observed", "disturbed", "elsewhere"}  # checks that ve
 
 
 def peaks(tables: Tables) -> Iterator[Finding]:
-    """What one switch does to a requested peak, where it does most: of models, and of attention.
+    """What one switch does to a requested peak, where it is most bytes: of models, of attention.
+
+    Of models a training step comes before narrower modes.
 
     Switches that come to the same peak from the same are named together.
     """
     strongest: dict[tuple[str, bool], Lowered] = {}
     for found in _lowered(tables):
         best = strongest.get((found.name, found.alone), found)
-        strongest[found.name, found.alone] = max(best, found, key=lambda each: abs(each.change))
+        strongest[found.name, found.alone] = max(best, found, key=_bytes_of_training)
     alike: dict[Hashable, list[Lowered]] = {}
     for found in strongest.values():
-        alike.setdefault((level_key(*found.plain, PEAK), found.change), []).append(found)
+        key = level_key(*found.plain, PEAK), *_shown(tables, found.switched)
+        alike.setdefault(key, []).append(found)
     for group in alike.values():
         yield _finding(tables, group)
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A case with a switch beside the plain one; change: the logarithm of its peak over theirs."""
+    """A case with a switch beside the plain one.
+
+    mib: by how much their peaks differ; change: the logarithm of its peak over theirs.
+    """
 
     name: str
     plain: Found
     switched: Found
+    mib: float
     change: float
 
     @property
@@ -58,7 +65,19 @@ def _lowered(tables: Tables) -> Iterator[Lowered]:
         if before and after and _counted(plain) and _counted(switched):
             change = math.log(after / before)
             if abs(change) >= LEAST_CHANGE:
-                yield Lowered(axis.named(axis.of(switched[1].case)), plain, switched, change)
+                name = axis.named(axis.of(switched[1].case))
+                yield Lowered(name, plain, switched, abs(after - before), change)
+
+
+def _bytes_of_training(found: Lowered) -> tuple[bool, float]:
+    return found.plain[1].case.mode == "train", found.mib
+
+
+def _shown(tables: Tables, found: Found) -> tuple[str, str]:
+    """The peak as it is told, and in which phase."""
+    assert tables.levels is not None
+    key = level_key(*found, PEAK)
+    return tables.levels.quote(key, "Requested").text, tables.levels.quote(key, "Reached in").text
 
 
 def _finding(tables: Tables, alike: Sequence[Lowered]) -> Finding:

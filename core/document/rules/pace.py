@@ -40,7 +40,7 @@ def _by_two(tables: Tables, paces: Paces) -> Sentence:
     (found, profile), *others = paces.measured
     bound = found[1].launch_bound
     alike = joined(
-        (*cells_named(tables, [each], "up to"), " (", idle_quote(tables, its), " %)")
+        (*cells_named(tables, [each], "up to"), ", where it idles ", idle_quote(tables, its), " %")
         for each, its in others
     )
     return tables.profiles.told(

@@ -51,7 +51,7 @@ def large(tables: Tables) -> Iterator[Finding]:
         work=work_of(table, key),
         command=f"`{command}`",
     )
-    yield Finding("unjudged", text, 0.3)
+    yield Finding("unjudged", text, 0.45)
 
 
 def _distance(change: Change, around: Repeats) -> float:

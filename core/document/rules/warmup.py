@@ -35,11 +35,7 @@ def without(tables: Tables) -> Iterator[Finding]:
             phases = [each.capitalize() for each in _cold_phases(bare)]
             text = table.told(
                 key,
-                "Without warm-up a process that trains {Size} begins with a step of {First step} ms"
-                "{where}; the median of its steps is {Median} ms, and with the first one their "
-                "mean {Mean} ms."
-                if bare.case.mode == "train"
-                else "Without warm-up the first {Mode} of {Size} takes {First step} ms{where}; the "
+                "Without warm-up the first {Mode} step of {Size} takes {First step} ms{where}; the "
                 "median of that process's steps is {Median} ms, and with the first one their mean "
                 "{Mean} ms.",
                 where=_told(table, key, phases),
