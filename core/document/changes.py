@@ -43,8 +43,8 @@ NOTES = (
     "turns), so that it differs a little from the ratio of the two columns before it, which are "
     f"arithmetic means. {SIGN_UNCLEAR}: the two differ in sign, for processes scatter widely. "
     "Gain excluded above: a step shorter by more lies outside the interval. Of the step's change: "
-    "the part's difference over the step's, of which those of all parts make 100 %: one is above "
-    "it where others changed the other way. Baseline in all runs: the shortest and the longest "
+    "the part's difference over the step's; those of all parts make it up, so that one is above "
+    "100 % where others changed the other way. Baseline in all runs: the shortest and the longest "
     "mean of a process that ran the baseline's step in any run, where several did. Parts under "
     "2 % of both steps are left out.",
 )

@@ -21,6 +21,7 @@ from llmprof.core.report.sentences import is_launch_bound
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.state.view import CaseState
 
+ALONE = ", were both products alone"  # forward and backward, of which no profile tells the products
 MULTIPLIED: tuple[Phase, ...] = ("forward", "backward")
 
 
@@ -98,7 +99,7 @@ def products_ms(tables: Tables, found: Found) -> Bound:
     near = _nearest_profile(tables, state)
     known = None if near is None else _products_of(near)
     if near is None or known is None:
-        return Bound(whole, ", were both products alone")
+        return Bound(whole, ALONE)
     name = f"{near.case.model.name} ({near.case.context_length:,} tokens)"
     why = f" and the products' share of {name}, the nearest that was profiled"
     return Bound(known[1] * whole, why)

@@ -19,7 +19,7 @@ from llmprof.core.document.changes import Change
 from llmprof.core.document.commands import TRAIN, judged, judged_together, profiling
 from llmprof.core.document.configurations import parameters, work_of
 from llmprof.core.document.cost import NOT_STANDING, unsound_training
-from llmprof.core.document.gains import Bound, host_floor, own_enqueueing_ms, products_ms
+from llmprof.core.document.gains import ALONE, Bound, host_floor, own_enqueueing_ms, products_ms
 from llmprof.core.document.levels import requested_peak_of
 from llmprof.core.document.paces import idle_profile, idle_quote, paces_of, profile_of
 from llmprof.core.document.profiles import idle_share
@@ -186,6 +186,8 @@ class Subject:
         host takes now is told beside it, and no more than that may be hoped for.
         """
         floor = host_floor(self.tables, case)
+        if floor is not None and floor.ms > card.ms and card.why.endswith(ALONE):
+            floor = Bound(floor.ms, floor.why + ALONE)
         if floor is not None:
             return self.at_most(max(card, floor, key=lambda each: each.ms))
         text, saved = self.at_most(card)

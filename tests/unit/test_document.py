@@ -24,6 +24,7 @@ from llmprof.core.document.changes import Change, change_table, changes_of
 from llmprof.core.document.cost import Budget, unsound_training
 from llmprof.core.document.files import document_files
 from llmprof.core.document.findings import MOST, findings, why_no_change
+from llmprof.core.document.gains import MULTIPLIED, products_ms
 from llmprof.core.document.html import write_html
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.next_steps import outlook
@@ -775,13 +776,14 @@ def test_switches_that_come_to_the_same_peak_are_named_together() -> None:
 
 
 def test_what_a_lower_precision_may_bring_is_bounded_by_the_products_of_a_profile() -> None:
-    profiled = outlook(tables(FIXTURES / "checkpointing-h200.llmprof")).steps[0]
-    assert "the time of matrix products" in profiled.expected
-    bare = outlook(tables(FIXTURES / "scaling-h200.llmprof")).steps[0]
-    assert "were both products alone" in bare.expected
-    assert profiled.bound is not None
-    assert bare.bound is not None
-    assert profiled.bound < bare.bound
+    profiled = tables(FIXTURES / "checkpointing-h200.llmprof")
+    assert "the time of matrix products" in outlook(profiled).steps[0].expected
+    bare = tables(FIXTURES / "end-to-end-h100.llmprof")
+    assert "were both products alone" in outlook(bare).steps[-1].expected
+    for made, is_less in ((profiled, True), (bare, False)):
+        found = next(each for each in made.step_cells if "backward" in each[1].summaries)
+        whole = sum(found[1].summaries[phase].mean for phase in MULTIPLIED)
+        assert (products_ms(made, found).ms < 0.95 * whole) is is_less
 
 
 def test_a_document_says_how_far_the_same_step_came_out_from_run_to_run() -> None:
@@ -790,12 +792,13 @@ def test_a_document_says_how_far_the_same_step_came_out_from_run_to_run() -> Non
 
 
 def test_cells_beyond_those_that_are_named_are_told_of() -> None:
-    pace = [
-        plain(each.text)
-        for each in findings(tables(FIXTURES / "scaling-h200.llmprof"))
-        if each.kind == "pace"
+    cases = [case(batch_size=batch) for batch in (1, 2, 3, 4, 5)]
+    events = [
+        event for index, each in enumerate(cases) for event in run(index, each, BASE, host=1.0)
     ]
-    assert any(" and others the card" in line for line in pace)
+    made = tables_of(sources_of([(view(cases, events), None)]))
+    pace = [plain(each.text) for each in findings(made) if each.kind == "pace"]
+    assert any("medium (128 tokens, batch 4) and others the card has" in line for line in pace)
 
 
 def test_what_is_predicted_elsewhere_stands_beside_what_was_measured_here() -> None:
