@@ -355,14 +355,14 @@ def _larger_batch(of: Subject) -> Iterator[NextStep]:
     most = None if room is None else largest_batch(state.case, room)
     if most is None or state.total is None:
         return
-    fits = f"by prediction batch {most:,} still fits"
+    fits = f"batch {most:,} fits by prediction"
     longer = _of_more_tokens(tables, found)
     evidence: Sentence = ("The host sets the pace of ", *_name(tables, found), ", ",
                           tables.steps.quote(step_key(*found), "Step"), " ms a step")  # fmt: skip
     if longer is None or longer[1].total is None:
         batch = min(most, 4 * state.case.batch_size)
-        told = (f"up to {batch // state.case.batch_size} × the tokens a second, as long as the "
-                f"host sets the pace; {fits}")  # fmt: skip
+        told = (f"up to {batch // state.case.batch_size} × the tokens a second while the host "
+                f"sets the pace; {fits}")  # fmt: skip
     else:
         batch = min(most, longer[1].case.tokens // state.case.context_length)
         evidence = (*evidence, ", and ", *_name(tables, longer), " takes ",

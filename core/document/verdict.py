@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from llmprof.core.document.commands import profiling
 from llmprof.core.document.paces import Paces, cells_named, idle_quote, paces_of
 from llmprof.core.document.quotes import Sentence, joined
 from llmprof.core.document.steps import PEAKS, Found, step_key
@@ -24,13 +23,8 @@ def _host(tables: Tables, paces: Paces) -> Sentence:
     if not paces.host:
         return ()
     if not paces.measured:
-        command = profiling(paces.host[-1][1].case)
-        return (
-            "Consistent with a launch-bound step: in ",
-            *cells_named(tables, paces.host, "up to"),
-            " the card has caught up with the host at the end of phases that make most of the "
-            f"step; how long it idles was not measured, `{command}` measures it.",
-        )
+        cells = cells_named(tables, paces.host, "up to")
+        return ("Consistent with a launch-bound step, by one measurement: ", *cells, ".")
     found, profile = paces.measured[0]
     cell = cells_named(tables, [found], "up to")
     idle = idle_quote(tables, profile)
@@ -49,16 +43,13 @@ def _card(tables: Tables, paces: Paces) -> Sentence:
     told: Sentence = ("The card sets the pace of ", *cells_named(tables, paces.card, "from"))
     if not tables.steps.knows(step_key(*last), SHARE, "Dense peak"):
         return (*told, ".")
-    which = (" ", *cells_named(tables, [last], "from")) if len(paces.card) > 1 else ()
-    comes = "; it comes" if not which else ";"
+    which = "it" if len(paces.card) == 1 else "the last"
     return tables.steps.told(
         step_key(*last),
-        "{told}{comes}{which} {to} {Of dense peak} % of its dense peak ({peak}, {Dense peak} "
+        "{told}; {which} comes to {Of dense peak} % of its dense peak ({peak}, {Dense peak} "
         "TFLOP/s).",
         told=told,
-        comes=comes,
         which=which,
-        to="comes to" if which else "to",
         peak=PEAKS[last[1].case.precision],
     )
 

@@ -84,7 +84,7 @@ def test_what_sets_the_pace_of_most_steps_is_said_first() -> None:
     assert found[0].kind == "pace"
     assert "small (up to 256 tokens) and medium (128 tokens)" in plain(found[0].text)
     verdict = plain(outlook(made).verdict)
-    assert verdict.startswith("Consistent with a launch-bound step: in small (up to 256 tokens)")
+    assert verdict.startswith("Consistent with a launch-bound step, by one measurement: small (up")
     assert "The card sets the pace of small (512 tokens) and medium (512 tokens)" in verdict
     assert "% of its dense peak (fp32 without tensor cores, 66.9 TFLOP/s)" in verdict
 
@@ -99,7 +99,7 @@ def test_where_the_card_sets_the_pace_of_most_steps_the_verdict_begins_with_it()
     )
     verdict = plain(outlook(made).verdict)
     assert verdict.startswith("The card sets the pace of medium (from 256 tokens);")
-    assert "Consistent with a launch-bound step: in medium (128 tokens)" in verdict
+    assert verdict.endswith("launch-bound step, by one measurement: medium (128 tokens).")
 
 
 # --------------------------------------------------------------------------- pace
@@ -356,4 +356,4 @@ def test_a_larger_batch_is_tried_where_the_host_sets_the_pace_and_it_fits() -> N
     little = replace_struct(room, memory_free_bytes=9 << 30)
     (smaller,) = [each for each in tried(made(little)) if "--batch-size 4," in each.command]
     assert "--batch-size 4,8 " in smaller.command
-    assert smaller.expected.endswith("by prediction batch 8 still fits")
+    assert smaller.expected.endswith("batch 8 fits by prediction")
