@@ -21,7 +21,7 @@ from llmprof.core.report.sentences import is_launch_bound
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.state.view import CaseState
 
-ALONE = ", were both products alone"  # forward and backward, of which no profile tells the products
+ALONE = ", were both matrix products alone"  # of forward and backward that no profile splits
 MULTIPLIED: tuple[Phase, ...] = ("forward", "backward")
 
 
@@ -101,7 +101,7 @@ def products_ms(tables: Tables, found: Found) -> Bound:
     if near is None or known is None:
         return Bound(whole, ALONE)
     name = f"{near.case.model.name} ({near.case.context_length:,} tokens)"
-    why = f" and the products' share of {name}, the nearest that was profiled"
+    why = f" and the share of matrix products in {name}, the nearest that was profiled"
     return Bound(known[1] * whole, why)
 
 

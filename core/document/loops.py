@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from llmprof.core.document.quotes import Sentence
 from llmprof.core.document.sources import Source
-from llmprof.core.lint.loops import is_judged, loop_verdicts
+from llmprof.core.lint.loop_verdict import is_judged
+from llmprof.core.lint.loops import loop_verdicts
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Table
 

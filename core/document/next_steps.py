@@ -195,7 +195,7 @@ class Subject:
         if now is None or now <= card.ms:
             return text, saved
         left = 1 - now / self.ms
-        return f"{text}; {_percent(left)} if the host takes as long to enqueue it as now", left
+        return f"{text}; {_percent(left)} if the host enqueues it no faster", left
 
 
 def _percent(share: float) -> str:

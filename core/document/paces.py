@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 from llmprof.core.document.configurations import work_of
 from llmprof.core.document.profiles import IDLE, idle_share, profile_key
-from llmprof.core.document.quotes import Quote, Sentence, joined, listed
+from llmprof.core.document.quotes import Quote, Sentence, joined, listed, plain
 from llmprof.core.document.steps import Found, host_phases, step_key
 from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
@@ -88,28 +89,36 @@ def idle_quote(tables: Tables, profile: Found) -> Quote:
 
 
 def cells_named(tables: Tables, cells: Sequence[Found], side: Side) -> Sentence:
-    """tiny (128 tokens), small (up to 256 tokens): a model's contexts at one end as one.
+    """tiny and small (128 tokens), medium (up to 256 tokens): a model's contexts at one end as one.
 
     tables.steps holds the cells; side: at which end several contexts are told as one.
     """
     groups: dict[Hashable, list[Found]] = {}
     for found in cells:
         groups.setdefault(_model(found), []).append(found)
-    told: list[Sentence] = []
+    told: list[tuple[str, Sentence]] = []
     for group in groups.values():
         if len(group) > 1 and _all_of_a_side(tables, group, side):
             told.append(_named(tables, group[-1 if side == "up to" else 0], f"{side} "))
         else:
             told += [_named(tables, found) for found in group]
-    if len(told) <= MOST_NAMED:
-        return listed(told)
-    return (*joined(told[:MOST_NAMED]), " and others")
+    shown = [
+        (*listed([(name,) for name, _ in alike]), *alike[0][1])
+        for alike in _alike_in_a_row(told[:MOST_NAMED])
+    ]
+    return listed(shown) if len(told) <= MOST_NAMED else (*joined(shown), " and others")
 
 
-def _named(tables: Tables, found: Found, word: str = "") -> Sentence:
+def _alike_in_a_row(told: Sequence[tuple[str, Sentence]]) -> list[list[tuple[str, Sentence]]]:
+    """Models in a row of which the same work is told."""
+    return [list(group) for _, group in groupby(told, key=lambda each: plain(each[1]))]
+
+
+def _named(tables: Tables, found: Found, word: str = "") -> tuple[str, Sentence]:
+    """A model's name, and the work in brackets."""
     assert tables.steps is not None
     _, *rest = work_of(tables.steps, step_key(*found))
-    return (f"{found[1].case.model.name} ({word}", *rest)
+    return found[1].case.model.name, (f" ({word}", *rest)
 
 
 def _model(found: Found) -> Hashable:

@@ -30,15 +30,16 @@ STEP_COLUMNS = (
     Column("Profiled", "ms"),
     Column("GPU busy", "ms"),
     Column("Idle of plain", "%"),
-    Column("Products of busy", "%"),
-    Column("Longest kernel", numeric=False),
+    Column("GEMM of busy", "%"),
+    Column("Top kernel", numeric=False),
     Column("Calls"),
     Column("Of its time", "%"),
 )
 STEP_NOTES = (
     "Plain is the same step timed without the profiler, in a process of its own; busy is the time "
-    "in which at least one kernel or copy ran. The longest kernel is the one with the most time in "
-    "the part, with its calls in one step and its share of the part's time.",
+    "in which at least one kernel or copy ran; GEMM: the matrix products' share of that. The top "
+    "kernel is the one with the most time in the part, with its calls in one step and its share of "
+    "the part's time.",
 )
 
 

@@ -1,14 +1,8 @@
-"""A write-up: every experiment that belongs to one, as ordinary runs in one folder.
-
-Its manifest says which, with their estimates, and in which run each was measured. It is written
-before a run begins, so that a write-up killed at any moment goes on where it was.
-"""
+"""What a write-up measures on a device within a budget, and what is left of it."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -19,85 +13,10 @@ from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.own_model import Model
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.store.journal import replay
-from llmprof.core.store.run import Run, RunStore
-from llmprof.core.system.atomic import write_file
-
-MANIFEST = "writeup.json"
-
+from llmprof.core.store.run import Run
+from llmprof.core.store.writeup import Entry, Manifest
 
 ATTENTION_SHARE = 0.2  # of a write-up's time, for each experiment without sizes
-
-
-class WriteupError(ValueError):
-    """A folder that holds no write-up, or a damaged one; its text is one line for the user."""
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One experiment of a write-up; run is its folder's name, "" before it began."""
-
-    experiment: Experiment
-    estimate_s: float | None = None
-    run: str = ""
-
-
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write-up measures, in order."""
-
-    entries: tuple[Entry, ...]
-    left_out: tuple[str, ...] = ()  # sizes that would take too long
-    schema: int = 1
-
-
-class Writeup:
-    """A write-up's folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.store = RunStore(folder)
-
-    @property
-    def there(self) -> bool:
-        """Whether the folder holds a write-up."""
-        return (self.folder / MANIFEST).is_file()
-
-    def load(self) -> Manifest:
-        """Its manifest. Raises WriteupError."""
-        try:
-            return msgspec.json.decode((self.folder / MANIFEST).read_bytes(), type=Manifest)
-        except (OSError, msgspec.DecodeError) as error:
-            raise WriteupError(f"{self.folder / MANIFEST} holds no write-up: {error}") from error
-
-    def save(self, manifest: Manifest) -> None:
-        """Write the manifest, whole or not at all. Raises OSError."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        text = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
-        write_file(self.folder / MANIFEST, text.decode())
-
-    def begin(self, at: int) -> Run:
-        """A run for an entry, in the manifest before anything is measured. Raises OSError.
-
-        A folder that it had, in which nothing began, goes.
-        """
-        manifest = self.load()
-        entries = list(manifest.entries)
-        if entries[at].run:
-            with contextlib.suppress(OSError, RuntimeError):
-                Run(self.folder / Path(entries[at].run).name).delete()
-        run = self.store.create(entries[at].experiment.name)
-        entries[at] = msgspec.structs.replace(entries[at], run=run.id)
-        self.save(msgspec.structs.replace(manifest, entries=tuple(entries)))
-        return run
-
-    def run_of(self, entry: Entry) -> Run | None:
-        """The run of an entry that has a plan to go on with; None before that."""
-        run = Run(self.folder / Path(entry.run).name)
-        if not entry.run or not run.journal.is_file():
-            return None
-        return run if replay(run.journal).experiment is not None else None
-
-    def runs(self) -> Iterator[Run]:
-        """The runs that were begun, in order."""
-        yield from filter(None, map(self.run_of, self.load().entries))
 
 
 def left_of(run: Run) -> tuple[int, ...]:

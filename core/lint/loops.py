@@ -1,4 +1,4 @@
-"""Verdicts on a tracked loop: what costs it time or will end it, by which figures.
+"""Verdicts on a tracked loop: what costs it time, by which figures; on its memory: loop_memory.py.
 
 A rule is a function of one rank's loop and gives a finding or None; `loop_verdicts` gives at most
 three, what costs most first. Every finding says what to try and how the next run would tell.
@@ -8,22 +8,33 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 
-from llmprof.core import events as ev
 from llmprof.core.events.loop import CHECKPOINT, EVALUATION
-from llmprof.core.figures.loops import Part, parts, straggler
-from llmprof.core.memory.refusals import says_out_of_memory
+from llmprof.core.figures.loops import straggler
+from llmprof.core.lint.loop_memory import (
+    allocator_retries,
+    fragmentation,
+    memory_creep,
+    out_of_memory,
+)
+from llmprof.core.lint.loop_verdict import (
+    LEAST_STEPS,
+    LoopVerdict,
+    Rule,
+    first_warm_row,
+    growth,
+    ms,
+    percent,
+    settled,
+    wall_ms,
+    warm_beats,
+)
 from llmprof.core.state.histories import CardHistoryView
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
 from llmprof.core.system.numbers import significant
 
 MOST_VERDICTS = 3
-LEAST_STEPS = 12  # beyond those that warm up: of fewer nothing is said
-WARM_STEPS = 10
 INPUT_SHARE = 0.15  # of the time: less is no finding
 ASIDE_SHARE = 0.2
 COMPILE_SHARE = 0.05
@@ -32,27 +43,6 @@ LEAST_LOOKS = 20
 LOCKSTEP = 0.1  # by how much of a part's time host and card may differ
 LAUNCHES_SHARE = 0.5  # of the time that such parts must take
 BUSY_PERCENT = 90.0  # from which a card is not said to wait, and processors are said to be full
-CREEP_BYTES = 64 * 2**20
-CREEP_SHARE = 0.03
-CREEP_BEATS = 9
-SPLIT_SHARE = 0.3  # of the reserved memory that was never used at once
-LEAST_RESERVED = 2**30
-MIB = 2**20
-
-
-@dataclass(frozen=True)
-class LoopVerdict:
-    """What was found of a rank: by which figures, what to try, and how the next run would tell."""
-
-    rule: str
-    rank: int
-    weight: float  # the share of the time that it costs; of what ends a run 1 and more
-    finding: str
-    remedy: str
-    test: str
-
-
-Rule = Callable[[LoopState, CardHistoryView | None], LoopVerdict | None]
 
 
 def loop_verdicts(view: RunView) -> tuple[LoopVerdict, ...]:
@@ -74,44 +64,13 @@ def loop_verdicts(view: RunView) -> tuple[LoopVerdict, ...]:
     return tuple(ordered[:MOST_VERDICTS])
 
 
-def out_of_memory(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
-    """The run ended for want of memory: in which part, and what was read last."""
-    done = loop.done
-    if done is None or not says_out_of_memory(done.error):
-        return None
-    where = f" in {done.part}" if done.part else ""
-    found = loop.out_of_memory
-    last = loop.beat if found is None or found.allocated_bytes is None else found
-    read = [
-        f"{name} {_mib(value)}"
-        for name, value in (
-            ("asked", found and found.bytes_asked),
-            ("free", found and found.free_bytes),
-            ("allocated", last and last.allocated_bytes),
-            ("reserved", last and last.reserved_bytes),
-            ("most ever", last and last.peak_bytes),
-        )
-        if value
-    ]
-    said = f"; {'then' if last is found else 'last read'}: {', '.join(read)}" if read else ""
-    return LoopVerdict(
-        "out of memory",
-        loop.rank,
-        2.0,
-        f"it ended{where} after {loop.steps:,} steps: {done.error}{said}",
-        "a smaller batch with accumulation, activation checkpointing, or bf16; "
-        "`llmprof predict` says what fits",
-        "it passes the step at which this one ended",
-    )
-
-
 def input_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
     """Waiting for batches; on a card what counts is how long the card had nothing to do then."""
-    found = _settled(loop)
+    found = settled(loop)
     part = found.get("input")
     if part is None:
         return None
-    wall = _wall(found)
+    wall = wall_ms(found)
     exposed = part.host_ms if part.device_ms is None else part.device_ms
     share = exposed / wall
     if share < INPUT_SHARE:
@@ -122,8 +81,8 @@ def input_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | 
         "input-bound",
         loop.rank,
         share,
-        f"{_percent(share)} of the time goes by waiting for the next batch: {_ms(exposed)} of "
-        f"{_ms(wall)} a step" + ("" if part.device_ms is None else ", by the card's clock"),
+        f"{percent(share)} of the time goes by waiting for the next batch: {ms(exposed)} of "
+        f"{ms(wall)} a step" + ("" if part.device_ms is None else ", by the card's clock"),
         "more workers (`num_workers`), `persistent_workers` and `pin_memory`, or less work a "
         "sample in the data set",
         f"input wait falls below 5 % of a step; the pace rises from {significant(rate)} towards "
@@ -133,7 +92,7 @@ def input_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | 
 
 def aside(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
     """Evaluation, checkpoints, or whatever else lies between steps."""
-    found = _settled(loop)
+    found = settled(loop)
     among = {name: found[name] for name in ("between", EVALUATION, CHECKPOINT) if name in found}
     share = sum(part.share for part in among.values())
     if share < ASIDE_SHARE:
@@ -153,21 +112,21 @@ def aside(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
         f"{what[name]} {'stall' if name == CHECKPOINT else 'stalls'} the training",
         loop.rank,
         share,
-        f"{what[name]} took {_percent(part.share)} of the time: {len(times)} times, "
-        f"{_ms(statistics.median(times))} each",
+        f"{what[name]} took {percent(part.share)} of the time: {len(times)} times, "
+        f"{ms(statistics.median(times))} each",
         remedies[name],
-        f"the share of {what[name]} falls below {_percent(ASIDE_SHARE / 2)}",
+        f"the share of {what[name]} falls below {percent(ASIDE_SHARE / 2)}",
     )
 
 
 def recompiling(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
     """torch.compile still compiles when the loop should have warmed up."""
-    beats = [beat for beat in _warm_beats(loop) if beat.compiles is not None]
+    beats = [beat for beat in warm_beats(loop) if beat.compiles is not None]
     if len(beats) < 2:
         return None
     first, last = beats[0], beats[-1]
-    count = _growth([beat.compiles or 0 for beat in beats])
-    seconds = _growth([beat.compile_s for beat in beats])
+    count = growth([beat.compiles or 0 for beat in beats])
+    seconds = growth([beat.compile_s for beat in beats])
     share = seconds / max(1e-9, (last.t - first.t) / 1e9)
     if count < 3 or share < COMPILE_SHARE:
         return None
@@ -176,7 +135,7 @@ def recompiling(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | 
         loop.rank,
         min(1.0, share),
         f"torch.compile compiled {count:.0f} times after step {first.index:,}, for "
-        f"{significant(seconds)} s, {_percent(min(1.0, share))} of the time",
+        f"{significant(seconds)} s, {percent(min(1.0, share))} of the time",
         "`TORCH_LOGS=recompiles` names what changed; pad batches to few lengths, or "
         "`torch.compile(dynamic=True)`",
         "nothing is compiled after the first steps",
@@ -195,7 +154,7 @@ def host_blocked(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict |
         "host-blocked",
         loop.rank,
         share,
-        f"in {_percent(share)} of {beat.looks:,} looks the training thread stood in a call that "
+        f"in {percent(share)} of {beat.looks:,} looks the training thread stood in a call that "
         f"waits for the card, most often at {beat.blocked_at}",
         "keep values on the card and read them every so many steps (`run.log(loss=loss)` copies "
         "without waiting)",
@@ -210,7 +169,7 @@ def launch_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict |
     busy = _mean_of(card, "utilization")
     if busy is None or busy >= BUSY_PERCENT:
         return None
-    found = _settled(loop)
+    found = settled(loop)
     work = [found[name] for name in ("forward", "loss", "backward", "optimizer") if name in found]
     alike = [
         part
@@ -226,82 +185,9 @@ def launch_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict |
         loop.rank,
         share * (1 - busy / 100),
         f"forward, backward and update take the card as long as the host that launches them, "
-        f"{_percent(share)} of the time, and the card was busy {busy:.0f} % of it",
+        f"{percent(share)} of the time, and the card was busy {busy:.0f} % of it",
         "larger batches, `torch.compile(mode='reduce-overhead')`, a fused optimizer",
         f"the card is busy more than {BUSY_PERCENT:.0f} % of the time",
-    )
-
-
-def memory_creep(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
-    """Memory grows with every step, long after the first ones."""
-    beats = _warm_beats(loop)
-    on_card = any(beat.allocated_bytes for beat in beats)
-    levels = [
-        (beat.index, value)
-        for beat in beats
-        if (value := beat.allocated_bytes if on_card else beat.rss_bytes) is not None
-    ]
-    if len(levels) < CREEP_BEATS:
-        return None
-    third = len(levels) // 3
-    lows = [min(levels[at * third : (at + 1) * third], key=lambda each: each[1]) for at in range(3)]
-    (start, low), (_, middle), (end, high) = lows
-    growth = high - low
-    steady = middle > low and high - middle >= (middle - low) / 2
-    if not steady or growth < max(CREEP_BYTES, CREEP_SHARE * low) or end <= start:
-        return None
-    a_step = growth / (end - start)
-    what = "the allocator's memory on the card" if on_card else "the process's memory"
-    return LoopVerdict(
-        "memory creep",
-        loop.rank,
-        1.0,
-        f"{what} grew from {_mib(low)} to {_mib(high)} between steps {start:,} and {end:,}, "
-        f"{_mib(a_step)} a step",
-        "look for what is kept from step to step: losses with their graph (`loss.detach()`), "
-        "lists, hooks, caches",
-        "memory is level after the first steps",
-    )
-
-
-def allocator_retries(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
-    """The allocator had to give its cache back to find room, which waits for the card."""
-    beats = [beat for beat in _warm_beats(loop) if beat.alloc_retries is not None]
-    if len(beats) < 2:
-        return None
-    first, last = beats[0], beats[-1]
-    count = int(_growth([beat.alloc_retries or 0 for beat in beats]))
-    if not count:
-        return None
-    return LoopVerdict(
-        "allocator retries",
-        loop.rank,
-        0.5,
-        f"the allocator ran out of room {count:,} times after step {first.index:,} and gave its "
-        f"cache back, which waits for the card; reserved {_mib(last.reserved_bytes or 0)}",
-        "a smaller batch, activation checkpointing, or "
-        "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`",
-        "no retries after the first steps",
-    )
-
-
-def fragmentation(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
-    """Much of what the allocator holds was never in use at once."""
-    beat = loop.beat
-    if beat is None or beat.reserved_bytes is None or beat.peak_bytes is None:
-        return None
-    unused = beat.reserved_bytes - beat.peak_bytes
-    share = unused / max(1, beat.reserved_bytes)
-    if share < SPLIT_SHARE or beat.reserved_bytes < LEAST_RESERVED:
-        return None
-    return LoopVerdict(
-        "fragmentation",
-        loop.rank,
-        0.1,
-        f"the allocator holds {_mib(beat.reserved_bytes)}, of which {_mib(unused)} "
-        f"({_percent(share)}) were never in use at once",
-        "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`, and batches of few shapes",
-        f"that share falls below {_percent(SPLIT_SHARE / 2)}",
     )
 
 
@@ -312,13 +198,13 @@ def slow_rank(view: RunView) -> LoopVerdict | None:
     if slow is None or min(len(loop.rows) for loop in loops) < LEAST_STEPS:
         return None
     loop = next(each for each in loops if each.rank == slow.rank)
-    wall = _wall(_settled(loop)) if _settled(loop) else math.inf
+    wall = wall_ms(settled(loop)) if settled(loop) else math.inf
     crowded = _crowded(view)
     return LoopVerdict(
         "straggler",
         slow.rank,
         min(1.0, slow.excess_ms / wall),
-        f"rank {slow.rank} works {_ms(slow.excess_ms)} longer a step than the others, most of it "
+        f"rank {slow.rank} works {ms(slow.excess_ms)} longer a step than the others, most of it "
         f"in {slow.part}, and they wait for it in backward{crowded}",
         "give each rank processors of its own (OMP_NUM_THREADS, taskset), then look again"
         if crowded
@@ -331,7 +217,7 @@ def _crowded(view: RunView) -> str:
     """What the host's load says where ranks of one machine share processors that are all busy."""
     if len({loop.started.node for loop in view.loops}) > 1:
         return ""
-    start = max(loop.rows.start_ns(_warm(loop))[0] for loop in view.loops)
+    start = max(loop.rows.start_ns(first_warm_row(loop))[0] for loop in view.loops)
     busy = view.host_cpu.between(start, max(loop.last_t for loop in view.loops) + 1)
     share = sum(busy) / len(busy) if busy else 0.0
     if share < BUSY_PERCENT:
@@ -352,45 +238,11 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def is_judged(loop: LoopState) -> bool:
-    """Whether enough steps have ended, beyond those that warm up, to say what costs time."""
-    return sum(loop.rows.count(_warm(loop))) >= LEAST_STEPS
-
-
-def _warm(loop: LoopState) -> int:
-    """The first row that counts."""
-    begun = loop.restarts[-1][1] if loop.restarts else 0
-    return begun + min(WARM_STEPS, max(1, (len(loop.rows) - begun) // 5))
-
-
-def _settled(loop: LoopState) -> dict[str, Part]:
-    """Parts of the steps that have warmed up; none where they are too few."""
-    return {part.name: part for part in parts(loop, _warm(loop))} if is_judged(loop) else {}
-
-
-def _wall(found: dict[str, Part]) -> float:
-    return sum(part.host_ms for part in found.values())
-
-
 def _rows(loop: LoopState, name: str) -> list[float]:
     """Milliseconds of a part, row by row, of the rows that count."""
-    start = _warm(loop)
+    start = first_warm_row(loop)
     times, counts = loop.rows.part_ms(name, start), loop.rows.count(start)
     return [ms * count for ms, count in zip(times, counts, strict=True)]
-
-
-def _warm_beats(loop: LoopState) -> list[ev.LoopBeat]:
-    """Beats of different steps once the loop has warmed up."""
-    rows = loop.rows
-    if not len(rows):
-        return []
-    first = rows.index(_warm(loop))[:1] or [0]
-    return [beat for beat in loop.beats if beat.index > first[0]]
-
-
-def _growth(counted: Sequence[float]) -> float:
-    """By how much a counter grew, which the program may have set back."""
-    return sum(max(0.0, later - before) for before, later in pairwise(counted))
 
 
 def _card(view: RunView, loop: LoopState) -> CardHistoryView | None:
@@ -407,17 +259,3 @@ def _mean_of(card: CardHistoryView, metric: str) -> float | None:
     series = card.series.get(metric)
     known = [] if series is None else [v for v in series.points()[1] if not math.isnan(v)]
     return statistics.fmean(known) if known else None
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _ms(value: float) -> str:
-    return f"{significant(value)} ms" if value < 1000 else f"{significant(value / 1000)} s"
-
-
-def _mib(value: float) -> str:
-    if value >= 1024 * MIB:
-        return f"{value / 1024 / MIB:.2f} GiB"
-    return f"{significant(value / MIB)} MiB"

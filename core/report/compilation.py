@@ -66,7 +66,7 @@ def compilation(view: RunView) -> Table | None:
         if (each := subject.compare(base, state)) is not None
     ]
     notes = (
-        f"Each row against the eager one of its group. {judging_note(found)}",
+        f"Speed-ups are from the eager row of a group to each of the others. {judging_note(found)}",
         "Compile times are cold, each cell with an empty cache, and are in no mean. Repaid: the "
         "compile time over what a step gains, only where the step's change is judged and told from "
         "equal; graphs are those of the forward.",

@@ -50,7 +50,7 @@ def lean(
 
 def with_unit(text: str, unit: str) -> str:
     """A cell's text with its column's unit, which words have not; 1 process."""
-    figure = text.lstrip("-−+±<> ")[:1].isdigit()
+    figure = text.removeprefix("under ").lstrip("-−+±<> ")[:1].isdigit()
     if not unit or not figure:
         return text
     return f"{text} {SINGULAR.get(unit, unit) if text == '1' else unit}"

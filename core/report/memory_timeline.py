@@ -49,7 +49,7 @@ def peaks(view: RunView) -> Table | None:
         Column("Precision", numeric=False),
         *(column for _, column in axes),
         *(Column(f"Peak {kind}", "MiB") for kind in kinds),
-        *(Column(f"{kind.capitalize()}, against fp32", "MiB") for kind in kinds),
+        *(Column(f"{kind.capitalize()}, change from fp32", "MiB") for kind in kinds),
     )
     rows = tuple(_peak_row(state, full, axes, on_card=on_card) for state in found.values())
     notes = tuple(_peak_notes(list(found.values())))

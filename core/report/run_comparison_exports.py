@@ -10,7 +10,8 @@ from llmprof.core.report.exports import config, summary_values, table_document
 from llmprof.core.report.formats import Format
 from llmprof.core.report.long_csv import to_cells
 from llmprof.core.report.markdown_table import escape, section
-from llmprof.core.report.run_comparison import RunComparison, part_name, percent, verdict
+from llmprof.core.report.run_comparison import RunComparison
+from llmprof.core.report.run_comparison_words import part_name, percent, verdict
 from llmprof.core.report.two_runs import TwoRuns, began
 
 SCHEMA = 1

@@ -188,7 +188,7 @@ def _fastest(name: str, base: CaseState, found: list[Comparison]) -> list[str]:
     if len(faster) > 1:
         said = f"{len(faster)} switches make the step faster, {switch} by the largest ratio"
     return [
-        f"{name}: {said}: {ms(best.other.total)} against {ms(base.total)}, a speed-up of "
+        f"{name}: {said}: from {ms(base.total)} to {ms(best.other.total)}, a speed-up of "
         f"{times(best.total.speedup)} {ref(base, best.other)}."
     ]
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 JOURNAL = "journal.jsonl"  # the engine's, or a tracked loop's rank 0
+MANIFEST = "writeup.json"  # of a write-up, beside its runs
 MOST_FILES = 20_000
 _BESIDE = re.compile(r"(rank|devices)-\d{1,7}(-restart-\d{1,7})?\.jsonl")
 

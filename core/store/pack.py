@@ -1,15 +1,20 @@
-"""One file to carry home: a run's journal and artifacts in a zip, read back without trust."""
+"""One file to carry home: a run's journal and artifacts in a zip, read back without trust.
+
+A write-up's file is another: see packed_writeup.py.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import IO
 
 from llmprof.core.state.view import RunView
-from llmprof.core.store.files import JOURNAL, files_of, is_beside
+from llmprof.core.store.files import JOURNAL, MANIFEST, files_of, is_beside
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.archive import PackError, is_packed, member, opened
@@ -24,33 +29,44 @@ COPY_BYTES = 1 << 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
+class NotOneRun(PackError):
+    """A write-up where one run is wanted; its text says what takes a whole write-up."""
+
+
 def pack(run: Run, target: Path) -> None:
     """Write the run into one file, whole or not at all. Raises OSError."""
-    with (
-        whole_file(target) as draft,
-        zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
-    ):
-        for path in files_of(run.journal):
-            archive.write(path, path.name)
-        for path in sorted(run.artifacts.rglob("*")):
-            if path.is_file() and not path.name.startswith("."):  # a draft of what still runs
-                archive.write(path, f"artifacts/{path.relative_to(run.artifacts)}")
+    with whole_file(target) as draft, compressed(draft) as archive:
+        write_run(run, archive)
 
 
-def unpack(path: Path, run: Run, *, journal: bool = True) -> None:
+def compressed(target: Path | IO[bytes]) -> zipfile.ZipFile:
+    """A new zip file for a run."""
+    return zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6)
+
+
+def write_run(run: Run, archive: zipfile.ZipFile) -> None:
+    """What a packed run holds, into its zip file. Raises OSError."""
+    for path in files_of(run.journal):
+        archive.write(path, path.name)
+    for path in sorted(run.artifacts.rglob("*")):
+        if path.is_file() and not path.name.startswith("."):  # a draft of what still runs
+            archive.write(path, f"artifacts/{path.relative_to(run.artifacts)}")
+
+
+def unpack(path: Path, run: Run, *, journal: bool = True) -> int:
     """Artifacts and journal of a packed run, into a run's folder; the artifacts alone if told so.
 
     The file is not trusted: only plain files directly below artifacts/ are taken, of a size that
-    is looked at while they are read. Raises PackError, OSError.
+    is looked at while they are read. How many bytes there were. Raises PackError, OSError.
     """
     with opened(path) as archive:
-        if journal:
-            _copy_events(archive, run.path)
+        taken = _copy_events(archive, run.path) if journal else 0
         left = MAX_ARTIFACT_BYTES
-        for name in _names(archive):
+        for name in names_in(archive):
             if (artifact := _artifact(name)) is not None:
                 run.artifacts.mkdir(exist_ok=True)
-                left -= _copy(archive, name, run.artifacts / artifact, left)
+                left -= copy_member(archive, name, run.artifacts / artifact, left)
+    return taken + MAX_ARTIFACT_BYTES - left
 
 
 def adopt(path: Path, store: RunStore) -> Run:
@@ -62,7 +78,7 @@ def adopt(path: Path, store: RunStore) -> Run:
     if not is_packed(path):
         raise PackError(f"{path} is not a packed run")
     with opened(path) as archive:
-        for name in _names(archive):
+        for name in names_in(archive):
             known = name == JOURNAL or is_beside(name) or name.endswith("/")
             if not known and _artifact(name) is None:
                 raise PackError(f"{path}: it holds a file that is not a run's: {name!r}")
@@ -87,8 +103,14 @@ def open_view(path: Path) -> RunView:
     """The run in a folder, a journal or a packed file.
 
     Nothing is executed and nothing is unpacked outside a temporary folder. Raises PackError
-    for a file that holds no run, OSError for one that can't be read.
+    for a file that holds no run (NotOneRun: a write-up), OSError for one that can't be read.
     """
+    if holds_writeup(path):
+        given = shlex.quote(str(path))
+        raise NotOneRun(
+            f"{path} is a write-up of several runs: `llmprof report {given}` writes its document, "
+            f"`llmprof screen {given}` shows its runs"
+        )
     if path.is_dir():
         path = path / JOURNAL
     if not path.exists():
@@ -99,20 +121,33 @@ def open_view(path: Path) -> RunView:
     return view
 
 
+def holds_writeup(path: Path) -> bool:
+    """Whether a folder or file is a whole write-up, not one run. Raises PackError or OSError."""
+    if path.is_dir():
+        return (path / MANIFEST).is_file() and not (path / JOURNAL).exists()
+    if not is_packed(path):
+        return False
+    with opened(path) as archive:
+        names = names_in(archive)
+        return MANIFEST in names and JOURNAL not in names
+
+
 def _from_zip(path: Path) -> RunView:
     with opened(path) as archive, tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
         _copy_events(archive, Path(folder))
         return replay(Path(folder) / JOURNAL)
 
 
-def _copy_events(archive: zipfile.ZipFile, folder: Path) -> None:
-    """The journal, and what a tracked loop's other ranks and samplers wrote beside it."""
+def _copy_events(archive: zipfile.ZipFile, folder: Path) -> int:
+    """The journal, and what a tracked loop's other ranks and samplers wrote beside it; bytes."""
     left = MAX_JOURNAL_BYTES
-    for name in (JOURNAL, *filter(is_beside, _names(archive))):
-        left -= _copy(archive, name, folder / name, left)
+    for name in (JOURNAL, *filter(is_beside, names_in(archive))):
+        left -= copy_member(archive, name, folder / name, left)
+    return MAX_JOURNAL_BYTES - left
 
 
-def _names(archive: zipfile.ZipFile) -> list[str]:
+def names_in(archive: zipfile.ZipFile) -> list[str]:
+    """Names of its members. Raises PackError where there are too many."""
     names = archive.namelist()
     if len(names) > MAX_MEMBERS:
         raise PackError(f"{archive.filename} holds more than {MAX_MEMBERS:,} files")
@@ -125,8 +160,8 @@ def _artifact(name: str) -> str | None:
     return file if folder == "artifacts" and file not in ("", ".", "..") else None
 
 
-def _copy(archive: zipfile.ZipFile, name: str, target: Path, limit: int) -> int:
-    """A member's bytes as a file; how many there were."""
+def copy_member(archive: zipfile.ZipFile, name: str, target: Path, limit: int) -> int:
+    """A member's bytes as a file; how many there were. Raises PackError over the limit."""
     taken = 0
     with member(archive, name) as source, target.open("wb") as out:
         while block := source.read(COPY_BYTES):

@@ -10,7 +10,7 @@ import gzip
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from llmprof.core import events as ev
+from llmprof.core.store.pack import compressed
 from llmprof.core.store.run import Run
 from llmprof.core.system.atomic import whole_file
 from llmprof.core.system.redaction import Redactor
@@ -32,44 +33,55 @@ def pack_redacted(run: Run, target: Path) -> tuple[str, ...]:
 
     Returns what was left out, a line each. Raises OSError.
     """
+    redactor = redactor_for([run])
+    with whole_file(target) as draft, compressed(draft) as archive:
+        return write_redacted(run, archive, redactor)
+
+
+def redactor_for(runs: Iterable[Run]) -> Redactor:
+    """One that knows the names of this machine and of some runs. Raises OSError."""
     redactor = Redactor()
     redactor.learn_machine()
-    run.journal.stat()
-    journals = sorted(run.path.glob("*.jsonl"))
-    for journal in journals:
-        for line in _lines(journal):
-            redactor.learn(line)
-    files = sorted(each for each in run.artifacts.glob("*") if each.is_file())
-    for path in files:
-        if _JSON.fullmatch(path.name):
-            redactor.learn(_json(path))
+    for run in runs:
+        run.journal.stat()
+        for journal in _journals(run):
+            for line in _lines(journal):
+                redactor.learn(line)
+        for path in _artifacts(run):
+            if _JSON.fullmatch(path.name):
+                redactor.learn(_json(path))
+    return redactor
+
+
+def write_redacted(run: Run, archive: zipfile.ZipFile, redactor: Redactor) -> tuple[str, ...]:
+    """What a redacted run holds, into its zip file; what was left out. Raises OSError."""
     left_out: list[str] = []
-    with (
-        whole_file(target) as draft,
-        zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
-    ):
-        for journal in journals:
-            _write_journal(archive, journal, redactor)
-        for path in files:
-            data = _redacted_file(path, redactor)
-            if data is not None:
-                archive.writestr(_member(f"artifacts/{path.name}"), data)
-            elif not path.name.startswith("."):
-                left_out.append(f"{path.name} is left out: it cannot be redacted")
+    for journal in _journals(run):
+        with archive.open(no_day(journal.name), "w", force_zip64=True) as out:
+            for line in _lines(journal):
+                out.write(redacted(line, redactor, _is_event) + b"\n")
+    for path in _artifacts(run):
+        data = _redacted_file(path, redactor)
+        if data is not None:
+            archive.writestr(no_day(f"artifacts/{path.name}"), data)
+        elif not path.name.startswith("."):
+            left_out.append(f"{path.name} is left out: it cannot be redacted")
     return tuple(left_out)
 
 
-def _member(name: str) -> zipfile.ZipInfo:
+def _journals(run: Run) -> list[Path]:
+    return sorted(run.path.glob("*.jsonl"))
+
+
+def _artifacts(run: Run) -> list[Path]:
+    return sorted(each for each in run.artifacts.glob("*") if each.is_file())
+
+
+def no_day(name: str) -> zipfile.ZipInfo:
     """A compressed member of no particular day."""
     info = zipfile.ZipInfo(name, _DAY)
     info.compress_type = zipfile.ZIP_DEFLATED
     return info
-
-
-def _write_journal(archive: zipfile.ZipFile, journal: Path, redactor: Redactor) -> None:
-    with archive.open(_member(journal.name), "w", force_zip64=True) as out:
-        for line in _lines(journal):
-            out.write(_redacted_line(line, redactor))
 
 
 def _lines(journal: Path) -> Iterator[Any]:
@@ -82,12 +94,12 @@ def _lines(journal: Path) -> Iterator[Any]:
                 continue
 
 
-def _redacted_line(line: Any, redactor: Redactor) -> bytes:
-    """One line. A machine that is called like a word of the journal's own keeps that word."""
-    made = msgspec.json.encode(redactor.data(line)) + b"\n"
-    if _is_event(made) or not _is_event(msgspec.json.encode(line)):
+def redacted(data: Any, redactor: Redactor, is_sound: Callable[[bytes], bool]) -> bytes:
+    """JSON data. A machine that is called like a word of the file's own keeps that word."""
+    made = msgspec.json.encode(redactor.data(data))
+    if is_sound(made) or not is_sound(msgspec.json.encode(data)):
         return made
-    return msgspec.json.encode(redactor.data(line, by_name=False)) + b"\n"
+    return msgspec.json.encode(redactor.data(data, by_name=False))
 
 
 def _is_event(line: bytes) -> bool:

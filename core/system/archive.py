@@ -48,6 +48,8 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
     """A zip file. Raises PackError for damage, also while it is read, and OSError."""
     try:
         with zipfile.ZipFile(path) as archive:
+            if not _begins(archive):  # the end is of a zip file within one that was cut
+                raise PackError(f"{path} is damaged: its end is missing")
             yield archive
     except PackError:
         raise
@@ -57,6 +59,11 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
         if error.errno != errno.EINVAL:  # of an offset that lies outside of the file
             raise
         raise PackError(f"{path} is damaged: an offset in it is wrong") from error
+
+
+def _begins(archive: zipfile.ZipFile) -> bool:
+    """Whether the first of its members lies at the beginning of the file."""
+    return min((each.header_offset for each in archive.filelist), default=0) == 0
 
 
 def member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:

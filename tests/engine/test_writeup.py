@@ -10,11 +10,13 @@ import msgspec
 import pytest
 
 from llmprof.core.catalog.experiments import build_experiment, writeup_names
-from llmprof.core.engine.writeup import Entry, Writeup, left_of, left_s, planned
+from llmprof.core.engine.writeup import left_of, left_s, planned
 from llmprof.core.events import CaseStarted, Segment, decode
 from llmprof.core.state.view import RunView
 from llmprof.core.store.journal import replay
+from llmprof.core.store.packed_writeup import writeup_at
 from llmprof.core.store.run import Run
+from llmprof.core.store.writeup import Entry, Writeup
 from tests.builders.planted import GPU
 from tests.engine.runs import llmprof, started
 from tests.waiting import wait_for
@@ -44,10 +46,13 @@ def test_a_killed_write_up_goes_on_and_writes_its_document(tmp_path: Path) -> No
         wait_for(lambda: not any(run.alive() for run in Writeup(folder).runs()))
     (first,) = Writeup(folder).runs()
     there = {state.index for state in replay(first.journal).cases if state.status == "ok"}
+    carried = tmp_path / "w.llmprof"
     done = llmprof(
-        tmp_path, *SHORT, f"--into={folder}", f"--export={tmp_path / 'd.md'}", timeout=200
-    )
+        tmp_path, *SHORT, f"--into={folder}", f"--export={tmp_path / 'd.md'}", f"--pack={carried}",
+        timeout=200,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert f"packed {carried}" in done.stderr
     assert "in all" in done.stdout
     again, second = Writeup(folder).runs()
     assert again.id == first.id
@@ -62,6 +67,27 @@ def test_a_killed_write_up_goes_on_and_writes_its_document(tmp_path: Path) -> No
     assert told.returncode == 0, told.stderr
     assert "(2 of 2), about " in done.stderr
     assert html.stat().st_size > 10_000
+    from_file = llmprof(tmp_path, "report", str(carried))
+    assert (from_file.returncode, from_file.stderr) == (0, "")
+    assert from_file.stdout == llmprof(tmp_path, "report", str(folder)).stdout
+
+
+@pytest.mark.timeout(300)  # two engines load torch
+def test_a_write_up_whose_machine_is_taken_away_packs_itself(tmp_path: Path) -> None:
+    folder, carried = tmp_path / "w", tmp_path / "home" / "w.llmprof"
+    carried.parent.mkdir()
+    with started(tmp_path, *SHORT, f"--into={folder}", f"--pack={carried}") as process:
+        wait_for(lambda: any(view.cases_done for view in views(folder)), seconds=120)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert f"packed {carried}" in said
+    assert "go on with `llmprof run writeup --into" in said
+    with writeup_at(carried) as found:
+        assert found is not None
+        (run,) = found.runs()
+        assert replay(run.journal).outcome == "stopped"
+        assert replay(run.journal).cases_done
 
 
 def test_sizes_are_taken_from_the_smallest_on_within_the_budget() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -131,9 +132,12 @@ class Terminal:
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"it does not end:\n{self.text}"
             self.read()
-        os.write(self._slave, LAST)
+        os.set_blocking(self._slave, False)  # what it wrote may fill the terminal
+        unwritten = LAST
         while not self.raw.endswith(LAST):
             assert time.monotonic() < deadline, f"its last words do not come:\n{self.text}"
+            with contextlib.suppress(BlockingIOError):
+                unwritten = unwritten[os.write(self._slave, unwritten) :] if unwritten else b""
             self.read()
         return self.process.returncode
 

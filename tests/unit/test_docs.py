@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from llmprof.cli.main import COMMANDS, main
+from llmprof.cli.main import COMMANDS, WRITEUP, main
 from llmprof.cli.parser import Parser
 from llmprof.core.store.run import RunStore
+from tests.builders.writeups import recorded_writeup
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -45,6 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with zipfile.ZipFile(RECORDED) as archive:
         run.journal.write_bytes(archive.read("journal.jsonl"))
     assert main(["baseline", "set", "last"]) == 0
+    recorded_writeup(tmp_path / "card", RECORDED)
     return tmp_path
 
 
@@ -67,10 +69,12 @@ def test_commands_of_a_page_run(
         assert program == "llmprof"
         assert name in COMMANDS
         if name in MEASURING:
-            module = importlib.import_module(f"llmprof.cli.{COMMANDS[name][0]}")
+            whole = [name, *options[:1]] == WRITEUP[0].split()
+            called, _ = WRITEUP[1] if whole else COMMANDS[name]
+            module = importlib.import_module(f"llmprof.cli.{called}")
             parser = Parser(prog=name)
             module.add_arguments(parser)
-            parser.parse(options)
+            parser.parse(options[whole:])
             continue
         code = main([name, *options])
         captured = capsys.readouterr()

@@ -197,7 +197,7 @@ def test_both_kinds_of_peak_are_named_and_allocated_bytes_stand_first() -> None:
         kinds = [
             word
             for heading in headings
-            if "against" not in heading
+            if "change from" not in heading
             for word in ("allocated", "requested")
             if word in heading.lower()
         ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 import string
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import IO
 
 import msgspec
 import pytest
@@ -20,9 +22,12 @@ from llmprof.core.events.kernel_rows import Coverage, KernelRow
 from llmprof.core.kernels.timeline_strip import open_strip
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.own_model import OwnModel
+from llmprof.core.state.view import RunView
 from llmprof.core.store.pack import open_view, unpack
+from llmprof.core.store.packed_writeup import pack_redacted_writeup, writeup_at
 from llmprof.core.store.redact import pack_redacted
 from llmprof.core.store.run import Run, RunStore
+from llmprof.core.store.writeup import Entry, Manifest, Writeup
 from llmprof.core.system.redaction import Redactor
 from tests.builders.planted import SHAPE, case
 
@@ -124,9 +129,9 @@ def written(root: Path, of: Secrets) -> Run:
     return run
 
 
-def everything(packed: Path) -> bytes:
+def everything(packed: Path | IO[bytes]) -> bytes:
     """All bytes of a packed file: of the zip file itself, and of what it holds, unpacked."""
-    found = [packed.read_bytes()]
+    found = [packed.read_bytes() if isinstance(packed, Path) else packed.read()]
     with zipfile.ZipFile(packed) as archive:
         for member in archive.namelist():
             data = archive.read(member)
@@ -135,6 +140,9 @@ def everything(packed: Path) -> bytes:
                 data,
                 gzip.decompress(data) if member.endswith("gz") else b"",
             ]
+            if member.endswith(".llmprof"):
+                with archive.open(member) as run:
+                    found.append(everything(run))
             if member.endswith(".npz"):
                 with archive.open(member) as file, zipfile.ZipFile(file) as inner:
                     found += [inner.read(each) for each in inner.namelist()]
@@ -218,6 +226,64 @@ def test_things_stay_apart_and_ratios_stay_ratios() -> None:
         "blocks.*.ffn",
     ):
         assert redactor.text(text) == text
+
+
+def written_writeup(root: Path, *of: Secrets) -> Writeup:
+    """A write-up of such runs, of someone's own models and sizes that are left out."""
+    entries = []
+    for each in of:
+        run = written(root, each)
+        named = run.path.with_name(f"{run.id}-{each.user}")
+        run.path.rename(named)
+        plan = open_view(named).experiment
+        assert plan is not None
+        entries.append(Entry(experiment=plan, run=named.name))
+    writeup = Writeup(root)
+    writeup.save(Manifest(entries=tuple(entries), left_out=(f"/home/{of[0].user}/x.py:big",)))
+    return writeup
+
+
+def test_a_redacted_write_up_tells_apart_without_names(tmp_path: Path) -> None:
+    of = [
+        Secrets(
+            host=f"zqhost{letter}", user=f"zquser{letter}", folder=f"zqdeep{letter}/zqer{letter}",
+            card=f"{number}2345678-1234-1234-1234-123456789abc", boot=f"zqboot{letter}",
+            serial=f"no uuid {number}",
+        )
+        for number, letter in enumerate("ab", 1)
+    ]  # fmt: skip
+    writeup, target = written_writeup(tmp_path / "wu", *of), tmp_path / "shared.llmprof"
+    left_out = pack_redacted_writeup(writeup, target)
+    assert len(left_out) == 4
+    assert left_out[0].startswith(next(writeup.runs()).id)
+    held = everything(target)
+    secrets = [value for each in of for value in msgspec.structs.astuple(each)]
+    words = [word for value in secrets for word in value.split("/")]
+    assert [word for word in words if word.encode() in held] == []
+    with writeup_at(target) as found:
+        assert found is not None
+        manifest = found.load()
+        runs = [entry.run for entry in manifest.entries]
+        assert all(re.search(r"-user-\d+$", run) for run in runs)
+        assert len(set(runs)) == 2
+        hosts = [view.environment.host for view in map(opened, found.runs()) if view.environment]
+        assert len(set(hosts)) == 2  # as in one file, not host-1 in each
+        own = manifest.entries[0].experiment.models[1]
+        assert own[:3] == ("theirs", "train.py", "")  # type: ignore[index]
+        assert manifest.left_out == ("x.py:big",)
+
+
+def opened(run: Run) -> RunView:
+    return open_view(run.path)
+
+
+def test_a_user_called_like_a_word_of_the_manifest_damages_nothing(tmp_path: Path) -> None:
+    of = Secrets(host="forward", user="train", folder="zqa", card="x", boot="y", serial="no uuid")
+    writeup, target = written_writeup(tmp_path / "wu", of), tmp_path / "shared.llmprof"
+    pack_redacted_writeup(writeup, target)
+    with writeup_at(target) as found:
+        assert found is not None
+        assert len(list(found.runs())) == 1
 
 
 def test_the_command_packs_and_redacts_also_a_packed_file(

@@ -16,8 +16,9 @@ from llmprof.core.events.kernel_rows import Coverage, ShareRow
 from llmprof.core.figures.comparison import CasePair, compare_together
 from llmprof.core.figures.replicates import configurations
 from llmprof.core.report.class_changes import explanation
-from llmprof.core.report.run_comparison import RunComparison, regressions
+from llmprof.core.report.run_comparison import RunComparison
 from llmprof.core.report.run_comparison_exports import render
+from llmprof.core.report.run_comparison_words import regressions
 from llmprof.core.report.two_runs import TwoRuns
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.own_model import OwnModel

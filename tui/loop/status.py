@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from llmprof.core.figures.loops import Straggler
-from llmprof.core.lint.loops import LoopVerdict
+from llmprof.core.lint.loop_verdict import LoopVerdict
 from llmprof.core.report.loop_words import loop_line, part_words
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView

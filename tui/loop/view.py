@@ -10,7 +10,8 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
 from llmprof.core.figures.loops import straggler
-from llmprof.core.lint.loops import LoopVerdict, loop_verdicts
+from llmprof.core.lint.loop_verdict import LoopVerdict
+from llmprof.core.lint.loops import loop_verdicts
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
 from llmprof.tui.host import HostedView

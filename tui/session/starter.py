@@ -109,6 +109,29 @@ class EngineStarter:
             engine.wait()
 
 
+class NoStarter:
+    """Starts nothing, where what it measured would not last."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def warm(self) -> None:
+        """Nothing needs to be prepared."""
+
+    def start(
+        self, run: Run, experiment: Experiment, command: tuple[str, ...],
+        resume: tuple[int, ...] | None = None,
+    ) -> None:  # fmt: skip
+        """Raises CannotStart, always."""
+        raise CannotStart(self._why)
+
+    def exit_code(self) -> int | None:
+        """None: there is no engine."""
+
+    def dismiss(self) -> None:
+        """Nothing waits."""
+
+
 class ReplayStarter:
     """Replays a recording, whatever is asked for; ends with the screen."""
 

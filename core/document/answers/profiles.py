@@ -16,7 +16,7 @@ from llmprof.core.kernels.attention_stages import AV, QK, SOFT
 from llmprof.core.state.view import CaseState
 
 AGREES = 0.1  # two times that lie no further apart
-LONGEST = "{Longest kernel} ({Calls} calls, {Of its time} % of its time)"
+LONGEST = "{Top kernel} ({Calls} calls, {Of its time} % of its time)"
 STAGE = "{Stage} {Of its time} % and {Of its operations} %"
 
 
@@ -56,10 +56,10 @@ def longest(tables: Tables) -> Iterable[Sentence]:
     """The kernel with the most time in the forward and in the backward."""
     for table, source, state in _profiles(tables):
         keys = {part: profile_key(source, state, part) for part in ("forward", "backward")}
-        known = {part: key for part, key in keys.items() if table.known(key, "Longest kernel")}
+        known = {part: key for part, key in keys.items() if table.known(key, "Top kernel")}
         if not known:
             continue
-        names = {table.quote(key, "Longest kernel").text for key in known.values()}
+        names = {table.quote(key, "Top kernel").text for key in known.values()}
         first = next(iter(known.values()))
         yield table.told(
             first,
@@ -68,7 +68,7 @@ def longest(tables: Tables) -> Iterable[Sentence]:
             parts=joined(
                 table.told(
                     key,
-                    f"{part} {{Longest kernel}} ({{Calls}} calls, {{Of its time}} % of its time)",
+                    f"{part} {{Top kernel}} ({{Calls}} calls, {{Of its time}} % of its time)",
                 )
                 for part, key in known.items()
             ),
@@ -92,13 +92,13 @@ def products(tables: Tables) -> Iterable[Sentence]:
     """The matrix products' share in the forward and in the step."""
     for table, source, state in _profiles(tables):
         forward, step = (profile_key(source, state, part) for part in ("forward", WHOLE_STEP))
-        if all(table.known(key, "Products of busy") for key in (forward, step)):
+        if all(table.known(key, "GEMM of busy") for key in (forward, step)):
             yield table.told(
                 forward,
-                "{Size}, {Mode} {work}: {Products of busy} % of the forward's busy time, {step} % "
+                "{Size}, {Mode} {work}: {GEMM of busy} % of the forward's busy time, {step} % "
                 "of the step's.",
                 work=work_of(table, forward, "Mode"),
-                step=(table.quote(step, "Products of busy"),),
+                step=(table.quote(step, "GEMM of busy"),),
             )
 
 

@@ -14,10 +14,12 @@ from llmprof.core.document.steps import Found
 from llmprof.core.document.tables import Tables
 from llmprof.core.report.sentences import listing
 from llmprof.core.report.table import Figure
-from llmprof.core.spec.axes import AXES, SWITCHES, Axis, apart
+from llmprof.core.spec.axes import AXES, BY_FIELD, SWITCHES, Axis, apart
 from llmprof.core.state.view import CaseState
 
 LEAST_CHANGE = 0.02  # of a peak
+# A kernel of SDPA by name has nothing plain beside it: the one that torch picks is one of them.
+TOLD = tuple(axis for axis in SWITCHES if axis is not BY_FIELD["sdpa_backend"])
 TOLD_APART = tuple(axis for axis in AXES if axis.changes != "steps")  # warm-up moves no peak
 OF_WHAT_RAN = {"requested-observed", "disturbed", "elsewhere"}  # checks that veto bytes as well
 
@@ -109,7 +111,7 @@ def _pairs(cells: Sequence[Found]) -> Iterator[tuple[Found, Found, Axis]]:
     for plain in cells:
         for other in cells:
             axes = apart(plain[1].case, other[1].case, TOLD_APART)
-            if len(axes) != 1 or axes[0] not in SWITCHES or not _alike(plain, other):
+            if len(axes) != 1 or axes[0] not in TOLD or not _alike(plain, other):
                 continue
             if axes[0].of(plain[1].case) == axes[0].neutral:
                 yield plain, other, axes[0]

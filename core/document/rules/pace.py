@@ -63,7 +63,7 @@ def _by_one(tables: Tables, paces: Paces) -> Sentence:
         "Consistent with a launch-bound step, by one measurement: in ",
         *cells_named(tables, paces.by_one, "up to"),
         " the card has caught up with the host at the end of phases that make most of the step",
-        "." if paces.measured else f"; `{command}` measures how long it idles.",
+        "." if paces.measured else f"; `{command}` measures its idle time.",
     )
 
 

@@ -14,7 +14,7 @@ from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.report.sentences import is_launch_bound
 
-SHARE, PRODUCTS = "Of dense peak", "Products of busy"
+SHARE, PRODUCTS = "Of dense peak", "GEMM of busy"
 
 
 def of_the_peak(tables: Tables) -> Iterator[Finding]:
@@ -33,8 +33,8 @@ def of_the_peak(tables: Tables) -> Iterator[Finding]:
     if best is not None and best not in paces_of(tables).card[-1:]:  # the verdict's own
         text = table.told(
             step_key(*best),
-            "Of the sizes, {Size} {work} in {way} comes nearest to the card, at {Of dense peak} % "
-            "of its dense peak ({peak}, {Dense peak} TFLOP/s).",
+            "Of the sizes, {Size} {work} in {way} comes nearest to the card's dense peak "
+            "({peak}, {Dense peak} TFLOP/s), at {Of dense peak} % of it.",
             peak=PEAKS[best[1].case.precision],
             work=work_of(table, step_key(*best), "Variant"),
             way=switches_text(best[1].case),
@@ -53,7 +53,7 @@ def of_products(tables: Tables) -> Iterator[Finding]:
         if all(table.known(key, PRODUCTS) for key in (forward, step)):
             text = table.told(
                 forward,
-                "In {Size} {work} matrix products take {Products of busy} % of the card's busy "
+                "In {Size} {work} matrix products take {GEMM of busy} % of the card's busy "
                 "time in the forward and {step} % in a whole training step.",
                 work=work_of(table, forward, "Mode"),
                 step=(table.quote(step, PRODUCTS),),

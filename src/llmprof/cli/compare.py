@@ -17,8 +17,9 @@ from llmprof.cli.types import percent_type
 from llmprof.core.report.formats import ExportError, Format, format_of, write
 from llmprof.core.report.loop_comparison import LoopComparison
 from llmprof.core.report.loop_comparison import render as render_loops
-from llmprof.core.report.run_comparison import RunComparison, regressions
+from llmprof.core.report.run_comparison import RunComparison
 from llmprof.core.report.run_comparison_exports import render
+from llmprof.core.report.run_comparison_words import regressions
 from llmprof.core.report.sentences import reason
 from llmprof.core.report.table import Table
 from llmprof.core.report.two_runs import TwoRuns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -42,7 +42,7 @@ class Follow:
         """The last view, and the first signal that came, if one did."""
         follower = Follower(self._run.journal)
         try:
-            with _caught(self._note), ProgressLine(quiet=self._quiet) as progress:
+            with caught(self._note), ProgressLine(quiet=self._quiet) as progress:
                 while True:
                     over = self._over()
                     while follower.poll():
@@ -107,8 +107,9 @@ def exit_code_of(view: RunView) -> int:
 
 
 @contextmanager
-def _caught(handler: object) -> Iterator[None]:
-    old = {number: signal.signal(number, handler) for number in SIGNALS}  # type: ignore[arg-type]
+def caught(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Hand the signals that end a command to a function instead."""
+    old = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
         yield
     finally:

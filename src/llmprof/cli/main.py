@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "write one document from one or several runs"),
     "compare": ("compare", "say what changed between two runs, by case and phase"),
     "baseline": ("baseline", "keep a run under a name that later ones are compared with"),
-    "pack": ("pack", "put a run into one file to carry home"),
+    "pack": ("pack", "put a run or a write-up into one file to carry home"),
     "demo": ("demo", "replay a recorded run as if it were live; needs no GPU"),
     "monitor": ("monitor", "watch the GPUs and the host of this machine"),
     "predict": ("predict", "say what cases need and whether they fit, without running them"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from llmprof.cli.exits import CRASHED, OK, UserError
+from llmprof.cli.found_writeup import found_writeup
 from llmprof.cli.show import find_source
 from llmprof.cli.streams import put, tell
 from llmprof.cli.types import listed, one_of, positive, tokens_type
@@ -17,12 +20,19 @@ from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import SourcesDiffer, identity, sources_of
 from llmprof.core.document.tables import tables_of
-from llmprof.core.engine.writeup import Writeup, WriteupError
 from llmprof.core.report.formats import ExportError, check_writable, extension_of, write
 from llmprof.core.state.view import RunView
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import RunNotFound
+from llmprof.core.store.writeup import Writeup, WriteupError
 from llmprof.core.system.archive import PackError
+
+
+class Place(NamedTuple):
+    """Where a run lies, and how that is told."""
+
+    path: Path
+    told: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         nargs="*",
         metavar="RUN",
-        help="names of runs, files, folders, or the folder of a write-up (newest run)",
+        help="names of runs, files, folders, or a write-up's folder or file (newest run)",
     )
     parser.add_argument(
         "--export",
@@ -85,28 +95,32 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--questions has an order of its own: leave out --sections")
     for path in args.export:
         check_document(path)
-    made = make_document(
-        run_paths(args.runs),
-        budget_of(args),
-        sections=args.sections,
-        questions=args.questions,
-        mixed=args.mixed,
-    )
-    if not args.export:
-        put(write_markdown(without_figures(made), "report"), end="")
-    for path in args.export:
-        _write(made, path)
+    with ExitStack() as stack:
+        made = make_document(
+            find_places(args.runs, stack),
+            budget_of(args),
+            sections=args.sections,
+            questions=args.questions,
+            mixed=args.mixed,
+        )
+        if not args.export:
+            put(write_markdown(without_figures(made), "report"), end="")
+        for path in args.export:
+            _write(made, path)
     return OK
 
 
-def run_paths(names: Sequence[str]) -> list[Path]:
-    """Where runs lie; of a write-up's folder all of its runs. Raises UserError."""
-    found: list[Path] = []
+def find_places(names: Sequence[str], stack: ExitStack) -> list[Place]:
+    """Where runs lie, of a write-up all of its runs; as long as the stack. Raises UserError."""
+    found: list[Place] = []
     for name in names or (None,):
         try:
             path = find_source(name)
-            writeup = Writeup(path)
-            found += [each.path for each in writeup.runs()] if writeup.there else [path]
+            writeup = found_writeup(path, stack)
+            if writeup is None:
+                found.append(Place(path, str(path)))
+            else:
+                found += places_in(writeup, path)
         except (RunNotFound, WriteupError) as error:
             raise UserError(str(error)) from error
     if not found:
@@ -114,8 +128,18 @@ def run_paths(names: Sequence[str]) -> list[Path]:
     return found
 
 
+def places_in(writeup: Writeup, given: Path) -> list[Place]:
+    """Where the runs of a write-up lie, that was given as a folder or a file. Raises WriteupError.
+
+    Nobody knows of the folder into which a file is unpacked.
+    """
+    if given.is_dir():
+        return [Place(each.path, str(each.path)) for each in writeup.runs()]
+    return [Place(each.path, f"{each.id} in {given}") for each in writeup.runs()]
+
+
 def make_document(
-    paths: Iterable[Path],
+    places: Iterable[Place],
     budget: Budget,
     *,
     sections: Iterable[str] = (),
@@ -124,15 +148,15 @@ def make_document(
 ) -> Document:
     """The document of the runs that lie there. Raises UserError."""
     try:
-        sources = sources_of(_each_once(paths), mixed=mixed)
+        sources = sources_of(_each_once(places), mixed=mixed)
     except SourcesDiffer as error:
         raise UserError(str(error)) from error
     return document(tables_of(sources, budget), sections, questions=questions)
 
 
-def write_document(paths: Iterable[Path], target: Path, budget: Budget) -> None:
+def write_document(places: Iterable[Place], target: Path, budget: Budget) -> None:
     """Write the whole document of some runs. Raises UserError."""
-    _write(make_document(paths, budget), target)
+    _write(make_document(places, budget), target)
 
 
 def check_document(path: Path, *, to_come: Path | None = None) -> None:
@@ -155,19 +179,19 @@ def without_figures(made: Document) -> Document:
     return replace(made, sections=tuple(replace(each, figures=()) for each in made.sections))
 
 
-def _each_once(paths: Iterable[Path]) -> list[tuple[RunView, Path]]:
+def _each_once(places: Iterable[Place]) -> list[tuple[RunView, Path]]:
     """The runs that lie there, each once; copies are named in a line. Raises UserError."""
-    found: dict[Hashable, tuple[RunView, Path]] = {}
-    for path in paths:
-        view = _opened(path)
+    found: dict[Hashable, tuple[RunView, Place]] = {}
+    for place in places:
+        view = _opened(place.path)
         if not view.cases and not view.loops:
-            raise UserError(f"{path} holds a run without cases: there is nothing to report")
+            raise UserError(f"{place.told} holds a run without cases: there is nothing to report")
         key = identity(view)
         if key in found:
-            tell(f"{path} is the run of {found[key][1]}: it counts once")
+            tell(f"{place.told} is the run of {found[key][1].told}: it counts once")
         else:
-            found[key] = view, path
-    return list(found.values())
+            found[key] = view, place
+    return [(view, place.path) for view, place in found.values()]
 
 
 def _opened(path: Path) -> RunView:

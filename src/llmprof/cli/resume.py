@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from llmprof.core.engine.client import Plan
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.figures.same_machine import MOVED
 from llmprof.core.store.journal import replay
-from llmprof.core.store.pack import adopt, pack
+from llmprof.core.store.pack import adopt, holds_writeup, pack
 from llmprof.core.store.run import Run, RunNotFound, RunStore
 from llmprof.core.system.archive import PackError
 from llmprof.core.system.text import counted
@@ -101,6 +102,8 @@ def find(name: str | None) -> Run:
     """A run of the store, or a packed file taken into it. Raises UserError."""
     store = RunStore()
     try:
+        if name is not None and holds_writeup(Path(name)):
+            raise UserError(_whole_writeup(Path(name)))
         if name is not None and Path(name).is_file():
             return adopt(Path(name), store)
         return store.find(name)
@@ -108,3 +111,13 @@ def find(name: str | None) -> Run:
         raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"{name}: {error.strerror or error}") from error
+
+
+def _whole_writeup(path: Path) -> str:
+    if path.is_dir():
+        given = shlex.quote(str(path))
+        return f"{path} is a write-up: `llmprof run writeup --into {given}` goes on with it"
+    return (
+        f"{path} is a packed write-up, which does not go on; its folder does, with "
+        "`llmprof run writeup --into DIR`"
+    )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import ExitStack
 from datetime import datetime
+from pathlib import Path
 
-from llmprof.cli.exits import OK
+from llmprof.cli.exits import OK, UserError
+from llmprof.cli.found_writeup import found_writeup
 from llmprof.cli.printed import put_list
 from llmprof.cli.streams import put
 from llmprof.core.report.table import Cell, Column, Table
@@ -16,13 +19,20 @@ from llmprof.core.store.run import RunStore
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `llmprof runs`."""
+    parser.add_argument(
+        "where",
+        nargs="?",
+        type=Path,
+        help="a write-up's folder or file, or another folder of runs (those of this machine)",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the runs, newest first."""
-    store = RunStore()
-    found = summaries(store)
+    """Print the runs, newest first. Raises UserError."""
+    with ExitStack() as stack:
+        store = RunStore() if args.where is None else _store_at(args.where, stack)
+        found = summaries(store)
     if args.json:
         put(json.dumps([summary.as_json() for summary in found], indent=2, ensure_ascii=False))
     elif not found:
@@ -30,6 +40,16 @@ def run(args: argparse.Namespace) -> int:
     else:
         put_list(table(found))
     return OK
+
+
+def _store_at(path: Path, stack: ExitStack) -> RunStore:
+    """The runs that lie there. Raises UserError."""
+    writeup = found_writeup(path, stack)
+    if writeup is not None:
+        return writeup.store
+    if not path.is_dir():
+        raise UserError(f"{path} is no folder of runs; `llmprof show` prints one run")
+    return RunStore(path)
 
 
 def table(found: list[RunSummary]) -> Table:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from llmprof.cli.exits import UserError
 from llmprof.cli.open_screen import open_screen
 from llmprof.core.store.run import Run, RunNotFound, RunStore
 
+if TYPE_CHECKING:
+    from llmprof.tui.session.starter import Starter
+
 MOST_HZ = 20.0
+
+
+class Shown(NamedTuple):
+    """What the screen is opened with: runs, the one in sight, and how others are started there."""
+
+    store: RunStore
+    watch: Run | None = None
+    starter: Starter | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "run",
         nargs="?",
         help="a run to show at once: its name, `last`, its folder, "
-        "or a folder of runs such as a write-up's",
+        "a folder of runs such as a write-up's, or a packed write-up",
     )
     add_look_options(parser)
 
@@ -43,31 +56,47 @@ def add_look_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Open the screen; its exit code. Raises UserError."""
-    store, watch = RunStore(), None
-    if args.run is not None:
-        try:
-            store, watch = find_beside_others(args.run)
-        except RunNotFound as error:
-            raise UserError(str(error)) from error
-    return open_screen(
-        watch=watch,
-        refresh=args.refresh,
-        ascii_only=args.ascii,
-        theme=args.theme,
-        store=store,
-    )
+    with ExitStack() as stack:
+        shown = Shown(RunStore()) if args.run is None else find_beside_others(args.run, stack)
+        return open_screen(
+            watch=shown.watch,
+            refresh=args.refresh,
+            ascii_only=args.ascii,
+            theme=args.theme,
+            store=shown.store,
+            starter=shown.starter,
+        )
 
 
-def find_beside_others(name: str) -> tuple[RunStore, Run]:
+def find_beside_others(name: str, stack: ExitStack) -> Shown:
     """A run by name or folder, or the newest of a folder of runs; and those that lie beside it.
 
-    Raises RunNotFound.
+    A packed write-up is such a folder for as long as the stack. Raises UserError.
     """
     run = Run(Path(name).resolve())
     if run.journal.is_file():
-        return RunStore(run.path.parent), run
-    store = RunStore(run.path if run.path.is_dir() else None)
-    return store, store.find(None if run.path.is_dir() else name)
+        return Shown(RunStore(run.path.parent), run)
+    try:
+        if run.path.is_dir():
+            store = RunStore(run.path)
+            return Shown(store, store.find(None))
+        return _unpacked(run.path, stack) or Shown(RunStore(), RunStore().find(name))
+    except RunNotFound as error:
+        raise UserError(str(error)) from error
+
+
+def _unpacked(path: Path, stack: ExitStack) -> Shown | None:
+    """The runs of a packed write-up; None where the path is none's. Raises UserError."""
+    if not path.is_file():
+        return None
+    from llmprof.cli.found_writeup import found_writeup  # not needed for the first frame
+    from llmprof.tui.session.starter import NoStarter
+
+    writeup = found_writeup(path, stack)
+    if writeup is None:
+        return None
+    starter = NoStarter(f"{path.name} is shown from a copy, which goes with the screen")
+    return Shown(writeup.store, writeup.store.find(None), starter)
 
 
 def hertz(text: str) -> float:

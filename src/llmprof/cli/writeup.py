@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
 
 from llmprof.cli.declare import add_device_option
-from llmprof.cli.exits import NOTHING, OK, UserError
+from llmprof.cli.exits import CRASHED, NOTHING, OK, UserError
+from llmprof.cli.follow import caught
 from llmprof.cli.output import busy_words
-from llmprof.cli.report import add_budget_options, budget_of, check_document, write_document
+from llmprof.cli.pack import add_pack_option, check_target
+from llmprof.cli.report import (
+    add_budget_options,
+    budget_of,
+    check_document,
+    places_in,
+    write_document,
+)
 from llmprof.cli.run import measure_run, new_run, plan_of, require_device, require_torch
 from llmprof.cli.streams import put, tell
 from llmprof.cli.types import listed, positive
 from llmprof.core.catalog.experiments import build_experiment, writeup_names
 from llmprof.core.catalog.names import named, unknown
 from llmprof.core.engine.client import Plan
-from llmprof.core.engine.writeup import Manifest, Writeup, WriteupError, left_of, left_s, planned
+from llmprof.core.engine.writeup import left_of, left_s, planned
 from llmprof.core.events import Environment
 from llmprof.core.report.markdown_table import grid
 from llmprof.core.report.table import Column, Table
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.shape import SpecError
+from llmprof.core.store.packed_writeup import pack_writeup
 from llmprof.core.store.run import Run, RunStore
+from llmprof.core.store.writeup import Manifest, Writeup, WriteupError
 from llmprof.core.system.homes import state_home
-from llmprof.core.system.text import duration
+from llmprof.core.system.text import cause, duration
 
 DOCUMENT = "report.html"
 LETS_GO_S = 30.0
@@ -65,14 +78,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"write the document to FILE.md or FILE.html ({DOCUMENT} in its folder)",
     )
+    add_pack_option(parser, "the whole write-up")
     add_budget_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure what is missing and write the document. Raises UserError."""
     folder = args.into or _new_folder()
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; --into takes the folder of a write-up")
     for path in args.export:
         check_document(path, to_come=folder)
+    if args.dry_run and args.pack:
+        raise UserError("--pack has no effect with --dry-run: nothing is measured")
+    target = check_target(args.pack, to_come=folder)
     require_torch()
     writeup = Writeup(folder)
     try:
@@ -82,17 +101,74 @@ def run(args: argparse.Namespace) -> int:
             return OK
         if not writeup.there:
             writeup.save(manifest)
-        _all(writeup)
+        packed = _measured(writeup, target)
     except WriteupError as error:
         raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"{writeup.folder}: {error.strerror or error}") from error
-    runs = [each.path for each in writeup.runs()]
-    if not runs:
+    places = places_in(writeup, writeup.folder)
+    if not places:
         raise UserError("nothing was measured", NOTHING)
     for path in args.export or [writeup.folder / DOCUMENT]:
-        write_document(runs, path, budget_of(args))
-    return OK
+        write_document(places, path, budget_of(args))
+    return OK if packed else CRASHED
+
+
+def _measured(writeup: Writeup, target: Path | None) -> bool:
+    """Run what is missing, then pack, however it ends; False where it could not be packed.
+
+    Raises UserError.
+    """
+    packed = True
+    with caught(_ending(writeup)):
+        try:
+            _all(writeup)
+        finally:
+            if target is not None and any(writeup.runs()):
+                packed = _packed(writeup, target)
+    return packed
+
+
+def _ending(writeup: Writeup) -> Callable[[int, FrameType | None], None]:
+    """What a signal does between two runs: it ends the write-up, as one in a run does."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise _unfinished(writeup, 128 + number)
+
+    return end
+
+
+def _unfinished(writeup: Writeup, code: int) -> UserError:
+    how = f"`llmprof run writeup --into {shlex.quote(str(writeup.folder))}`"
+    return UserError(f"not finished; go on with {how}", code)
+
+
+def _packed(writeup: Writeup, target: Path) -> bool:
+    """Pack, which only Ctrl-C ends early: a machine that is taken away says so more than once."""
+    late: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT:
+            raise _unfinished(writeup, 128 + number)
+        late.append(number)
+
+    with caught(note):
+        packed = _pack(writeup, target)
+    if late:
+        raise _unfinished(writeup, 128 + late[0])
+    return packed
+
+
+def _pack(writeup: Writeup, target: Path) -> bool:
+    """Put the write-up into a file and say so; False, and why, where that fails."""
+    try:
+        pack_writeup(writeup, target)
+    except OSError as error:
+        how = f"`llmprof pack {shlex.quote(str(writeup.folder))}` can"
+        tell(f"llmprof: the write-up could not be packed: {cause(error)}; {how}")
+        return False
+    tell(f"packed {target}")
+    return True
 
 
 def _new_folder() -> Path:
@@ -131,9 +207,9 @@ def _looked(experiment: Experiment) -> tuple[Environment, float]:
     with tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
         probe = new_run(experiment.name, RunStore(Path(folder)))
         plan = plan_of(probe, experiment, lifeline=True, only_plan=True)
-        view, signal = measure_run(probe, plan, quiet=True)
+        view, number = measure_run(probe, plan, quiet=True)
     if view.environment is None:
-        code = NOTHING if signal is None else 128 + signal
+        code = NOTHING if number is None else 128 + number
         errors = [line.message for line in view.log if line.level == "error"]
         raise UserError(errors[0] if errors else "the device could not be read", code)
     return view.environment, time.monotonic() - began
@@ -176,12 +252,9 @@ def _all(writeup: Writeup) -> None:
         tell(f"{entry.experiment.name} ({at + 1} of {count}), about {left} left")
         began = time.monotonic()
         the_run = the_run or writeup.begin(at)
-        view, signal = measure_run(the_run, _plan(the_run, entry.experiment, missing))
-        if signal is not None or view.outcome not in ("complete", "stopped"):
-            code = NOTHING if signal is None else 128 + signal
-            raise UserError(
-                f"not finished; go on with `llmprof run writeup --into {writeup.folder}`", code
-            )
+        view, number = measure_run(the_run, _plan(the_run, entry.experiment, missing))
+        if number is not None or view.outcome not in ("complete", "stopped"):
+            raise _unfinished(writeup, NOTHING if number is None else 128 + number)
         if missing is None:
             estimated_s += entry.estimate_s or 0.0
             took_s += time.monotonic() - began
