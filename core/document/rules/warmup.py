@@ -44,11 +44,11 @@ def without(tables: Tables) -> Iterator[Finding]:
 
 
 def _told(table: KeyedTable, key: Hashable, phases: Sequence[str]) -> Sentence:
-    """(forward 213.4 ms, optimizer 61.12 ms of it)."""
+    """(cold: forward 213.4 ms, optimizer 61.12 ms)."""
     if not phases:
         return ()
     parts = (table.told(key, f"{each.lower()} {{First {each.lower()}}} ms") for each in phases)
-    return (" (", *joined(parts), " of it)")
+    return (" (cold: ", *joined(parts), ")")
 
 
 def _cold_phases(state: CaseState) -> tuple[Phase, ...]:
