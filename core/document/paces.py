@@ -102,11 +102,13 @@ def cells_named(tables: Tables, cells: Sequence[Found], side: Side) -> Sentence:
             told.append(_named(tables, group[-1 if side == "up to" else 0], f"{side} "))
         else:
             told += [_named(tables, found) for found in group]
-    shown = [
-        (*listed([(name,) for name, _ in alike]), *alike[0][1])
-        for alike in _alike_in_a_row(told[:MOST_NAMED])
-    ]
-    return listed(shown) if len(told) <= MOST_NAMED else (*joined(shown), " and others")
+    alike_told = _alike_in_a_row(told[:MOST_NAMED])
+    shown = [(*listed([(name,) for name, _ in alike]), *alike[0][1]) for alike in alike_told]
+    if len(told) > MOST_NAMED:
+        return (*joined(shown), " and others")
+    if len(shown) > 1 and any(len(alike) > 1 for alike in alike_told):
+        return (*joined(shown[:-1]), ", and ", *shown[-1])
+    return listed(shown)
 
 
 def _alike_in_a_row(told: Sequence[tuple[str, Sentence]]) -> list[list[tuple[str, Sentence]]]:

@@ -17,6 +17,8 @@ from llmprof.core.report.sentences import is_launch_bound
 JUDGED = 0.5  # what is decided between processes comes before what is only read
 MOST_SHOWN = 3  # sizes
 LEAST_SHARE = 0.03  # of the step's change, from which on a phase is named
+WIDE = 1.02  # times the shortest baseline in any run: below it there is no need to tell the range
+ALL_RUNS = "Baseline in all runs"
 GAIN = "Gain excluded above"
 
 
@@ -112,9 +114,12 @@ def _then_the_host(table: KeyedTable, change: Change) -> Sentence:
 def _in_all_runs(table: KeyedTable, change: Change) -> Sentence:
     """How far apart the baseline came out, where several runs measured it."""
     key = change.key(change.found.total)
-    if not table.known(key, "Baseline in all runs"):
+    if not table.known(key, ALL_RUNS):
         return ()
-    return table.told(key, "; the baseline of {Size} took {Baseline in all runs} ms in all runs")
+    low, high = table.quote(key, ALL_RUNS).text.replace(",", "").split(" to ")
+    if float(high) < WIDE * float(low):
+        return ()
+    return table.told(key, f"; the baseline of {{Size}} took {{{ALL_RUNS}}} ms in all runs")
 
 
 def _of_phase(table: KeyedTable, subject: str, phase: str, family: Sequence[Change]) -> Finding:
