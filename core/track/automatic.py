@@ -94,7 +94,7 @@ class AutomaticTracker(Tracker):
             self._within_backward = True
             return
         super().update_ended(depth, whole=whole)
-        if whole and not self._updating and not self._user and self._mine() and self._begun:
+        if whole and not self._updating and not self._user and self.mine() and self._begun:
             self._update_done()
 
     def update_skipped(self, optimizer: object) -> None:
@@ -132,7 +132,7 @@ class AutomaticTracker(Tracker):
 
     def next_ended(self, marked: bool, *, batch: bool) -> None:
         """The batch is there, or the loader is at its end."""
-        if marked and self._mine():
+        if marked and self.mine():
             start = _now()
             then = GAP if batch else BETWEEN
             self._mark(EVALUATION if self._part == EVALUATION and batch else then, start)
@@ -147,7 +147,7 @@ class AutomaticTracker(Tracker):
     def finish(self, *, whole: bool) -> str:
         """The training is over; what came after its last update is no step."""
         part = self._part
-        if self._mine() and self._update_at:
+        if self.mine() and self._update_at:
             self._split(self._update_at)
         self._open = False
         super().finish(whole=whole)
@@ -160,10 +160,10 @@ class AutomaticTracker(Tracker):
             self._owner = threading.get_ident()
             if not self._on_training():
                 self.working = False
-        return self._mine()
+        return self.mine()
 
     def _may_wait(self) -> bool:
-        return not self._user and self._part not in BUSY and self._mine()
+        return not self._user and self._part not in BUSY and self.mine()
 
     def _wait(self, loader: int) -> bool:
         start = _now()

@@ -1,6 +1,7 @@
 """The card's own times of the same stretches: events that are read when the card is through.
 
-Nothing in here waits for the card, and nothing is recorded while a graph is being captured.
+Nothing in here waits for the card while the loop goes on, and nothing is recorded, asked for or
+copied while a graph is being captured.
 """
 
 from __future__ import annotations
@@ -8,25 +9,32 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from llmprof.core import events as ev
 from llmprof.core.system.text import clean
 from llmprof.core.track.allocator import AllocatorFigures
-from llmprof.core.track.parts import Mark
+from llmprof.core.track.card_numbers import (
+    MOST_TOGETHER,
+    CardNumbers,
+    Costs,
+    Fetched,
+    Held,
+    Landing,
+)
 from llmprof.core.track.tracker import Row, Tracker
 
-MOST_WAITING = 64  # steps whose times the card has not come to
+MOST_WAITING = 64 + MOST_TOGETHER  # steps that the card has not come to, or whose numbers it keeps
+MOST_HANDED_ON = 8  # at the end of a step, so that none pays for all that came together
 MOST_EVENTS = 48  # of one step
-ALLOWED_NS = 20_000  # of host time a step for the card's times, and
+ALLOWED_NS = 20_000  # of host time a step for the card's times and numbers, and
 ALLOWED_SHARE = 400  # at most one in so many of the step's; where they cost more, some are timed
 MOST_SKIPPED = 32
-COSTS = 9  # of timed steps, whose median counts: a launch queue that is full holds up some
-SLOTS = 64
+PATIENCE_NS = 20_000_000  # for the last numbers, when the loop is over
 PCI = ("domain", "bus", "device")
 _in_use: Callable[[], bool] = torch.cuda.is_initialized
 MEMORY_NS = 1_000_000_000  # between two looks at the allocator
@@ -36,95 +44,145 @@ _new_event: Any = torch.cuda.Event
 _now = time.monotonic_ns
 
 
+def allowed_ns(wall_ns: int) -> int:
+    """Of host time in a step of such a length."""
+    return max(1, min(ALLOWED_NS, wall_ns // ALLOWED_SHARE))
+
+
 class Pace:
     """Of how many steps one is timed, so that it costs what is allowed on average."""
 
     def __init__(self) -> None:
         self.every = 1
-        self.spent_ns = 0  # since the last step that was timed
-        self._costs: deque[int] = deque(maxlen=COSTS)
+        self._costs = Costs()
 
-    def step_ended(self, wall_ns: int, *, timed: bool) -> None:
-        """A step is over."""
-        if not timed:
-            return
-        self._costs.append(self.spent_ns)
-        self.spent_ns = 0
-        if len(self._costs) > COSTS // 3:
-            cost = sorted(self._costs)[len(self._costs) // 2]
-            allowed = max(1, min(ALLOWED_NS, wall_ns // ALLOWED_SHARE))
-            self.every = min(MOST_SKIPPED, max(1, -(-cost // allowed)))
+    def timed(self, cost_ns: int, allowed_ns: int) -> None:
+        """A step was timed, which cost so much in all."""
+        self._costs.add(cost_ns)
+        cost = self._costs.median_ns
+        if cost is not None:
+            self.every = min(MOST_SKIPPED, max(1, -(-cost // allowed_ns)))
 
 
-class Landing:
-    """Places in the host's memory where numbers from the card arrive, used again and again."""
+class Delivery:
+    """Numbers that have arrived once some events are reached; rows of several steps share one."""
 
-    def __init__(self, *, pinned: bool = True) -> None:
-        self._pinned = pinned
-        self._free: dict[torch.dtype, list[Any]] = {}
+    def __init__(self) -> None:
+        self.here = False
+        self.lost = False  # nobody knows when its numbers are
+        self.fetched: Fetched | None = None
+        self.events: list[Any] | None = None  # None: more may come
+        self.own: Any = None  # of the events the one that is no row's
 
-    def copy(self, tensor: Any) -> Any:
-        """A tensor of one element as it is now, on its way to the host."""
-        free = self._free.setdefault(tensor.dtype, [])
-        if not free:
-            with torch.inference_mode(False):  # or it could not be written outside of that mode
-                free += torch.empty(
-                    SLOTS, dtype=tensor.dtype, device="cpu", pin_memory=self._pinned
-                ).unbind()
-        place = free.pop()
-        place.copy_(tensor.detach().reshape(()), non_blocking=True)
-        return place
+    def look(self) -> bool:
+        """Whether all of it is here."""
+        if not self.here and self.events is not None and all(one.query() for one in self.events):
+            self.here = True
+            if self.fetched is not None:
+                self.fetched.land()
+        return self.here
 
-    def take(self, place: Any) -> float:
-        """The number that has arrived there; the place is free again."""
-        number = float(place.item())
-        self._free[place.dtype].append(place)
-        return number
+
+class Waiting(NamedTuple):
+    """A row, until the card is through with it."""
+
+    row: Row
+    end: Any
+    values: dict[str, object]
+    delivery: Delivery | None
+    timing_ns: int  # spent on recording its events; 0: it was not timed
+
+    def arrived(self) -> dict[str, object]:
+        """The values that are here."""
+        if self.delivery is None or (self.delivery.here and not self.delivery.lost):
+            return self.values
+        return {name: value for name, value in self.values.items() if isinstance(value, float)}
+
+    @property
+    def idle(self) -> bool:
+        """Whether the card has nothing to do with it."""
+        return self.end is None and self.delivery is None
+
+    def over(self) -> bool:
+        """Whether the card has come so far."""
+        if self.delivery is not None:
+            return self.delivery.look()
+        return self.end is None or bool(self.end.query())
 
 
 class CardClock:
-    """Pooled timing events on whatever stream is current."""
+    """Pooled timing events on whatever stream is current, and numbers that come from the card."""
 
     def __init__(self, tracker: Tracker) -> None:
         self._tracker = tracker
         self._device = torch.cuda.current_device()
-        self._pool: list[torch.cuda.Event] = []
-        self._waiting: deque[tuple[Row, Any, dict[str, object]]] = deque()
+        self._pool: list[Any] = []
+        self._waiting: deque[Waiting] = deque()
+        self._delivery: Delivery | None = None  # of the numbers that come next
+        self._apart: list[Any] = []  # events after copies on other streams in this step
+        self._home = _stream()  # as the last step ended
+        self._edge: object = None  # the last step's end, where nothing was copied since
         self._stream_key: object = None
         self._stream: Any = None
         self._looked_ns = 0
-        self._timed = True
         self._steps = 0
         self._pace = Pace()
-        self._landing = Landing()
+        self._timing_ns = 0  # spent on events since the last step that was timed
+        self._numbers = CardNumbers(Landing())
+        self.timed = True
         self.memory: AllocatorFigures | None = None
 
-    def event(self) -> torch.cuda.Event | None:
-        """An event at this point of the current stream; None in a step that is not timed."""
-        return self._record() if self._timed else None
+    @property
+    def every(self) -> int:
+        """Of so many steps one is timed."""
+        return self._pace.every
 
-    def boundary(self) -> torch.cuda.Event | None:
-        """The same where one step ends and the next begins."""
-        before = self._timed
-        self._steps += 1
-        self._timed = self._steps % self._pace.every == 0
-        return self._record() if before or self._timed else None
+    @property
+    def together(self) -> bool:
+        """Whether logged numbers stay on the card for a while."""
+        return self._numbers.together
 
-    def _record(self) -> torch.cuda.Event | None:
-        """None while a graph is captured: an event would spoil it."""
+    def event(self) -> object | None:
+        """An event at this point of the current stream; None while a graph is captured."""
         start = _now()
-        if torch.cuda.is_current_stream_capturing():
-            return None
-        found = self._pool.pop() if self._pool else _new_event(enable_timing=True)
-        found.record(self._current())
-        self._pace.spent_ns += _now() - start
+        found = None if _capturing(_stream()) else self._record()
+        self._timing_ns += _now() - start
         return found
 
-    def copy(self, tensor: Any) -> object | None:
-        """The value of a tensor as it is now, on its way to the host; None while capturing."""
-        if torch.cuda.is_current_stream_capturing():
-            return None
-        place: object = self._landing.copy(tensor)
+    def boundary(self) -> object | None:
+        """The same where one step ends and the next begins; None between two not timed."""
+        before = self.timed
+        self._steps += 1
+        self.timed = self._steps % self._pace.every == 0
+        self._edge = self.event() if before or self.timed else None
+        return self._edge
+
+    def _record(self) -> Any:
+        found = self._pool.pop() if self._pool else _new_event(enable_timing=True)
+        found.record(self._current())
+        return found
+
+    def take(self, tensors: Mapping[str, Any]) -> dict[str, object]:
+        """Numbers as they are now, on their way to the host; none while capturing."""
+        stream = _stream()
+        if _capturing(stream):
+            return {}
+        self._edge = None
+        home = bool(stream == self._home)
+        return {name: self._number(name, tensor, home) for name, tensor in tensors.items()}
+
+    def _number(self, name: str, tensor: Any, home: bool) -> object:
+        """home: on the stream on which steps end."""
+        home = home and tensor.get_device() == self._device
+        held = self._numbers.hold(name, tensor) if home else None
+        if held is not None:
+            return held
+        start = _now()
+        place: object = self._numbers.landing.copy(tensor)
+        if not home:
+            self._apart.append(_new_event())
+            self._apart[-1].record(torch.cuda.current_stream(tensor.device))
+        self._numbers.at_once(_now() - start)
         return place
 
     def described(self, rank: int, restart: int) -> ev.LoopDevice:
@@ -143,52 +201,105 @@ class CardClock:
         )
 
     def keep(self, row: Row, end: object | None, values: dict[str, object]) -> None:
-        """Take a row that ended with an event; it is handed on once the card has come so far."""
+        """Take a row that ended with an event; hand on those that the card is through with."""
+        stream = _stream()
+        capturing = _capturing(stream)
         if len(self._waiting) >= MOST_WAITING:
-            self._give_up(*self._waiting.popleft())
-        if end is None and any(isinstance(value, torch.Tensor) for value in values.values()):
-            end = self._record()
-        self._waiting.append((row, end, values))
-        self._pace.step_ended(row.end_ns - row.marks[0][0], timed=row.marks[-1][2] is not None)
+            self._give_up(self._waiting.popleft())
+        start_ns = row.marks[0][0]
+        self._numbers.step_ended(start_ns, row.end_ns, allowed_ns(row.end_ns - start_ns))
+        delivery = self._delivery_of(row, values, stream, capturing)
+        timing_ns = 0
+        if row.marks[-1][2] is not None:
+            timing_ns, self._timing_ns = self._timing_ns, 0
+        self._waiting.append(Waiting(row, end, values, delivery, timing_ns))
+        self._home = self._home if capturing else stream
         if row.end_ns - self._looked_ns > MEMORY_NS:
             self._looked_ns = row.end_ns
             self._look_at_memory()
+        self._settle(MOST_HANDED_ON, capturing)
 
-    def settle(self, *, everything: bool = False) -> None:
-        """Hand on rows that the card is through with; everything: also those it is not."""
-        if self._waiting and not torch.cuda.is_current_stream_capturing():
-            while self._waiting:
-                row, end, values = self._waiting[0]
-                if end is not None and not end.query():
-                    break
-                self._waiting.popleft()
-                self._hand_on(row, end, values)
-        while everything and self._waiting:
-            self._give_up(*self._waiting.popleft())
+    def finish(self) -> None:
+        """The loop is over: all rows are handed on, with what comes within a moment."""
+        with contextlib.suppress(RuntimeError):  # of a card that is lost
+            stream = _stream()
+            if not _capturing(stream):
+                if self._delivery is not None:
+                    self._close(self._delivery, stream)
+                self._settle_all(_now() + PATIENCE_NS)
+        while self._waiting:
+            self._give_up(self._waiting.popleft())
+        self._numbers.forget()
+
+    def _settle_all(self, until_ns: int) -> None:
+        self._settle(MOST_WAITING, capturing=False)
+        while self._waiting and _now() < until_ns:
+            time.sleep(0.0002)
+            self._settle(MOST_WAITING, capturing=False)
+
+    def _settle(self, most: int, capturing: bool) -> None:
+        """Hand on so many rows at most."""
+        waiting = self._waiting
+        for _ in range(min(most, len(waiting))):
+            first = waiting[0]
+            if not first.idle and (capturing or not first.over()):
+                break
+            self._hand_on(waiting.popleft())
+
+    def _delivery_of(
+        self, row: Row, values: dict[str, object], stream: Any, capturing: bool
+    ) -> Delivery | None:
+        """What a row's numbers come with; sent on its way where it is time."""
+        found = self._delivery
+        if any(not isinstance(value, float) for value in values.values()):
+            found = self._delivery = found or Delivery()
+        waits = self._numbers.held and stream == self._home and not self._numbers.due(row.end_ns)
+        if found is not None and not capturing and not waits:
+            self._close(found, stream)
+        return found
+
+    def _close(self, delivery: Delivery, stream: Any) -> None:
+        """Nothing more comes with it. Copies of a step in which the stream changed are lost."""
+        start = _now()
+        delivery.lost = stream != self._home
+        if self._numbers.held and not delivery.lost:
+            delivery.fetched = self._numbers.fetch()
+            self._edge = None
+        self._numbers.forget()
+        if self._edge is None:
+            delivery.own = self._record()
+        delivery.events = [*self._apart, delivery.own or self._edge]
+        self._apart, self._delivery = [], None
+        self._numbers.sent(_now() - start, together=delivery.fetched is not None)
 
     def _current(self) -> Any:
         """The current stream; its object is made anew only where it is another."""
-        key = _raw_stream(self._device)
-        if key is None:
-            return torch.cuda.current_stream()
+        key = _stream()
         if key != self._stream_key:
             self._stream_key, self._stream = key, torch.cuda.current_stream()
         return self._stream
 
-    def _hand_on(self, row: Row, end: Any, values: dict[str, object]) -> None:
-        start = _now()
-        events: list[Any] = [event for _, _, event in row.marks] + [end]
+    def _hand_on(self, waiting: Waiting) -> None:
+        row, end, _, delivery, timing_ns = waiting
+        start = _now() if timing_ns else 0
+        events: list[Any] = [event for _, _, event in row.marks if event is not None]
         times: list[float] | None = None
-        if all(event is not None for event in events) and len(events) <= MOST_EVENTS:
+        if end is not None and len(events) == len(row.marks) < MOST_EVENTS:
             with contextlib.suppress(RuntimeError):  # of a stream that is behind
-                times = [one.elapsed_time(other) for one, other in pairwise(events)]
-        self._take(row, times, values if end is not None else _plain(values))
-        self._reuse(row.marks)
-        self._pace.spent_ns += _now() - start
+                times = [one.elapsed_time(other) for one, other in pairwise([*events, end])]
+        self._take(row, times, waiting.arrived())
+        self._pool += events
+        if delivery is not None and delivery.own is not None:
+            self._pool.append(delivery.own)
+            delivery.own = None
+        if timing_ns:
+            allowed = allowed_ns(row.end_ns - row.marks[0][0])
+            left = max(allowed // 4, allowed - self._numbers.cost_ns, 1)
+            self._pace.timed(timing_ns + _now() - start, left)
 
-    def _give_up(self, row: Row, end: Any, values: dict[str, object]) -> None:
-        """A row without the card's times, and without values that have not come."""
-        self._take(row, None, _plain(values))
+    def _give_up(self, waiting: Waiting) -> None:
+        """A row without the card's times, and without numbers that have not come."""
+        self._take(waiting.row, None, waiting.arrived())
         # Its events may still be on their way: the pool takes them when they are old.
 
     def _take(self, row: Row, times: list[float] | None, values: dict[str, object]) -> None:
@@ -196,12 +307,11 @@ class CardClock:
         for name, value in values.items():
             if isinstance(value, float):
                 row.values[name] = value
-            elif isinstance(value, torch.Tensor):
-                row.values[name] = self._landing.take(value)
+            elif not isinstance(value, Held):
+                row.values[name] = self._numbers.landing.take(value)
+            elif value.number is not None:
+                row.values[name] = value.number
         self._tracker.take(row)
-
-    def _reuse(self, marks: list[Mark]) -> None:
-        self._pool += [event for _, _, event in marks if isinstance(event, torch.cuda.Event)]
 
     def _look_at_memory(self) -> None:
         self.memory = allocator_figures(self._device) or self.memory
@@ -220,11 +330,6 @@ def allocator_figures(device: int) -> AllocatorFigures | None:
     )
 
 
-def _plain(values: dict[str, object]) -> dict[str, object]:
-    """Those that never were on the card."""
-    return {name: value for name, value in values.items() if isinstance(value, float)}
-
-
 def find_card(tracker: Tracker) -> CardClock | None:
     """A clock, once the process uses a card; makes no context itself."""
     return CardClock(tracker) if _in_use() else None
@@ -235,10 +340,19 @@ def is_there() -> bool:
     return torch.version.cuda is not None and torch.cuda.device_count() > 0
 
 
-def _raw_stream(device: int) -> object | None:
-    """What tells streams apart, in a tenth of the time; None where torch has no such call."""
-    call = getattr(torch._C, "_cuda_getCurrentStream", None)
-    return None if call is None else call(device)
+def _stream() -> Any:
+    """The current stream of the current device; the stream's number is the first of three."""
+    call = getattr(torch._C, "_cuda_getCurrentStream", None)  # in a tenth of the time
+    return torch.cuda.current_stream() if call is None else call(torch._C._cuda_getDevice())
+
+
+def _capturing(stream: Any) -> bool:
+    """Whether a graph is captured on the current stream, which is given.
+
+    On the default stream none can be: the driver, which may take long over it, is not asked.
+    """
+    default = isinstance(stream, tuple) and stream[0] == 0
+    return not default and torch.cuda.is_current_stream_capturing()
 
 
 def _raw_memory(device: int) -> Any:

@@ -13,7 +13,7 @@ from llmprof.core.track.parts import GAP, Mark
 
 MOST_MARKS = 4096  # of a step; what comes later belongs to the last of them
 MOST_ROWS = 8192  # that wait for the writer
-INTERRUPTED_NS = 500_000
+INTERRUPTED_NS = 1_000_000
 BETWEEN = "between"
 _now = time.monotonic_ns
 
@@ -42,7 +42,9 @@ class Place(NamedTuple):
 
 
 class DeviceClock(Protocol):
-    """Times the same stretches by a device's clock, without ever waiting for it."""
+    """Times the same stretches by a device's clock, without waiting for it while the loop goes."""
+
+    timed: bool  # whether events are recorded in the open step
 
     def event(self) -> object | None:
         """An event at this point of the current stream; None where none is recorded."""
@@ -51,10 +53,10 @@ class DeviceClock(Protocol):
         """The same where one step ends and the next begins."""
 
     def keep(self, row: Row, end: object | None, values: dict[str, object]) -> None:
-        """Take a row that ended with an event; it is handed on once the device has come so far."""
+        """Take a row that ended with an event; rows are handed on once the device is there."""
 
-    def settle(self, *, everything: bool = False) -> None:
-        """Hand on rows that the device is through with; everything: also those it is not."""
+    def finish(self) -> None:
+        """Hand on all rows, also those that the device is not through with."""
 
 
 class Tracker:
@@ -99,7 +101,7 @@ class Tracker:
 
     def enter(self, part: str) -> str | None:
         """A backward begins, or the like; gives what leave() wants, None where it is not marked."""
-        if not self._open or self._user or not self._mine():
+        if not self._open or self._user or not self.mine():
             return None
         start = _now()
         before = self._part
@@ -112,7 +114,7 @@ class Tracker:
 
     def leave(self, before: str | None) -> None:
         """It ended."""
-        if before is None or not self._open or not self._mine():
+        if before is None or not self._open or not self.mine():
             return
         start = _now()
         self._mark(GAP if before == "loss" else before, start)
@@ -120,14 +122,14 @@ class Tracker:
 
     def forward_ended(self, before: str | None) -> None:
         """The model's forward ended: what follows is the loss."""
-        if before is not None and self._open and self._mine():
+        if before is not None and self._open and self.mine():
             start = _now()
             self._mark("loss", start)
             self._spent(start)
 
     def update_begins(self, optimizer: object) -> int:
         """An optimizer's step begins, perhaps within another's; how deep."""
-        if not self._mine():
+        if not self.mine():
             return 0
         start = _now()
         if self._part != "optimizer":
@@ -140,7 +142,7 @@ class Tracker:
 
     def update_ended(self, depth: int | None = None, *, whole: bool = True) -> None:
         """An optimizer's step ended; not whole by an exception, which ended those within too."""
-        if not self._mine():
+        if not self.mine():
             return
         start = _now()
         self._updating = max(0, self._updating - 1) if depth is None else depth
@@ -157,21 +159,25 @@ class Tracker:
 
     def closure_begins(self) -> bool:
         """An optimizer calls its closure: a forward and a backward; whether it is marked."""
-        if self._part != "optimizer" or self._user or not self._mine():
+        if self._part != "optimizer" or self._user or not self.mine():
             return False
-        self._mark(GAP, _now())
+        start = _now()
+        self._mark(GAP, start)
+        self._spent(start)
         return True
 
     def closure_ended(self, marked: bool) -> None:
         """The closure ended: the optimizer goes on."""
-        if marked and self._open and not self._user and self._mine():
-            self._mark("optimizer", _now())
+        if marked and self._open and not self._user and self.mine():
+            start = _now()
+            self._mark("optimizer", start)
+            self._spent(start)
 
     # What the user's lines say
 
     def begin_input(self) -> None:
         """The thread waits for a batch, which begins a step; an open one ends."""
-        if not self._mine():
+        if not self.mine():
             return
         start = _now()
         if self._held is not None:
@@ -184,13 +190,13 @@ class Tracker:
 
     def begin_epoch(self, length: int | None) -> None:
         """A loop over a loader begins."""
-        if self._mine():
+        if self.mine():
             self._epoch = 0 if self._epoch is None else self._epoch + 1
             self._position, self._length = 0, length
 
     def end_input(self, *, batch: bool) -> None:
         """The batch is there, and the step's body begins; without one an epoch is over."""
-        if not self._mine():
+        if not self.mine():
             return
         start = _now()
         if batch:
@@ -201,7 +207,7 @@ class Tracker:
 
     def begin_step(self) -> None:
         """A step begins without a loader that is known; an open one ends."""
-        if not self._mine():
+        if not self.mine():
             return
         start = _now()
         self._release()
@@ -212,7 +218,7 @@ class Tracker:
 
     def end_step(self, *, whole: bool = True) -> None:
         """The step ends; one that is not whole, as after an exception, is no step."""
-        if not self._open or not self._mine():
+        if not self._open or not self.mine():
             return
         start = _now()
         if whole:
@@ -223,14 +229,15 @@ class Tracker:
 
     def left_loop(self) -> None:
         """The loop over a loader was left in mid-step, by `break` or by an exception."""
-        if self._open and self._mine():
+        if self._open and self.mine():
             now = _now()
             row = Row(self._index, self._epoch, self.marks, now)
             self._held = row, self._after(now)
+            self._spent(now)
 
     def begin_phase(self, name: str) -> str | None:
         """A phase of the user's own begins; gives what end_phase() wants."""
-        if not self._mine():
+        if not self.mine():
             return None
         start = _now()
         before = self._part
@@ -241,7 +248,7 @@ class Tracker:
 
     def end_phase(self, before: str | None) -> None:
         """It ended."""
-        if before is None or not self._mine():
+        if before is None or not self.mine():
             return
         start = _now()
         self._user = max(0, self._user - 1)
@@ -250,14 +257,14 @@ class Tracker:
 
     def log(self, values: dict[str, object], start_ns: int) -> None:
         """Values of the open step, or of the next where none is open; read from start_ns on."""
-        if self._mine():
+        if self.mine():
             self._values.update(values)
             self._spent(start_ns)
 
     def finish(self, *, whole: bool) -> str:
         """The loop is over; the part in which it ended. A step in which it broke is none."""
         part = self._part
-        if not self._mine():
+        if not self.mine():
             return part
         now = _now()
         if whole:
@@ -267,7 +274,7 @@ class Tracker:
         else:
             self._held = None
         if self.device is not None:
-            self.device.settle(everything=True)
+            self.device.finish()
         self.working = False
         return part
 
@@ -285,6 +292,10 @@ class Tracker:
         """Identity of the thread that trains."""
         return self._owner
 
+    def mine(self) -> bool:
+        """Whether this is the thread that trains, and it is watched still."""
+        return self.working and threading.get_ident() == self._owner
+
     def take(self, row: Row) -> None:
         """Hand a row to the writer, unless too many wait."""
         if len(self.rows) >= MOST_ROWS:
@@ -292,14 +303,12 @@ class Tracker:
         else:
             self.rows.append(row)
 
-    def _mine(self) -> bool:
-        return self.working and threading.get_ident() == self._owner
-
     def _mark(self, part: str, t: int) -> None:
         self._part = part
         if len(self.marks) < MOST_MARKS:
             device = self.device
-            self.marks.append((t, part, None if device is None else device.event()))
+            event = device.event() if device is not None and device.timed else None
+            self.marks.append((t, part, event))
 
     def _spent(self, start: int) -> None:
         took = _now() - start
@@ -334,7 +343,6 @@ class Tracker:
         values, self._values = self._values, {}
         if self.device is not None:
             self.device.keep(row, end, values)
-            self.device.settle()
             return
         for name, value in values.items():
             if isinstance(value, float):

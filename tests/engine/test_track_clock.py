@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
-from llmprof.core.track.device_clock import (
-    ALLOWED_NS,
-    MOST_SKIPPED,
-    SLOTS,
-    Landing,
-    Pace,
-)
+from llmprof.core.track.card_numbers import SLOTS, Landing
+from llmprof.core.track.device_clock import ALLOWED_NS, MOST_SKIPPED, Pace, allowed_ns
 from llmprof.core.track.hooks import Hooks
+from llmprof.core.track.parts import GAP
 from llmprof.core.track.tracker import Tracker
 
 
@@ -21,9 +19,9 @@ def paced(cost_ns: int, wall_ns: int, steps: int = 200) -> tuple[Pace, int]:
     pace, count = Pace(), 0
     for at in range(steps):
         timed = at % pace.every == 0
-        pace.spent_ns += cost_ns * timed
         count += timed
-        pace.step_ended(wall_ns, timed=timed)
+        if timed:
+            pace.timed(cost_ns, allowed_ns(wall_ns))
     return pace, count
 
 
@@ -42,8 +40,7 @@ def test_as_many_steps_are_timed_as_may_be_paid_for() -> None:
 def test_a_call_that_was_held_up_does_not_count() -> None:
     pace = Pace()
     for at in range(30):
-        pace.spent_ns += 50_000_000 if at % 4 == 0 else ALLOWED_NS // 2
-        pace.step_ended(40_000_000, timed=True)
+        pace.timed(50_000_000 if at % 4 == 0 else ALLOWED_NS // 2, ALLOWED_NS)
     assert pace.every == 1
 
 
@@ -66,6 +63,30 @@ def landing_place(landing: Landing) -> int:
     place = landing.copy(torch.tensor(1.0))
     assert landing.take(place) == 1.0
     return int(place.data_ptr())
+
+
+def test_all_that_is_done_on_the_training_thread_is_counted() -> None:
+    tracker = Tracker()
+    tracker.begin()
+    calls: list[Callable[[], object]] = [
+        tracker.begin_input,
+        lambda: tracker.end_input(batch=True),
+        lambda: tracker.enter("backward"),
+        lambda: tracker.leave(GAP),
+        lambda: tracker.update_begins(None),
+        tracker.closure_begins,
+        lambda: tracker.closure_ended(True),
+        lambda: tracker.update_ended(0),
+        lambda: tracker.end_phase(tracker.begin_phase("check")),
+        lambda: tracker.log({}, 0),
+        tracker.left_loop,
+        tracker.begin_step,
+        tracker.end_step,
+    ]
+    for call in calls:
+        before = tracker.calls
+        call()
+        assert tracker.calls > before, call
 
 
 class Slower(torch.optim.SGD):

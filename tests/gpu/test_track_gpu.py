@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.builders.tracked_scripts import agree, told
+from tests.builders.tracked_scripts import Told, agree, told
 
 pytestmark = pytest.mark.gpu
 
@@ -143,6 +144,101 @@ hand.tell(first=loss.item())
     known = [value for value in rows.value("loss") if not math.isnan(value)]
     assert known
     assert known[-1] < known[0]
+
+
+TOGETHER = """
+from llmprof.core.track import device_clock
+device_clock.ALLOWED_NS = 1  # so that a copy at once is dear wherever this runs
+"""
+
+
+def same(found: Told, names: Sequence[str]) -> None:
+    """Every value that is shown is the one of a copy that the script kept, and most are shown."""
+    assert found.said["together"]
+    for name in names:
+        pairs = [
+            (ours, theirs)
+            for ours, theirs in zip(found.loop.rows.value(name), found.said[name], strict=True)
+            if theirs is not None and not math.isnan(ours)
+        ]
+        assert len(pairs) >= 0.8 * sum(theirs is not None for theirs in found.said[name])
+        assert [ours for ours, _ in pairs] == pytest.approx([theirs for _, theirs in pairs])
+
+
+def test_values_that_are_fetched_together_are_those_that_were_logged(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        ON_CARD
+        + TOGETHER
+        + """
+model = card_net(256)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+losses, changed = [], []
+data = list(card_batches(1, width=256))
+model(data[0]).square().mean().backward()
+torch.cuda.synchronize()
+with track("together") as run:
+    torch.cuda.set_sync_debug_mode("error")
+    for x in run.steps(data * 300):
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        other = loss.detach() * 2
+        losses.append(loss.detach().clone())
+        changed.append(other.clone())
+        run.log(loss=loss, changed=other)
+        other.data.zero_()  # which torch does not count as a change
+    torch.cuda.set_sync_debug_mode("default")
+    together = run._card.together
+    torch.cuda.synchronize()
+hand.tell(together=together, loss=[one.item() for one in losses],
+          changed=[one.item() for one in changed])
+""",
+    )
+    same(found, ("loss", "changed"))
+    assert found.view.log == ()
+
+
+def test_values_of_a_graph_that_is_replayed_are_those_that_were_logged(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        ON_CARD
+        + TOGETHER
+        + """
+model = card_net(256)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, capturable=True)
+x = torch.randn(64, 256, device="cuda")
+def train():
+    optimizer.zero_grad(set_to_none=True)
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+losses = []
+with track("replayed") as run:
+    side = torch.cuda.Stream()
+    for at, _ in enumerate(run.steps(range(300))):
+        losses.append(None)
+        if at < 5:
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                train()
+            torch.cuda.current_stream().wait_stream(side)
+        elif at == 5:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                loss = train()
+        else:
+            graph.replay()
+            losses[-1] = loss.detach().clone()
+            run.log(loss=loss)
+    together = run._card.together
+    torch.cuda.synchronize()
+hand.tell(together=together, loss=[None if one is None else one.item() for one in losses])
+""",
+    )
+    same(found, ("loss",))
 
 
 def test_host_parts_against_timers_by_hand(tmp_path: Path) -> None:
