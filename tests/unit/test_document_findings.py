@@ -13,7 +13,8 @@ from llmprof.core.document.closing import limits
 from llmprof.core.document.finding import Finding
 from llmprof.core.document.findings import findings
 from llmprof.core.document.gains import host_floor
-from llmprof.core.document.next_steps import NextStep, outlook
+from llmprof.core.document.next_step import NextStep
+from llmprof.core.document.next_steps import outlook
 from llmprof.core.document.quotes import number, plain
 from llmprof.core.document.sources import Source, sources_of
 from llmprof.core.document.steps import step_key
