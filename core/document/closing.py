@@ -9,6 +9,7 @@ from llmprof.core.document import cost as cost_rows
 from llmprof.core.document import growth as growth_rows
 from llmprof.core.document import levels as level_rows
 from llmprof.core.document import profiles as profile_rows
+from llmprof.core.document import same_cells as same_rows
 from llmprof.core.document import steps as step_rows
 from llmprof.core.document import warmups as warmup_rows
 from llmprof.core.document.commands import SWITCHES
@@ -23,6 +24,7 @@ EXPLAINED = {  # notes that stand in the method
     "steps": step_rows.NOTES,
     "changes": change_rows.NOTES,
     "warm-up": warmup_rows.NOTES,
+    "same": same_rows.NOTES,
     "profiles": profile_rows.STEP_NOTES,
     "levels": level_rows.LEVEL_NOTES,
     "growth": growth_rows.NOTES,

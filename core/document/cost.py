@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+import statistics
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from llmprof.core.catalog.cards import CardSpec, load_cards, match_device
@@ -15,23 +16,30 @@ from llmprof.core.document.configurations import (
 )
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, keyed
 from llmprof.core.document.sources import Source
-from llmprof.core.document.steps import Found, host_phases
+from llmprof.core.document.steps import Found, between_processes, host_phases
+from llmprof.core.figures.replicates import processes_of
 from llmprof.core.figures.throughput import throughput
 from llmprof.core.predict.closed_form import Unpredictable, predict
 from llmprof.core.predict.fits import fit_verdict, room_of, unsupported
-from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.report.table import Cell, Column, rate_figure
 from llmprof.core.state.view import CaseState
+from llmprof.core.system.numbers import as_given, interval
 
 TOKENS = 1_000_000_000
 NOT_STANDING = "checks do not let it stand"
-MOST_CARDS = 6  # of a prediction, before the appendix
+OF_TODAY = ("H100-80GB", "B200", "RTX-5090")  # predicted on a page; all others in the CSV file
 NOTES = (
-    "By the wall clock of whole training steps. Predicted: forward and backward scale by the "
-    "cards' dense peaks or by their memory bandwidth, whichever is more or less, the optimizer by "
-    "bandwidth; only where the card sets the pace of every phase that counts, and only cards that "
-    "it fits for certain. Evaluation, checkpoints and idle hours are not in it. Break-even price: "
-    "at which the other card costs as much as this one does.",
+    "By the wall clock of whole training steps, in a block for each size, context and run: the "
+    "plain step first, then every switch that was measured beside it, cheapest first; ranges are "
+    "95 % intervals between processes, and one process has none. Costs are in the unit of the "
+    "price. Predicted: forward and backward scale by the cards' dense peaks or by their memory "
+    "bandwidth, whichever is more or less, the optimizer by bandwidth, and no step is quicker than "
+    "this host launched one of the same model; only where the card sets the pace of every phase "
+    "that counts, and only cards that it fits for certain. Evaluation, checkpoints and idle hours "
+    "are not in it. Break-even price: between which the other card costs as much as this one.",
 )
+Block = list[Found]  # the plain step first
+Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Rate:
-    """Tokens a second of a case on a card: between two, which are one measured mean's interval."""
+    """Tokens a second of a case on a card: bounds, or of a measured mean its interval if any."""
 
     found: Found
     card: str
@@ -58,22 +66,59 @@ class Rate:
         source, state = self.found
         return source.name, state.index, self.card
 
+    def hours(self, tokens: int) -> Ends:
+        """Shortest and longest time for so many tokens."""
+        return tokens / self.high / 3600, tokens / self.low / 3600
 
-def training_cells(sources: Sequence[Source]) -> list[Found]:
-    """Sound training cases, one a size and way of computing: that of the longest context."""
-    found: dict[Hashable, Found] = {}
+
+def training_blocks(sources: Sequence[Source]) -> list[Block]:
+    """Sound training cells by size, context, batch and run, the smallest model first.
+
+    A block without its plain step compares nothing and stays only for a model that has no other; a
+    plain step alone only where the same work has no block with switches.
+    """
+    found: dict[Hashable, Block] = {}
     for source in sources:
         for state in source.cases:
-            case = state.case
-            if case.probe != "timing" or case.mode != "train" or state.total is None:
-                continue
-            if not source.sound(state):
-                continue
-            key = (case.model, switches_text(case))
-            best = found.get(key)
-            if best is None or best[1].case.context_length < case.context_length:
-                found[key] = (source, state)
-    return sorted(found.values(), key=lambda each: parameters(each[1]))
+            if _trains(state) and source.sound(state):
+                work = _work(state)
+                found.setdefault((*work, source.name), []).append((source, state))
+    blocks = [sorted(_longest_warmed(block), key=_order) for block in found.values()]
+    with_plain = {_work(block[0][1])[0] for block in blocks if _has_plain(block)}
+    blocks = [b for b in blocks if _has_plain(b) or _work(b[0][1])[0] not in with_plain]
+    compared = {_work(block[0][1]) for block in blocks if len(block) > 1}
+    alone: dict[Hashable, Block] = {}
+    for block in sorted(blocks, key=lambda each: -len(processes_of(each[0][1]))):
+        if len(block) == 1 and _work(block[0][1]) not in compared:
+            alone.setdefault(_work(block[0][1]), block)
+    kept = [b for b in blocks if len(b) > 1 or b is alone.get(_work(b[0][1]))]
+    return sorted(kept, key=lambda b: (parameters(b[0][1]), b[0][1].case.context_length))
+
+
+def _trains(state: CaseState) -> bool:
+    case = state.case
+    return case.probe == "timing" and case.mode == "train" and state.total is not None
+
+
+def _work(state: CaseState) -> tuple[Hashable, ...]:
+    return state.case.model, state.case.context_length, state.case.batch_size
+
+
+def _has_plain(block: Block) -> bool:
+    return is_plain(block[0][1].case)
+
+
+def _longest_warmed(block: Block) -> Block:
+    """One cell for each way of computing: that of the longest warm-up."""
+    best: dict[str, Found] = {}
+    for found in sorted(block, key=lambda each: each[1].case.warmup_steps):
+        best[switches_text(found[1].case)] = found
+    return list(best.values())
+
+
+def _order(found: Found) -> tuple[bool, float]:
+    wall = found[1].wall
+    return not is_plain(found[1].case), 0.0 if wall is None else wall.mean
 
 
 def unsound_training(sources: Sequence[Source]) -> str:
@@ -82,16 +127,42 @@ def unsound_training(sources: Sequence[Source]) -> str:
         rule
         for source in sources
         for state in source.cases
-        if state.case.probe == "timing" and state.case.mode == "train" and state.total is not None
+        if _trains(state)
         for rule in source.failed_checks(state)
     )
     return ", ".join(dict.fromkeys(rules))
 
 
-def rates(cells: Sequence[Found]) -> list[Rate]:
-    """Measured rates, then those predicted for other cards."""
+def rates(sources: Sequence[Source]) -> list[Rate]:
+    """Measured rates block by block, then those predicted for other cards."""
+    cells = [found for block in training_blocks(sources) for found in block]
+    launched = launch_times(sources)
     measured = [rate for found in cells if (rate := _measured(found)) is not None]
-    return [*measured, *(rate for found in cells for rate in _elsewhere(found))]
+    return [*measured, *(rate for found in cells for rate in _elsewhere(found, launched))]
+
+
+def launch_times(sources: Sequence[Source]) -> dict[Hashable, float]:
+    """The least milliseconds in which the host launched a step, by model and way of computing.
+
+    Of each phase whose pace it sets somewhere: elsewhere it may have waited for the card in its
+    launches, so that other phases count as none.
+    """
+    least: dict[tuple[Hashable, str], float] = {}
+    for source in sources:
+        ran = (each for state in filter(_trains, source.cases) for each in processes_of(state))
+        for process in ran:
+            for phase in host_phases(process) or ():
+                took = statistics.median(process.measured.host_ms(phase))
+                key = (_way(process), phase)
+                least[key] = min(took, least.get(key, took))
+    found: dict[Hashable, float] = {}
+    for (way, _), took in least.items():
+        found[way] = found.get(way, 0.0) + took
+    return found
+
+
+def _way(state: CaseState) -> Hashable:
+    return state.case.model, switches_text(state.case)
 
 
 def cost_table(
@@ -101,35 +172,35 @@ def cost_table(
     head = source_columns(sources)
     money = budget.price is not None
     columns = (
-        *head,
         Column("Size", numeric=False),
-        Column("Variant", numeric=False),
         Column("Context", "tokens"),
         Column("Batch"),
+        Column("Variant", numeric=False),
         Column("Card", numeric=False),
         Column("Basis", numeric=False),
-        Column("Rate from", "tokens/s"),
-        Column("Rate to", "tokens/s"),
+        Column("n", "processes"),
+        Column("Rate", "tokens/s"),
         Column("Tokens"),
-        Column("Time from", "h"),
-        Column("Time to", "h"),
-        *((Column("Cost from"), Column("Cost to")) if money else ()),
+        Column("Time", "h"),
+        *((Column("Cost", "in the price's unit"),) if money else ()),
         *((Column("Break-even price", "an hour"),) if money else ()),
+        *head,
     )
     here = {_case_key(rate.found): rate for rate in found if rate.measured}
     rows = (
         (
             rate.key,
             (
-                *source_cells(rate.found[0], head),
                 *_labels(rate),
                 *_hours(rate, budget),
                 *_money(rate, here.get(_case_key(rate.found)), budget),
+                *source_cells(rate.found[0], head),
             ),
         )
         for rate in found
     )
-    return keyed("cost", "What training costs", columns, rows, NOTES)
+    price = "" if budget.price is None else f" at {as_given(budget.price)} an hour of this card"
+    return keyed("cost", f"What training costs{price}", columns, rows, NOTES)
 
 
 def _case_key(found: Found) -> Hashable:
@@ -137,34 +208,31 @@ def _case_key(found: Found) -> Hashable:
 
 
 def _labels(rate: Rate) -> tuple[Cell, ...]:
-    case = rate.found[1].case
+    state = rate.found[1]
+    case = state.case
     basis = "measured" if rate.measured else "predicted"
-    return (case.model.name, switches_text(case), case.context_length, case.batch_size,
-            rate.card, basis)  # fmt: skip
+    return (case.model.name, case.context_length, case.batch_size, switches_text(case),
+            rate.card, basis, len(processes_of(state)) if rate.measured else None)  # fmt: skip
 
 
 def _hours(rate: Rate, budget: Budget) -> tuple[Cell, ...]:
-    rough = 0.01 if rate.measured else 0.1
-    least, most = budget.tokens / rate.high / 3600, budget.tokens / rate.low / 3600
-    return (
-        Figure(rate.low, rough * rate.low),
-        Figure(rate.high, rough * rate.high),
-        budget.tokens,
-        Figure(least, rough * least),
-        Figure(most, rough * most),
-    )
+    return _range(rate.low, rate.high), budget.tokens, _range(*rate.hours(budget.tokens))
+
+
+def _range(low: float, high: float) -> Cell:
+    """Both ends, or the one value that there is."""
+    return rate_figure(low) if low == high else interval(low, high)
 
 
 def _money(rate: Rate, here: Rate | None, budget: Budget) -> tuple[Cell, ...]:
     if budget.price is None:
         return ()
     if rate.measured:
-        hours = budget.tokens / rate.high / 3600, budget.tokens / rate.low / 3600
-        return (*(Figure(budget.price * each, 0.01 * budget.price * each) for each in hours), None)
+        least, most = rate.hours(budget.tokens)
+        return _range(budget.price * least, budget.price * most), None
     if here is None:
-        return None, None, None
-    fair = budget.price * (rate.low + rate.high) / (here.low + here.high)
-    return None, None, Figure(fair, 0.1 * fair)
+        return None, None
+    return None, _range(budget.price * rate.low / here.high, budget.price * rate.high / here.low)
 
 
 def _measured(found: Found) -> Rate | None:
@@ -173,24 +241,25 @@ def _measured(found: Found) -> Rate | None:
     rate = throughput(state, environment)
     if rate is None or rate.tokens_per_s is None or environment is None:
         return None
-    spread = min(rate.relative or 0.0, 0.5)
+    spread = min(rate.relative or 0.0, 0.5) if between_processes(state) else 0.0
     card = match_device(environment.device_name)
     name = environment.device_name if card is None else card.name
     low, high = rate.tokens_per_s * (1 - spread), rate.tokens_per_s * (1 + spread)
     return Rate(found, name, True, low, high)
 
 
-def _elsewhere(found: Found) -> Iterator[Rate]:
+def _elsewhere(found: Found, launched: Mapping[Hashable, float]) -> Iterator[Rate]:
     source, state = found
     environment = state.environment or source.environment
     here = None if environment is None else match_device(environment.device_name)
     if here is None or state.total is None or host_phases(state) or state.case.compile:
         return
+    least = launched.get(_way(state), 0.0)
     for card in load_cards().values():
         times = None if card.name == here.name else _step_ms(state, here, card)
         if times is not None and _fits(state, card):
-            low, high = (state.case.tokens / (each / 1e3) for each in (max(times), min(times)))
-            yield Rate(found, card.name, False, low, high)
+            rates = [state.case.tokens / (max(least, each) / 1e3) for each in times]
+            yield Rate(found, card.name, False, min(rates), max(rates))
 
 
 def _step_ms(state: CaseState, here: CardSpec, there: CardSpec) -> tuple[float, float] | None:
@@ -218,13 +287,17 @@ def _fits(state: CaseState, card: CardSpec) -> bool:
 
 
 def before_the_appendix(found: Iterable[Rate]) -> list[Hashable]:
-    """The rows that matter: what was measured, then other cards for the fastest of it."""
+    """The rows that matter: a few cards of today for the largest plain step, what it is beside,
+    then blocks with switches, the largest model first."""
     listed = list(found)
     measured = [rate for rate in listed if rate.measured]
     predicted = [rate for rate in listed if not rate.measured]
-    last = [rate.found for rate in predicted if is_plain(rate.found[1].case)][-1:]
-    elsewhere = [rate.key for rate in predicted if rate.found in last][:MOST_CARDS]
-    here = [rate for rate in measured if rate.found in last]
-    plain = [rate for rate in measured if switches_text(rate.found[1].case) in ("fp32", "bf16")]
-    mine = list(dict.fromkeys(rate.key for rate in (*here, *plain, *measured)))
+    plain = [rate.found for rate in predicted if is_plain(rate.found[1].case)]
+    last = sorted(plain, key=lambda each: (parameters(each[1]), len(processes_of(each[1]))))[-1:]
+    elsewhere = [r.key for r in predicted if r.found in last and r.card in OF_TODAY]
+    blocks: dict[Hashable, list[Rate]] = {}
+    for rate in reversed(measured):
+        blocks.setdefault((_work(rate.found[1]), rate.found[0].name), []).insert(0, rate)
+    ordered = sorted(blocks.values(), key=lambda b: (b[0].found not in last, len(b) == 1))
+    mine = [rate.key for block in ordered for rate in block]
     return [*mine[: MOST_ROWS - len(elsewhere)], *elsewhere]

@@ -14,7 +14,7 @@ from llmprof.core.document.loops import with_loops
 from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.sections import Document, document
 from llmprof.core.document.sources import Source, sources_of
-from llmprof.core.document.tables import tables_of
+from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.report.case_csv import flat
 from llmprof.core.report.csv_cells import csv_cell
 from llmprof.core.report.exports import rates_of, step_document
@@ -39,7 +39,7 @@ def document_files(document: Document, path: Path, fmt: DocumentFormat) -> dict[
     for at, source in enumerate(trained, 1):
         name = f"{stem}-rows.csv" if len(trained) == 1 else f"{stem}-rows-{at}.csv"
         beside[name] = loops_csv(source.subject)
-    beside[f"{stem}-tables.csv"] = tables_csv(sources)
+    beside[f"{stem}-tables.csv"] = tables_csv(document.tables)
     if document.figures:
         beside[f"{stem}-figures.csv"] = to_cells(figure.data for figure in document.figures)
     names = tuple(beside)
@@ -79,14 +79,16 @@ def samples_csv(sources: Sequence[Source]) -> str:
     )
 
 
-def tables_csv(sources: Sequence[Source]) -> str:
-    """Every table of every run but the steps: coverage, checks, kernels whole."""
-    return to_cells(
-        _named(table, source, len(sources) > 1)
-        for source in sources
+def tables_csv(found: Tables) -> str:
+    """The document's own tables whole, then all of its runs but the steps."""
+    own = (replace(each.table, key=f"document/{each.table.key}") for each in found.whole)
+    of_runs = (
+        _named(table, source, len(found.sources) > 1)
+        for source in found.sources
         for table in tables(source.subject)
         if table.key != "step-log"
     )
+    return to_cells((*own, *of_runs))
 
 
 def _named(table: Table, source: Source, several: bool) -> Table:

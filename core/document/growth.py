@@ -9,38 +9,45 @@ from llmprof.core.document.configurations import source_cells, source_columns, s
 from llmprof.core.document.figures.loglog import Reading
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
+from llmprof.core.document.steps import between_processes
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.attention import bytes_kept, grids
 from llmprof.core.report.comparisons import grouped_alike
+from llmprof.core.report.growth_fits import LAUNCH_BOUND, between, one_power, stands
 from llmprof.core.report.sentences import is_launch_bound
 from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState
-from llmprof.core.stats.power_fit import Power, fit_power
+from llmprof.core.stats.power_fit import Power
+from llmprof.core.stats.summary import Summary
 from llmprof.core.system.units import MIB
 
+NO_FIT = "no fit"
 EXACT = 0.1  # of an exponent: two digits
-APART = 0.5  # exponents between neighbouring points: no one power describes them further apart
 COLUMNS = (
     Column("What", numeric=False),
     Column("Variant", numeric=False),
+    Column("Precision", numeric=False),
+    Column("Batch"),
     Column("Exponent"),
-    Column("Between points, from"),
-    Column("to"),
-    Column("From", "tokens"),
-    Column("To", "tokens"),
+    Column("Between neighbours", numeric=False),
+    Column("Fitted from", "tokens"),
+    Column("Fitted to", "tokens"),
     Column("Points"),
+    Column("Left out for", numeric=False),
     Column("n", "processes"),
-    Column("Longest", "tokens"),
-    Column("Time there", "ms"),
-    Column("Memory there", "MiB"),
+    Column("Longest context", "tokens"),
+    Column("Time at the longest", "ms"),
+    Column("Memory at the longest", "MiB"),
 )
 NOTES = (
     "Least squares of y = c·L^k in logarithms over the three largest contexts L at which the card "
-    "and not the host set the pace. Beside the exponent stand the least and the greatest from one "
-    "of these points to the next: far apart, no one power describes them. Memory kept is what a "
-    "forward leaves for its backward, allocated bytes. Longest: of the contexts that ran, with the "
-    "time or the memory at it.",
+    "and not the host set the pace. Between neighbours: the least and the greatest exponent from "
+    "one of these points to the next; far apart, no one power describes them. Left out for: the "
+    "checks, or the host's pace, that keep cells out of the fit. Memory kept is what "
+    "a forward leaves for its backward: allocated bytes at its end less those at the step's start, "
+    "so without inputs, library workspaces and llmprof's own buffers. The longest context is of "
+    "those that ran.",
 )
 
 
@@ -85,22 +92,33 @@ def _cells(found: Growth) -> tuple[Cell, ...]:
     last = max(found.points, key=lambda point: point.x)
     here = Figure(last.y, last.half or 0.01 * last.y)
     there = (here, None) if found.unit == "ms" else (None, here)
-    label = (found.what, found.way)
+    case = found.states[0].case
+    label = (found.what, found.way, case.precision, case.batch_size)
     fit = found.fit
     if fit is None:
-        return (*label, "no fit", None, None, None, None, None, found.processes,
+        return (*label, NO_FIT, None, None, None, None, _left_out(found), found.processes,
                 round(last.x), *there)  # fmt: skip
     return (
         *label,
         Figure(fit.exponent, EXACT),
-        *(Figure(each, EXACT) for each in fit.between),
+        between(fit),
         round(fit.low),
         round(fit.high),
         fit.points,
+        _left_out(found),
         found.processes,
         round(last.x),
         *there,
     )
+
+
+def _left_out(found: Growth) -> str:
+    """What keeps cells out of a fit, "" where nothing does."""
+    subject = found.source.subject
+    if found.unit != "ms":
+        return ", ".join(subject.failed_counts(*found.states))
+    bound = (LAUNCH_BOUND,) if any(map(is_launch_bound, found.states)) else ()
+    return ", ".join((*subject.failed_checks(*found.states), *bound))
 
 
 def _attention(sources: Sequence[Source]) -> list[Growth]:
@@ -112,7 +130,7 @@ def _attention(sources: Sequence[Source]) -> list[Growth]:
                 width = column[0].case.model.name
                 for phase in column[0].case.phases:
                     times = [
-                        (state, Reading(float(state.case.context_length), mean.mean, mean.ci95))
+                        (state, _reading(state, mean))
                         for state in column
                         if (mean := state.summaries.get(phase)) is not None
                     ]
@@ -132,12 +150,7 @@ def _steps(sources: Sequence[Source]) -> list[Growth]:
         timing = [state for state in source.cases if state.case.probe == "timing"]
         for group in grouped_alike(timing, BY_FIELD["context_length"]):
             ran = [
-                (
-                    state,
-                    Reading(float(state.case.context_length), state.total.mean, state.total.ci95),
-                )
-                for state in group
-                if state.total is not None
+                (state, _reading(state, state.total)) for state in group if state.total is not None
             ]
             if len(ran) > 1:
                 case = group[0].case
@@ -146,26 +159,19 @@ def _steps(sources: Sequence[Source]) -> list[Growth]:
     return found
 
 
+def _reading(state: CaseState, mean: Summary) -> Reading:
+    """A time at its context, with the interval between processes where there are several."""
+    half = mean.ci95 if between_processes(state) else None
+    return Reading(float(state.case.context_length), mean.mean, half)
+
+
 def _grown(
     source: Source, what: str, way: str, ran: list[tuple[CaseState, Reading]], unit: str
 ) -> list[Growth]:
     if len(ran) < 2:
         return []
-    timed = unit == "ms"
-    busy = tuple(
-        point
-        for state, point in ran
-        if source.sound(state) and not (timed and is_launch_bound(state))
-    )
+    busy = tuple(point for state, point in ran if stands(source.subject, state, timed=unit == "ms"))
     processes = min(len(processes_of(state)) for state, _ in ran)
     points = tuple(point for _, point in ran)
-    return [Growth(source, what, way, points, busy, _fit(busy), processes, unit,
+    return [Growth(source, what, way, points, busy, one_power(busy), processes, unit,
                    tuple(state for state, _ in ran))]  # fmt: skip
-
-
-def _fit(points: Sequence[Reading]) -> Power | None:
-    """A fit of points that one power describes; else None."""
-    fit = fit_power(points)
-    if fit is None or fit.between[1] - fit.between[0] > APART:
-        return None
-    return fit

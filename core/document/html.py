@@ -12,7 +12,7 @@ from llmprof.core.document.sections import BESIDE, Document, Section
 from llmprof.core.report.table import Cell, Figure, Prose, Table
 from llmprof.core.system.text import clean
 
-SHORT = 26  # characters of a cell that stay on one line
+SHORT = 16  # characters of a cell that stay on one line
 _CODE = re.compile(r"`([^`]+)`")
 CSS = """
 :root{color-scheme:light dark;--ink:#1f2730;--soft:#5b6572;--rule:#d5dae1;--page:#fbfcfd;
@@ -28,15 +28,18 @@ li{margin:.15rem 0}.quiet{color:var(--soft);font-size:.8rem}
 code{font:.88em ui-monospace,monospace;background:var(--shade);padding:.05em .3em;border-radius:3px;
 overflow-wrap:anywhere}
 .wide{overflow-x:auto;margin:.5rem 0}
-table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
+table{border-collapse:collapse;font-size:.76rem;font-variant-numeric:tabular-nums}
 caption{text-align:left;font-weight:600;padding:.2rem 0}
-th,td{padding:.15rem .5rem;text-align:left;vertical-align:bottom;
+th,td{padding:.15rem .35rem;text-align:left;vertical-align:bottom;
 border-bottom:1px solid var(--rule)}
 td{vertical-align:top}th.n,td.n{text-align:right}td.n,td.s{white-space:nowrap}
-th{font-weight:600;color:var(--soft);max-width:7rem}th[data-sort]{cursor:pointer}
-figure{margin:.6rem 0;overflow-x:auto}figure svg{max-width:100%;min-width:34rem;height:auto}
+th{font-weight:600;color:var(--soft);max-width:6rem}th[data-sort]{cursor:pointer}
+figure{margin:.6rem 0;overflow-x:auto}figure svg{max-width:100%;height:auto}
 figcaption{color:var(--soft);font-size:.85rem}
 .findings li{margin:.3rem 0}
+@media screen and (max-width:76rem){table{font-size:.7rem}th,td{padding:.15rem .25rem}}
+@media screen and (max-width:40rem){body{padding:.7rem}table{font-size:.64rem}
+th,td{padding:.12rem .18rem}td.s{white-space:normal}}
 @media print{@page{size:A4;margin:11mm}
 body{padding:0;max-width:none;font-size:8.4pt;line-height:1.25;background:#fff}
 h1{font-size:13pt;margin:0 0 3pt}h2{font-size:9.5pt;margin:5pt 0 1pt;break-after:avoid}

@@ -28,6 +28,7 @@ LEVEL_COLUMNS = (
     Column("Reached in", numeric=False),
     Column("Requested", "MiB"),
     Column("Allocated", "MiB"),
+    Column("At the step's start", "MiB"),
     Column("Reserved", "MiB"),
     Column("Resident set", "MiB"),
     Column("Device", numeric=False),
@@ -35,7 +36,10 @@ LEVEL_COLUMNS = (
 LEVEL_NOTES = (
     "Of one step that is not timed. Requested is what tensors ask for and is alike on every card, "
     "allocated adds the allocator's rounding, reserved what it keeps of the card. A peak is the "
-    "highest moment of the step, a level what is there at one moment.",
+    "highest moment of the step, a level what is there at one moment. At the step's start, "
+    "allocated: what is there before it and counted in the others too, such as parameters and the "
+    "optimizer's state, inputs, the workspace of a library, and, where an attention kernel is "
+    "timed with a cold cache, the buffer with which llmprof empties that.",
 )
 PREDICTED_COLUMNS = (
     Column("Variant", numeric=False),
@@ -119,6 +123,7 @@ def peak_cells(state: CaseState) -> tuple[Cell, ...] | None:
             phase,
             _mib(recorded.peak_bytes),
             _mib(recorded.allocated_peak_bytes),
+            _mib(start_bytes(state)),
             _mib(recorded.reserved_bytes),
             None,
         )
@@ -126,13 +131,14 @@ def peak_cells(state: CaseState) -> tuple[Cell, ...] | None:
         return None
     edge = max(state.memory.edges, key=lambda each: each.peak_bytes)
     if state.memory.source != "cuda allocator":
-        return edge.phase, None, None, None, _mib(edge.peak_bytes)
+        return edge.phase, None, None, None, None, _mib(edge.peak_bytes)
     requested = [each.requested_peak_bytes or 0 for each in state.memory.edges]
     reserved = [each.reserved_bytes or 0 for each in state.memory.edges]
     return (
         edge.phase,
         _mib(max(requested) or None),
         _mib(edge.peak_bytes),
+        _mib(start_bytes(state)),
         _mib(max(reserved) or None),
         None,
     )
@@ -145,7 +151,16 @@ def _level_cells(state: CaseState) -> tuple[Cell, ...] | None:
     if "backward" not in state.case.phases or state.memory_timeline is not None:
         return None
     end = next((each for each in state.memory.edges if each.phase == "forward"), None)
-    return None if end is None else ("forward's end", None, _mib(end.allocated_bytes), None, None)
+    if end is None:
+        return None
+    start = _mib(start_bytes(state))
+    return "forward's end", None, _mib(end.allocated_bytes), start, None, None
+
+
+def start_bytes(state: CaseState) -> int | None:
+    """Allocated bytes before the step whose memory was read."""
+    edges = () if state.memory is None or not state.memory.on_card else state.memory.edges
+    return next((each.allocated_bytes for each in edges if each.phase == "start"), None)
 
 
 def requested_peak_of(state: CaseState) -> int | None:
@@ -205,5 +220,5 @@ def out_of_memory_cells(sources: Sequence[Source]) -> list[Found]:
 
 
 def _mib(size: int | None) -> Cell:
-    """Bytes as MiB to the tenth, smaller ones to three digits."""
-    return None if size is None else Figure(size / MIB, min(1.0, max(0.01 * size / MIB, 1e-6)))
+    """Bytes as MiB, with the digits that numbers have."""
+    return None if size is None else Figure(size / MIB)

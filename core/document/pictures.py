@@ -10,7 +10,7 @@ from llmprof.core.document.figures.loglog import Series, loglog
 from llmprof.core.document.figures.svg import CLASS_COLOURS, Figure
 from llmprof.core.document.figures.timeline import memory_timeline
 from llmprof.core.document.growth import Growth
-from llmprof.core.document.steps import Found
+from llmprof.core.document.steps import Found, between_processes, pace
 from llmprof.core.document.tables import Tables
 from llmprof.core.memory.picture_files import read_points
 from llmprof.core.spec.case import PHASES, Case
@@ -26,11 +26,20 @@ def step_bars(cells: Sequence[Found]) -> Figure | None:
             _bar_label(state.case, [each.case for _, each in ran]),
             {phase: found.mean for phase, found in state.summaries.items()},
             None if state.total is None else state.total.ci95,
+            weak=not between_processes(state),
+            mark="host" if pace(state).startswith("host") else "",
         )
         for _, state in _spread(ran)
     ]
     colours: dict[str, str] = {phase: f"phase-{phase.replace('_', '-')}" for phase in PHASES}
     caption = "The step of each size by phase; the whisker is the 95 % interval of its mean"
+    if any(bar.weak for bar in bars):
+        caption += (
+            ", solid between fresh processes, dashed between the steps of one process, which says "
+            "nothing of another"
+        )
+    if any(bar.mark for bar in bars):
+        caption += "; host: the host sets its pace, as the table says"
     return stacked("step-phases", caption, bars, colours, "device time of a step (ms)")
 
 
@@ -104,7 +113,7 @@ def growth_picture(growths: Sequence[Growth]) -> Figure | None:
     timed = [each for each in growths if each.unit == "ms"]
     fitted = sorted(timed, key=lambda each: each.fit is None)
     series = [Series(f"{each.what}, {each.way}", each.points, each.fit) for each in fitted]
-    caption = "Time over context; lines are the fitted powers, whose exponents the legend gives"
+    caption = "Time over context; lines are the fitted powers, with the exponents at their ends"
     if all(each.fit is None for each in fitted):
         caption = "Time over context; no power is fitted"
     return loglog("growth", caption, series, "context (tokens)", "device time (ms)")

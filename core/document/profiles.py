@@ -22,6 +22,7 @@ from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.state.view import CaseState
 
 PHASES = ("forward", "loss", "backward", "optimizer", "zero_grad")
+MOST_KERNELS = 12  # of a table of top kernels
 IDLE = 0.2  # of a step: a card that waits so long is not what sets its pace
 STEP_COLUMNS = (
     Column("Variant", numeric=False),
@@ -32,14 +33,14 @@ STEP_COLUMNS = (
     Column("Idle of plain", "%"),
     Column("GEMM of busy", "%"),
     Column("Top kernel", numeric=False),
-    Column("Calls"),
-    Column("Of its time", "%"),
+    Column("Its calls", "per step"),
+    Column("Its share of kernel time", "%"),
 )
 STEP_NOTES = (
     "Plain is the same step timed without the profiler, in a process of its own; busy is the time "
     "in which at least one kernel or copy ran; GEMM: the matrix products' share of that. The top "
-    "kernel is the one with the most time in the part, with its calls in one step and its share of "
-    "the part's time.",
+    "kernel is the one with most time in the part over all its calls; its share is of the time of "
+    "all kernels in the part.",
 )
 
 
@@ -167,6 +168,42 @@ def _part_cells(source: Source, state: CaseState, part: str) -> tuple[Cell, ...]
     )
 
 
+def top_table(found: Found) -> KeyedTable | None:
+    """The kernels with most time of a profiled step, each in its phase; keys (phase, name)."""
+    source, state = found
+    table = state.kernels
+    assert table is not None
+    whole = Wholes.of(state, table).work
+    listed = sorted(table.rows, key=lambda row: -row.total_ms)[:MOST_KERNELS]
+    on_card = table.source == "cuda"
+    return keyed(
+        f"top-{source.name}-{state.index}",
+        f"Top {'kernels' if on_card else 'CPU ops'} of one profiled step: {state.case.label}",
+        (
+            Column("Kernel" if on_card else "CPU op", numeric=False),
+            Column("Part", numeric=False),
+            Column("Calls", "per step"),
+            Column("Mean", "µs"),
+            Column("Total", "ms per step"),
+            Column(f"Of the step's {work_word(table.source)}", "%"),
+        ),
+        (
+            (
+                (row.phase, row.name, at),
+                (
+                    row.name,
+                    row.phase,
+                    calls_cell(row.calls, table.steps),
+                    Figure(1e3 * row.avg_ms, 0.1),
+                    Figure(row.total_ms / table.steps, 0.001),
+                    share_cell(row.total_ms, whole),
+                ),
+            )
+            for at, row in enumerate(listed)
+        ),
+    )
+
+
 def lens_table(found: Found) -> KeyedTable | None:
     """One layer's attention, stage by stage: time beside operations; keys (direction, stage)."""
     source, state = found
@@ -181,8 +218,8 @@ def lens_table(found: Found) -> KeyedTable | None:
             Column("Direction", numeric=False),
             Column("Stage", numeric=False),
             Column("GPU time" if state.lens.source == "cuda" else "Op time", "µs"),
-            Column("Of its time", "%"),
-            Column("Of its operations", "%"),
+            Column("Of the layer's time", "%"),
+            Column("Of the layer's operations", "%"),
         ),
         (
             (

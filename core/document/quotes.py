@@ -125,13 +125,13 @@ class KeyedTable:
         except KeyError:
             return False
 
-    def shortened(self, wanted: Iterable[Hashable] = ()) -> KeyedTable:
-        """At most MOST_ROWS rows in their order: the wanted first, then of each size in turn."""
-        if len(self.keys) <= MOST_ROWS:
+    def shortened(self, wanted: Iterable[Hashable] = (), most: int = MOST_ROWS) -> KeyedTable:
+        """At most so many rows in their order: the wanted first, then of each size in turn."""
+        if len(self.keys) <= most:
             return self
         first = [key for key in dict.fromkeys(wanted) if key in self.keys]
         left = [key for key in self.keys if key not in set(first)]
-        kept = set([*first, *self._in_turns(left)][:MOST_ROWS])
+        kept = set([*first, *self._in_turns(left)][:most])
         rows = tuple(
             row for key, row in zip(self.keys, self.table.rows, strict=True) if key in kept
         )

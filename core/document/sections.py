@@ -29,11 +29,26 @@ from llmprof.core.document.pictures import class_bars, growth_picture, peak_pict
 from llmprof.core.document.questions import GROUPS, answered
 from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, condensed, page_table
 from llmprof.core.document.sources import Source
-from llmprof.core.document.tables import Tables
+from llmprof.core.document.tables import PHASES, Tables
 from llmprof.core.report.table import Column, Prose, Table
 
+ELSEWHERE = "In the file of tables beside this one alone, for their length"
 BESIDE = "Whole tables, logs and the figures' data"  # what the CSV files beside a document hold
 DECIDED = ("faster", "slower")
+WHOLE = ", whole"  # ends the title of a table of which a page shows a part
+LONG = 24  # rows of a table in the appendix; a longer one is in the CSV file
+FEW_COLUMNS = 2  # more than a page shows: a table is not repeated for them
+MOST_PROFILES = 3  # whose classes and top kernels stand in the appendix
+# What a narrow page shows without scrolling: what a row is of, what came out, what may be said.
+FIRST = {
+    "steps": ("Size", "Context", "Step", "95 % interval", "n", "Pace set by", "Of dense peak"),
+    "changes": ("Size", "Switch", "Part", "Change", "Verdict", "95 % interval", "Context"),
+    "levels": ("Size", "Variant", "Context", "Requested", "Allocated", "At the step's start"),
+    "growth": ("What", "Variant", "Exponent", "Between neighbours"),
+    "predicted": ("Size", "Variant", "Context", "Predicted", "Measured", "Error"),
+    "profiles": ("Part", "GPU busy", "Plain", "Idle of plain"),
+}
+LAST = "Run"
 LESS = frozenset(
     {
         step_rows.FORWARD_ALONE,
@@ -175,7 +190,11 @@ def _by_questions(tables: Tables, page: _Page, look: Outlook) -> Document:
         figures = () if picture is None else (picture,)
         name = group.title.lower().replace(" ", "-")
         sections.append(Section(name, group.title, answers=answers, figures=figures))
-    page.cut += [each.table for each in tables.whole]
+    page.keep(tables.whole)
+    page.keep(tables.grids)
+    lines = [line for each in sections for _, lines in each.answers for line in lines]
+    for quote in (piece for line in lines for piece in line if isinstance(piece, Quote)):
+        page.rows.setdefault(quote.table, []).append(quote.row)
     return Document(_title(tables), tuple(sections), (*page.whole(look), _method(tables)), tables)
 
 
@@ -235,15 +254,19 @@ class _Page:
         self, tables: Tables, rows: dict[str, list[Hashable]], quoted: dict[str, list[str]]
     ) -> None:
         self.tables, self.rows, self.quoted = tables, rows, quoted
-        self.cut: list[Table] = []
+        self.cut: list[KeyedTable] = []
+        self.shown: set[str] = set()  # keys of tables whose quoted rows stand on a page
 
     def measured(self) -> dict[str, Section]:
         """Sections three to nine."""
         t = self.tables
         classes = t.classes[:1]
-        self.cut += [each.table for each in t.classes[1:]]
-        self.cut += [lens.table for _, lens in t.lenses]
-        self.cut += [each.table for each in (t.warmups, *t.beside) if each is not None]
+        self.keep(t.tops[:MOST_PROFILES])
+        self.keep(t.classes[1:MOST_PROFILES])
+        lenses = [lens for _, lens in t.lenses]
+        self.keep(lens for at, lens in enumerate(lenses) if not at or lens.table.key in self.rows)
+        self.keep([t.same, t.warmups, *t.beside])
+        self.keep([grid for grid in t.grids if grid.table.key.split(" ")[0] != PHASES])
         return {
             "steps": self._section("steps", [t.steps], step_bars(t.step_cells)),
             "switches": self._section("switches", [t.changes]),
@@ -273,26 +296,61 @@ class _Page:
         key = whole.table.key
         rows = self.rows.get(key, [])
         rows = [*rows, *_first(whole, self.tables)]
-        page = page_table(whole, rows, self.quoted.get(key, ()), LESS)
-        lost = len(page.keys) < len(whole.keys)
+        page = page_table(in_order(whole), rows, self.quoted.get(key, ()), LESS)
+        self.shown.add(key)
         shared = "".join(page.table.notes)
-        lost = lost or any(
-            column not in page.table.columns and f"{column.header} " not in shared
+        lost = [
+            column
             for column in whole.table.columns
-        )
-        if lost:
-            self.cut.append(replace(whole.table, title=f"{whole.table.title}, whole", notes=()))
+            if column not in page.table.columns and f"{column.header} " not in shared
+        ]
+        if len(page.keys) < len(whole.keys) or len(lost) > FEW_COLUMNS:
+            own = replace(whole.table, title=f"{whole.table.title}{WHOLE}", notes=())
+            self.cut.append(replace(whole, table=own))
         return page.table
 
+    def keep(self, found: Iterable[KeyedTable | None]) -> None:
+        """Tables for the appendix."""
+        self.cut += [each for each in found if each is not None and each.table.rows]
+
     def whole(self, look: Outlook) -> tuple[Section, ...]:
-        """Tables of which the pages show a part, then the grids of the field."""
-        tried = _tried(look)
-        whole = [
-            condensed(replace(each, notes=()) if each.key in EXPLAINED else each)
-            for each in (*self.cut, *tried, *(grid.table for grid in self.tables.grids))
-            if each.rows
-        ]
-        return (Section("whole", "Whole tables", tables=tuple(whole)),) if whole else ()
+        """Tables that no page shows whole, then the grids of the field; long ones are named."""
+        cut = [self._of_appendix(in_order(each)) for each in self.cut]
+        tables = [*(each.table for each in cut if each is not None), *_tried(look)]
+        whole = tuple(
+            condensed(replace(each, notes=()) if each.key in EXPLAINED else each) for each in tables
+        )
+        long = [own.table for own, each in zip(self.cut, cut, strict=True) if each is None]
+        named = "; ".join(
+            f"{each.title.removesuffix(WHOLE)} ({len(each.rows):,} rows)" for each in long
+        )
+        text = ((f"{ELSEWHERE}: {named}.",),) if named else ()
+        return (Section("whole", "Whole tables", text=text, tables=whole),) if whole else ()
+
+    def _of_appendix(self, own: KeyedTable) -> KeyedTable | None:
+        """A table, of a long one the rows that are quoted and some more; None without such."""
+        if len(own.keys) <= LONG:
+            return own
+        rows = () if own.table.key in self.shown else self.rows.get(own.table.key, ())
+        if not rows:
+            return None
+        some = own.shortened(rows, max(LONG, len(set(rows))))
+        title = f"{some.table.title}, {len(some.keys)} of {len(own.keys)} rows"
+        return replace(some, table=replace(some.table, title=title))
+
+
+def in_order(whole: KeyedTable) -> KeyedTable:
+    """A table with what matters first, and the run's name last."""
+    first = FIRST.get(whole.table.key, ())
+    headers = [column.header for column in whole.table.columns]
+    rank = {header: at for at, header in enumerate(first)} | {LAST: len(headers)}
+    order = sorted(range(len(headers)), key=lambda at: rank.get(headers[at], len(first)))
+    table = replace(
+        whole.table,
+        columns=tuple(whole.table.columns[at] for at in order),
+        rows=tuple(tuple(row[at] for at in order) for row in whole.table.rows),
+    )
+    return replace(whole, table=table)
 
 
 def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from llmprof.core.document.configurations import work_of
 from llmprof.core.document.quotes import Quote, Sentence, number
+from llmprof.core.document.same_cells import step_of
 from llmprof.core.document.steps import step_key
 from llmprof.core.document.tables import Tables
 from llmprof.core.document.warmups import warmup_key
-from llmprof.core.spec.axes import BY_FIELD, neutral
-from llmprof.core.state.view import CaseState
 
 APART = 1.1  # times as long
 
@@ -41,7 +40,7 @@ def spread(tables: Tables) -> Sentence:
     widest: tuple[float, Sentence] = (APART, ())
     for source, state in tables.step_cells if table else ():
         assert table is not None
-        alike = sorted((each for each in readings if each.key == _key(state)), key=Reading.ms)
+        alike = sorted((each for each in readings if each.key == step_of(state)), key=Reading.ms)
         if not alike or alike[0].run == alike[-1].run:
             continue
         ratio = alike[-1].ms() / alike[0].ms()
@@ -65,18 +64,13 @@ def _readings(tables: Tables) -> Iterator[Reading]:
     steps, changes, warm = tables.steps, tables.changes, tables.warmups
     for source, state in tables.step_cells if steps else ():
         if steps and state.total is not None and source.sound(state):
-            yield Reading(_key(state), source.name, steps.quote(step_key(source, state), "Step"))
+            yield Reading(step_of(state), source.name, steps.quote(step_key(source, state), "Step"))
     for change in tables.all_changes if changes else ():
         base, source = change.found.base, change.source
         if changes and source.sound(base):
             cell = changes.quote(change.key(change.found.total), "Baseline")
-            yield Reading(_key(base), source.name, cell)
+            yield Reading(step_of(base), source.name, cell)
     for source, group in tables.warmup_cells if warm else ():
         if warm and source.sound(group[-1]):
             cell = warm.quote(warmup_key(source, group[-1]), "Mean")
-            yield Reading(_key(group[-1]), source.name, cell)
-
-
-def _key(state: CaseState) -> str:
-    """Equal for cases that run the same steps, however long they were warmed up."""
-    return neutral(state.case.configuration(), (BY_FIELD["warmup_steps"],)).key
+            yield Reading(step_of(group[-1]), source.name, cell)

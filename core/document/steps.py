@@ -19,10 +19,10 @@ from llmprof.core.document.configurations import (
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
 from llmprof.core.figures.replicates import processes_of
-from llmprof.core.figures.throughput import throughput
+from llmprof.core.figures.throughput import peak_of, throughput
 from llmprof.core.lint.physics import OPTIMIZER_BYTES
 from llmprof.core.report.case_groups import status_word
-from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.report.table import Cell, Column, Figure, spread_figure
 from llmprof.core.report.timing import parameters_of
 from llmprof.core.spec.axes import Precision
 from llmprof.core.spec.case import Phase
@@ -65,9 +65,10 @@ COLUMNS = (
 )
 NOTES = (
     "Device time by phase, each measured directly; forward alone: of mode forward, which keeps "
-    "nothing for a backward. The interval is the mean's, by Student's t, between fresh processes "
-    "where there are several, else between the steps of one. Std: the standard deviation of the "
-    "steps within a process; CV: the same over their mean. Other: loss and zero_grad. "
+    "nothing for a backward. The interval is the mean's, by Student's t, between fresh processes; "
+    "blank for one process, whose steps say nothing of another. Std: the standard deviation of the "
+    "steps within a process; CV: the same over their mean. Other: loss and zero_grad. Dense peak: "
+    "of the card, in the precision of the row. "
     "The optimizer moves at least its parameters, gradients and two moments, read and written; "
     "bandwidth is the card's published one. Pace set by: host, where phases at whose end the card "
     "has caught up with the host make most of the step, and which these are, by the process in "
@@ -137,25 +138,34 @@ def step_key(source: Source, state: CaseState) -> Hashable:
 
 
 def _figures(source: Source, state: CaseState, sources: Sequence[Source]) -> tuple[Cell, ...]:
+    environment = state.environment or source.environment
+    peak = peak_of(state.case, environment, None)
+    dense = None if peak is None else as_given(peak.tflops)
     if state.total is None:
-        return (_alone(source, state), *(status_word(state),) * 5, *(None,) * 12)
+        return (_alone(source, state), *(status_word(state),) * 5, *(None,) * 8, dense,
+                *(None,) * 3)  # fmt: skip
     total = state.total
-    rates = throughput(state, state.environment or source.environment)
+    rates = throughput(state, environment)
     return (
         _alone(source, state),
         *(_mean(state.summaries.get(phase)) for phase in SHOWN),
         _other(state),
         Figure(total.mean, total.ci95),
-        Figure(total.ci95, total.ci95),
-        Figure(total.std, total.ci95),
+        Figure(total.ci95, total.ci95) if between_processes(state) else None,
+        spread_figure(total.std, total.ci95),
         *(_std(state.summaries.get(phase)) for phase in SHOWN),
         Figure(total.cv_percent, 1.0),
         len([each for each in processes_of(state) if each.total is not None]),
         None if rates is None or rates.mfu is None else Figure(100 * rates.mfu, 1.0),
-        None if rates is None or rates.peak is None else as_given(rates.peak.tflops),
+        dense,
         *_moved(source, state),
         pace(state, sources),
     )
+
+
+def between_processes(state: CaseState) -> bool:
+    """Whether the interval of a case's mean is one between fresh processes."""
+    return len([each for each in processes_of(state) if each.total is not None]) > 1
 
 
 def _moved(source: Source, state: CaseState) -> tuple[Cell, Cell]:
@@ -230,7 +240,7 @@ def _alone(source: Source, state: CaseState) -> Cell:
 
 
 def _std(summary: Summary | None) -> Cell:
-    return None if summary is None else Figure(summary.std, summary.ci95)
+    return None if summary is None else spread_figure(summary.std, summary.ci95)
 
 
 def _mean(summary: Summary | None) -> Cell:

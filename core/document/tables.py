@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from llmprof.core.document.changes import Change, change_table, changes_of
-from llmprof.core.document.cost import Budget, Rate, cost_table, rates, training_cells
+from llmprof.core.document.cost import Budget, Rate, cost_table, rates
 from llmprof.core.document.data_types import who_tells
 from llmprof.core.document.growth import Growth, growth_table, growths
 from llmprof.core.document.levels import (
@@ -22,8 +22,10 @@ from llmprof.core.document.profiles import (
     lens_table,
     profile_table,
     profiled_cells,
+    top_table,
 )
 from llmprof.core.document.quotes import KeyedTable
+from llmprof.core.document.same_cells import same_table
 from llmprof.core.document.sources import Source
 from llmprof.core.document.steps import Found, step_cells, step_table
 from llmprof.core.document.tensors import largest_table, out_of_memory_table, tensor_table
@@ -33,17 +35,18 @@ from llmprof.core.report.sentences import listing
 from llmprof.core.report.subject import Subject
 from llmprof.core.report.table import Table
 
-DATA_TYPES = "data-types"
-# Tables that a hand-out asks for as they are in a run's own export; those that a version has.
+PHASES, DATA_TYPES = "phases", "data-types"
+# Tables that a hand-out asks for as they are in a run's own export; those that a version has, but
+# what the document's own tables hold: warm-up and exponents.
 GRIDS = (
-    "phases",
-    "warmup",
+    PHASES,
     "precision",
     DATA_TYPES,
+    "overhead",
+    "launches",
     "compile",
     "checkpointing",
     "attention",
-    "exponents",
     "attention-kernels",
     "scaling",
     "failures",
@@ -65,6 +68,7 @@ class Tables:
     profiled: list[Found]
     profiles: KeyedTable | None
     classes: list[KeyedTable]
+    tops: list[KeyedTable]
     lenses: list[tuple[Found, KeyedTable]]
     memory: list[Found]
     levels: KeyedTable | None
@@ -75,6 +79,7 @@ class Tables:
     tensors: KeyedTable | None
     largest: KeyedTable | None
     out_of_memory_table: KeyedTable | None
+    same: KeyedTable | None
     budget: Budget
 
     @cached_property
@@ -107,7 +112,7 @@ class Tables:
     @cached_property
     def rates(self) -> list[Rate]:
         """Tokens a second, here and elsewhere."""
-        return rates(training_cells(self.sources))
+        return rates(self.sources)
 
     @cached_property
     def cost(self) -> KeyedTable | None:
@@ -123,8 +128,9 @@ class Tables:
     def whole(self) -> list[KeyedTable]:
         """All that there are, in the order of the document."""
         single = (self.steps, self.changes, self.warmups, self.profiles)
-        rest = (self.levels, self.growth, self.predicted, self.cost, *self.beside)
-        listed = [*single, *self.classes, *(lens for _, lens in self.lenses), *rest]
+        rest = (self.levels, self.growth, self.predicted, self.cost, *self.beside, self.same)
+        lenses = (lens for _, lens in self.lenses)
+        listed = [*single, *self.classes, *self.tops, *lenses, *rest]
         return [each for each in listed if each is not None]
 
 
@@ -173,6 +179,7 @@ def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables
         profiled=profiled,
         profiles=profile_table(profiled, sources),
         classes=classes,
+        tops=[top for found in profiled if (top := top_table(found)) is not None],
         lenses=lenses,
         memory=memory,
         levels=level_table(memory, sources),
@@ -183,5 +190,6 @@ def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables
         tensors=tensor_table(steps or recorded_cells(memory)),
         largest=largest_table(memory),
         out_of_memory_table=out_of_memory_table(oom),
+        same=same_table(sources),
         budget=budget,
     )

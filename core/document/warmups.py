@@ -12,7 +12,7 @@ from llmprof.core.document.configurations import (
 )
 from llmprof.core.document.quotes import KeyedTable, Sentence, joined, keyed
 from llmprof.core.document.sources import Source
-from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.report.table import Cell, Column, Figure, spread_figure
 from llmprof.core.report.warmup import (
     TOLD,
     cold_phases,
@@ -68,7 +68,7 @@ def warmup_table(cells: Sequence[Group], sources: Sequence[Source]) -> KeyedTabl
                     *configuration_cells(state),
                     state.case.warmup_steps,
                     Figure(state.total.mean, state.total.ci95),
-                    Figure(state.total.std, state.total.ci95),
+                    spread_figure(state.total.std, state.total.ci95),
                     Figure(state.total.median, state.total.ci95),
                     Figure(first_step_ms(state)),
                     *_phase_cells(state),

@@ -118,7 +118,7 @@ def _attention(case: Case) -> tuple[SingleTensor, ...]:
         return (SingleTensor(name, (), "never in memory as a whole: SDPA takes them in tiles"),)
     return (
         SingleTensor(name, (Term(_scores(case), half_item(case)),)),
-        SingleTensor("their softmax", (Term(_scores(case), FP32_BYTES),)),
+        SingleTensor("softmax of the scores", (Term(_scores(case), FP32_BYTES),)),
     )
 
 

@@ -10,6 +10,7 @@ from llmprof.core.figures.memory_peaks import PeakKind, kind_of
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
+from llmprof.core.report.growth_fits import APART, between, one_power, stands
 from llmprof.core.report.sentences import (
     forward_peak,
     is_launch_bound,
@@ -25,7 +26,7 @@ from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Phase
 from llmprof.core.spec.own_function import is_function
 from llmprof.core.state.view import CaseState, RunView
-from llmprof.core.stats.power_fit import FEWEST_POINTS, LEAST_SPAN, Point, Power, fit_power
+from llmprof.core.stats.power_fit import FEWEST_POINTS, LEAST_SPAN, Point, Power
 from llmprof.core.stats.ratio import ratio
 from llmprof.core.system.numbers import as_given, significant
 from llmprof.core.system.units import MIB
@@ -110,7 +111,10 @@ def _table(subject: Subject, grid: AttentionGrid, axes: list[tuple[str, Column]]
         rows.append(tuple(cells))
     values = zip(axes, axis_cells(first, axes), strict=True)
     extra = [f"{column.header} {cell}" for (_, column), cell in values]
-    title = ", ".join([f"Attention, {first.model.name}", f"batch {first.batch_size}", *extra])
+    if not any(field == "precision" for field, _ in axes):
+        extra = [first.precision, *extra]
+    named = [f"Attention, {first.model.name}", f"batch {first.batch_size}", *extra, "causal"]
+    title = ", ".join(named)
     return Table(
         "attention", title, tuple(columns), tuple(rows), tuple(_notes(subject, grid)), number="M33"
     )
@@ -119,12 +123,17 @@ def _table(subject: Subject, grid: AttentionGrid, axes: list[tuple[str, Column]]
 def exponents(view: RunView) -> Table | None:
     """M34: the power of the length with which time and memory grow, at the largest lengths."""
     rows: list[tuple[Cell, ...]] = []
-    all_grids = grids(view)
+    subject = subject_of(view)
+    all_grids = grids(subject)
     axes = axes_of([state for grid in all_grids for state in grid.states], *ACROSS)
     for grid in all_grids:
         for way in grid.ways:
             column = grid.column(way)
-            fits = [_fit_time(column, "forward"), _fit_time(column, "backward"), _fit_kept(column)]
+            fits = [
+                _fit_time(subject, column, "forward"),
+                _fit_time(subject, column, "backward"),
+                _fit_kept(subject, column),
+            ]
             if not any(fits):
                 continue
             case = column[0].case
@@ -140,9 +149,10 @@ def exponents(view: RunView) -> Table | None:
     notes = (
         "The exponent k of y = c·L^k, by least squares in log-log over the three largest lengths; "
         f"n/a where fewer than {FEWEST_POINTS} ran, where they span less than "
-        f"{as_given(LEAST_SPAN)} ×, and for times where a cell is launch-bound. Between "
-        "neighbours: the least and the greatest exponent from one of these lengths to the next, "
-        "which shows how far one power describes them.",
+        f"{as_given(LEAST_SPAN)} ×, and where exponents between neighbours are more than "
+        f"{as_given(APART)} apart. Cells to which a check says no are left out, of times those "
+        "that are launch-bound too; checks of clocks do not touch counted bytes. Between "
+        "neighbours: the least and the greatest exponent from one of these lengths to the next.",
         "The arithmetic is 4·batch·L²·d forward and twice that backward, so 2 is expected of time "
         "where the device is busy and less where fixed costs count. Memory kept is the level "
         "before backward less that at the step's start: 2 where the scores are kept, 1 where they "
@@ -159,6 +169,7 @@ def _notes(subject: Subject, grid: AttentionGrid) -> list[str]:
     processes = max(len(processes_of(state)) for state in grid.states)
     where = "a fresh process" if processes == 1 else f"{processes} fresh processes"
     lines = [f"Times are means of the measured steps; every cell ran in {where}."]
+    lines += _kernels_note(grid)
     lines += _memory_notes(grid)
     lines += _own_notes(grid)
     lines += [line for way in grid.ways if (line := _growth(way, grid.column(way))) is not None]
@@ -178,6 +189,16 @@ def _notes(subject: Subject, grid: AttentionGrid) -> list[str]:
             f"the card {ref(*small)}."
         )
     return [*lines, *why_not(grid.states)]
+
+
+def _kernels_note(grid: AttentionGrid) -> list[str]:
+    """Which kernels SDPA ran, where that was seen."""
+    seen = dict.fromkeys(
+        state.observed.attention_backend
+        for state in grid.states
+        if state.case.attention == "sdpa" and state.observed and state.observed.attention_backend
+    )
+    return [f"SDPA ran as {listing(map(str, seen))}."] if seen else []
 
 
 def _own_notes(grid: AttentionGrid) -> list[str]:
@@ -219,7 +240,9 @@ def _memory_notes(grid: AttentionGrid) -> list[str]:
         f"{MEMORY_STEP}{WHAT_IS_COUNTED[kind]}. {FORWARD_PEAK.capitalize()}: the highest level "
         f"within the forward. {BEFORE_BACKWARD.capitalize()}: the level when the forward has "
         "ended, with its inputs, its output and all that it keeps for the backward. "
-        f"{OVERALL.capitalize()}: the highest level within the whole step."
+        f"{OVERALL.capitalize()}: the highest level within the whole step. Each holds what is "
+        "there at the step's start as well: inputs, and the workspace of a library's products, "
+        "which does not grow."
     ]
     return [*lines, *_same_level(grid), *_same_peak(grid)] if kind == "allocated" else lines
 
@@ -331,27 +354,26 @@ MEMORY_COLUMNS: tuple[tuple[str, Callable[[CaseState], int | None]], ...] = (
 )
 
 
-def _fit_time(column: list[CaseState], phase: Phase) -> Power | None:
-    return fit_power(
+def _fit_time(subject: Subject, column: list[CaseState], phase: Phase) -> Power | None:
+    return one_power(
         Point(float(state.case.context_length), found.mean)
         for state in column
-        if (found := state.summaries.get(phase)) is not None and not is_launch_bound(state)
+        if (found := state.summaries.get(phase)) is not None and stands(subject, state, timed=True)
     )
 
 
-def _fit_kept(column: list[CaseState]) -> Power | None:
-    return fit_power(
+def _fit_kept(subject: Subject, column: list[CaseState]) -> Power | None:
+    return one_power(
         Point(float(state.case.context_length), float(kept))
         for state in column
-        if (kept := bytes_kept(state)) is not None
+        if (kept := bytes_kept(state)) is not None and stands(subject, state, timed=False)
     )
 
 
 def _power_cells(fit: Power | None) -> tuple[Cell, Cell, Cell]:
     if fit is None:
         return None, "n/a", "n/a"
-    low, high = (f"{each:.2f}" for each in fit.between)
-    return Figure(fit.exponent, 0.1), f"{low} to {high}", f"{fit.low:,.0f} to {fit.high:,.0f}"
+    return Figure(fit.exponent, 0.1), between(fit), f"{fit.low:,.0f} to {fit.high:,.0f}"
 
 
 def _time(state: CaseState | None, phase: Phase) -> Cell:

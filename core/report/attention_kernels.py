@@ -1,4 +1,8 @@
-"""M40: attention kernels beside naive attention: times, errors, and what share of the ceilings."""
+"""M40: attention kernels beside naive attention: times, errors, and what share of the ceilings.
+
+What is asked for may run as another kernel (SDPA as cudnn): rows stand by what ran, and how far
+one kernel's measurements are apart is how far kernels must be to be ranked.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,13 @@ from llmprof.core.figures.throughput import ceiling_of
 from llmprof.core.predict.flops import forward_flops
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike
-from llmprof.core.report.sentences import ref, why_not
+from llmprof.core.report.growth_fits import LAUNCH_BOUND
+from llmprof.core.report.sentences import is_launch_bound, ref, why_not
 from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Prose, Table
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.own_function import is_function
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
 from llmprof.core.system.numbers import format_number, significant
@@ -48,40 +54,71 @@ def kernel_of(case: Case) -> str:
     return name if case.compile is None else f"{name}, compiled"
 
 
+def ran_as(state: CaseState) -> str:
+    """The kernel that ran, where that was seen; else what was asked for."""
+    seen = None if state.observed is None else state.observed.attention_backend
+    if seen is None or state.case.compile is not None or is_function(state.case.attention):
+        return kernel_of(state.case)
+    return seen
+
+
 @dataclass(frozen=True)
 class Ranking:
-    """Kernels at the longest context at which one ran that no check says no to, fastest first.
+    """Kernels at the longest context at which one ran that stands, fastest first, each once.
 
-    left_out: those that ran there and to which a check says no, each with the checks.
+    again: further measurements of the first one; alike: kernels that are no further from it than
+    measurements of one kernel are from each other. left_out: those that ran there and do not stand,
+    each with why: checks that say no, or that the host sets its pace.
     """
 
     fastest: tuple[CaseState, ...]
+    again: tuple[CaseState, ...]
+    alike: tuple[CaseState, ...]
     left_out: tuple[tuple[CaseState, tuple[str, ...]], ...]
 
 
 def ranking(subject: Subject, states: Sequence[CaseState]) -> Ranking | None:
-    """The kernels of one table in their order; None where none that is sound ran."""
-    failed = {state.index: subject.failed_checks(state) for state in states}
+    """The kernels of one table in their order; None where none that stands ran."""
+    why = {state.index: _why_not_ranked(subject, state) for state in states}
     ran = [state for state in states if state.total is not None]
-    sound = [state for state in ran if not failed[state.index]]
-    if not sound:
+    standing = [state for state in ran if not why[state.index]]
+    if not standing:
         return None
-    longest = max(state.case.context_length for state in sound)
+    longest = max(state.case.context_length for state in standing)
     there = [state for state in ran if state.case.context_length == longest]
+    kernels: dict[str, list[CaseState]] = {}
+    for state in sorted((each for each in there if not why[each.index]), key=_both_ms):
+        kernels.setdefault(ran_as(state), []).append(state)
+    fastest = tuple(measured[0] for measured in kernels.values())
+    apart = max(_both_ms(measured[-1]) / _both_ms(measured[0]) for measured in kernels.values())
     return Ranking(
-        tuple(sorted((state for state in there if not failed[state.index]), key=_both_ms)),
-        tuple((state, failed[state.index]) for state in there if failed[state.index]),
+        fastest,
+        tuple(kernels[ran_as(fastest[0])][1:]),
+        tuple(each for each in fastest[1:] if _both_ms(each) <= apart * _both_ms(fastest[0])),
+        tuple((state, why[state.index]) for state in there if why[state.index]),
     )
+
+
+def _why_not_ranked(subject: Subject, state: CaseState) -> tuple[str, ...]:
+    checks = subject.failed_checks(state)
+    return (*checks, LAUNCH_BOUND) if is_launch_bound(state) else checks
 
 
 def _both_ms(state: CaseState) -> float:
     assert state.total is not None
-    return state.total.mean
+    return state.total.median
 
 
 def in_rows(states: Iterable[CaseState]) -> list[list[CaseState]]:
-    """Cases as the table's rows have them: a group for each context, a case for each kernel."""
-    return grouped_alike(states, *(BY_FIELD[name] for name in KERNEL))
+    """Cases as the table's rows have them: a group for each context, in it by what ran."""
+    groups = grouped_alike(states, *(BY_FIELD[name] for name in KERNEL))
+    return [_by_kernel(group) for group in groups]
+
+
+def _by_kernel(group: Sequence[CaseState]) -> list[CaseState]:
+    """Measurements of one kernel beside each other, kernels in the order of the first of each."""
+    order = list(dict.fromkeys(map(ran_as, group)))
+    return sorted(group, key=lambda state: order.index(ran_as(state)))
 
 
 def _table(view: RunView, states: list[CaseState], axes: list[tuple[str, Column]]) -> Table:
@@ -89,7 +126,8 @@ def _table(view: RunView, states: list[CaseState], axes: list[tuple[str, Column]
         Column("Context", "tokens"),
         *(column for _, column in axes),
         Column("Kernel", numeric=False),
-        Column("Ran", numeric=False),
+        Column("Ran as", numeric=False),
+        Column("Pace set by", numeric=False),
         Column("Forward", "ms"),
         Column("Backward", "ms"),
         Column("Both", "ms"),
@@ -97,11 +135,11 @@ def _table(view: RunView, states: list[CaseState], axes: list[tuple[str, Column]
         Column("Output error"),
         Column("Gradient error"),
         Column("Forward", "TFLOP/s"),
-        Column("of ceiling", "%"),
+        Column("Forward of matmul ceiling", "%"),
         Column("Forward", "GB/s"),
-        Column("of copy ceiling", "%"),
+        Column("Forward of copy ceiling", "%"),
         Column("Backward", "TFLOP/s"),
-        Column("Backward of ceiling", "%"),
+        Column("Backward of matmul ceiling", "%"),
     )
     rows = []
     for group in in_rows(states):
@@ -111,7 +149,8 @@ def _table(view: RunView, states: list[CaseState], axes: list[tuple[str, Column]
             head = (state.case.context_length, *axis_cells(state.case, axes))
             rows.append((*head, kernel_of(state.case), *_cells(state, naive, environment)))
     first = states[0].case
-    title = f"Attention kernels, {first.model.name}, batch {first.batch_size}, {first.precision}"
+    work = f"batch {first.batch_size}, {first.precision}, causal"
+    title = f"Attention kernels, {first.model.name}, {work}"
     notes = (*_notes(view, states), *_best(subject_of(view), states), *why_not(states))
     return Table("attention-kernels", title, columns, tuple(rows), notes, number="M40")
 
@@ -120,24 +159,32 @@ def _cells(
     state: CaseState, naive: CaseState | None, environment: Environment | None
 ) -> tuple[Cell, ...]:
     if state.total is None:
-        return ("", status_word(state), *(None for _ in range(11)))
+        return ("", "", status_word(state), *(None for _ in range(11)))
     forward, backward = state.summaries.get("forward"), state.summaries.get("backward")
     seen = state.observed
-    plain = None if naive is None or naive.total is None else naive.total.mean
+    plain = None if naive is None or naive.total is None else naive.total.median
     return (
         "" if seen is None else seen.attention_backend or "",
-        _mean(forward),
-        _mean(backward),
-        _mean(state.total),
-        None if plain is None else Figure(plain / state.total.mean, 0.01),
+        _pace(state),
+        _median(forward),
+        _median(backward),
+        _median(state.total),
+        None if plain is None else Figure(plain / state.total.median, 0.01),
         *_errors(None if seen is None else seen.errors),
         *_rates(state, "forward", forward, environment),
         *_rates(state, "backward", backward, environment)[:2],
     )
 
 
-def _mean(found: Summary | None) -> Cell:
-    return None if found is None else Figure(found.mean, found.ci95)
+def _pace(state: CaseState) -> str:
+    """Who sets a row's pace; "" where that is not known, as on a CPU."""
+    if state.launch_bound is None:
+        return ""
+    return "host" if is_launch_bound(state) else "card"
+
+
+def _median(found: Summary | None) -> Cell:
+    return None if found is None else Figure(found.median, found.ci95)
 
 
 def _errors(found: AttentionErrors | None) -> tuple[Cell, Cell]:
@@ -155,10 +202,10 @@ def _rates(
     state: CaseState, phase: str, found: Summary | None, environment: Environment | None
 ) -> tuple[Cell, Cell, Cell, Cell]:
     """TFLOP/s, its share of the matmul ceiling, GB/s, its share of the copy's."""
-    if found is None or found.mean <= 0:
+    if found is None or found.median <= 0:
         return (None,) * 4
-    tflops = operations(state.case, phase) / found.mean / 1e9
-    gbs = least_bytes(state.case, phase) / found.mean / 1e6
+    tflops = operations(state.case, phase) / found.median / 1e9
+    gbs = least_bytes(state.case, phase) / found.median / 1e6
     matmul = ceiling_of(state.case, environment)
     known = None if environment is None else environment.ceilings
     copy = None if known is None else known.copy_gbs
@@ -187,9 +234,10 @@ def _notes(view: RunView, states: list[CaseState]) -> list[str]:
         {s.observed.errors.reference for s in states if s.observed and s.observed.errors}
     )
     lines = [
-        "Causal, without heads, tensors of the dtype itself (no autocast). Repeated calls, each "
-        "after the whole L2 cache was overwritten, forward and backward apart; both is their sum. "
-        "Over naive: by both.",
+        "Causal, without heads, tensors of the dtype itself (no autocast). Medians of repeated "
+        "calls, each after the whole L2 cache was overwritten, forward and backward apart; both: "
+        "of their sums. Over naive: by both. Where the host sets the pace, a row says nothing of "
+        "its kernel, and none is ranked.",
         f"Errors: ‖difference‖ / ‖reference‖ against naive attention in "
         f"{' or '.join(references) or 'a wider dtype'} on the same inputs; of the gradients the "
         "largest of Q, K and V.",
@@ -200,24 +248,48 @@ def _notes(view: RunView, states: list[CaseState]) -> list[str]:
         lines.append(
             Prose("Shares of ceilings need `llmprof calibrate` to have been run on this device.")
         )
+    lines += _ceilings_note(view.environment, states[0].case)
     unknown = {s.observed.errors.reason for s in states if s.observed and s.observed.errors}
     lines += [f"No error where the reference does not fit: {why}." for why in unknown if why]
     return lines
 
 
+def _ceilings_note(environment: Environment | None, case: Case) -> list[Prose]:
+    """What the shares are of."""
+    known = None if environment is None else environment.ceilings
+    matmul = ceiling_of(case, environment)
+    if known is None or matmul is None or known.copy_gbs is None:
+        return []
+    return [
+        Prose(
+            f"Ceilings, as `llmprof calibrate` reached them here: {format_number(matmul)} TFLOP/s "
+            f"of matrix products in {case.precision}, {format_number(known.copy_gbs)} GB/s copied."
+        )
+    ]
+
+
 def _best(subject: Subject, states: list[CaseState]) -> list[str]:
-    """The fastest kernel at the longest context at which anything sound ran."""
+    """The fastest kernel at the longest context at which anything that stands ran."""
     found = ranking(subject, states)
     if found is None:
         return []
     best = found.fastest[0]
-    text = f"At {best.case.context_length:,} tokens {kernel_of(best.case)} takes least"
+    text = f"At {best.case.context_length:,} tokens {ran_as(best)} takes least"
     if found.left_out:
-        text += " of the sound ones"
-    text += f", {format_number(_both_ms(best))} ms forward and backward in the one process that"
-    left_out = [
-        f"{kernel_of(state.case)}, {format_number(_both_ms(state))} ms ({', '.join(checks)})"
-        for state, checks in found.left_out
-    ]
-    end = f"; left out, since a check says no to them: {'; '.join(left_out)}" if left_out else ""
-    return [f"{text} was measured {ref(best)}{end}."]
+        text += " of those that stand"
+    text += f", {_told(best)} forward and backward, one process a measurement {ref(best)}"
+    if found.again:
+        again = ", ".join(f"{_told(each)} as {kernel_of(each.case)}" for each in found.again)
+        text += f"; measured again, {again} {ref(*found.again)}"
+    if found.alike:
+        alike = ", ".join(f"{ran_as(each)}, {_told(each)}" for each in found.alike)
+        text += f"; no further from it than one kernel's measurements are apart: {alike}"
+    if found.left_out:
+        left_out = (f"{kernel_of(s.case)}, {_told(s)} ({', '.join(w)})" for s, w in found.left_out)
+        text += f"; left out, since a check says no to them: {'; '.join(left_out)}"
+    return [f"{text}."]
+
+
+def _told(state: CaseState) -> str:
+    assert state.total is not None
+    return f"{format_number(_both_ms(state), state.total.ci95)} ms"

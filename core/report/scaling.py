@@ -7,7 +7,7 @@ from llmprof.core.figures.throughput import MFU_CONVENTION, Throughput, denomina
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
 from llmprof.core.report.sentences import is_launch_bound, ref, what_std_is
-from llmprof.core.report.table import Cell, Column, Figure, Table, rate_figure
+from llmprof.core.report.table import Cell, Column, Figure, Table, rate_figure, spread_figure
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.power_fit import LEAST_SPAN
@@ -198,7 +198,7 @@ def _growth(state: CaseState, first: CaseState) -> tuple[Cell, ...]:
     grown = None if first.total is None else state.total.mean / first.total.mean
     return (
         Figure(state.total.mean, state.total.ci95),
-        Figure(state.total.std, state.total.ci95),
+        spread_figure(state.total.std, state.total.ci95),
         work,
         rate_figure(None if flops is None else flops / 1e9 / state.total.mean),
         more,

@@ -8,7 +8,7 @@ from llmprof.core.lint import Verdict
 from llmprof.core.report.case_groups import axis_cells, varying_axes
 from llmprof.core.report.sentences import mean_interval
 from llmprof.core.report.subject import subject_of
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Figure, Table, spread_figure
 from llmprof.core.report.timing import INTERVAL, MODEL, PARAMETERS_COLUMN, parameters_of
 from llmprof.core.state.view import RunView
 
@@ -34,7 +34,7 @@ def steadiness(view: RunView) -> Table | None:
                 *axis_cells(case, axes),
                 total.n,
                 Figure(total.mean, total.ci95),
-                Figure(total.std, total.ci95),
+                spread_figure(total.std, total.ci95),
                 mean_interval(total),
                 Figure(total.median, total.ci95),
                 Figure(total.cv_percent, 1.0),

@@ -31,6 +31,8 @@ DISQUALIFYING = frozenset(
         "device",
     }
 )
+# Those that speak of what ran and not of how long it took: bytes are wrong where one says no.
+OF_WHAT_RAN = frozenset({"requested-observed", "not-a-number", "elsewhere", "trains-differently"})
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,10 @@ class Subject(RunView):
             or (verdict.level == "warning" and verdict.rule in DISQUALIFYING)
         )
         return tuple(dict.fromkeys(rules))
+
+    def failed_counts(self, *states: CaseState) -> tuple[str, ...]:
+        """Of the checks that say no, those that speak of counts as well as of clocks."""
+        return tuple(rule for rule in self.failed_checks(*states) if rule in OF_WHAT_RAN)
 
     def compare(self, base: CaseState, other: CaseState) -> Comparison | None:
         """other against base; nothing is judged where a check says no to one of them."""

@@ -21,7 +21,7 @@ from llmprof.core.report.comparisons import (
 from llmprof.core.report.repayment import compile_ms, steps_until_repaid
 from llmprof.core.report.sentences import is_launch_bound, listing, ms, peak_bytes, ref, why_not
 from llmprof.core.report.subject import Subject, subject_of
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Figure, Table, spread_figure
 from llmprof.core.spec.axes import SWITCHES
 from llmprof.core.state.launch_bound import NEGLIGIBLE
 from llmprof.core.state.view import CaseState, RunView
@@ -262,7 +262,7 @@ def _figures(subject: Subject, state: CaseState, base: CaseState) -> tuple[Cell,
     return (
         ran,
         Figure(state.total.mean, state.total.ci95),
-        Figure(state.total.std, state.total.ci95),
+        spread_figure(state.total.std, state.total.ci95),
         *(speed if state is base else ratio_cells(None if found is None else found.total.speedup)),
         None if after is None else Figure(after / MIB, 10.0),
         None if not before or after is None else _percent(after / before - 1),

@@ -70,6 +70,11 @@ def rate_figure(value: float | None, half: float | None = None) -> Figure:
     return Figure(value, max(half or least, least) or None)
 
 
+def spread_figure(std: float | None, half: float | None = None) -> Figure:
+    """A standard deviation with two digits, fewer where the mean's interval (half) is wide."""
+    return Figure(std, max(half or 0.0, std or 0.0) or None)
+
+
 def format_cell(cell: Cell) -> str:
     """A cell as text."""
     match cell:

@@ -10,7 +10,7 @@ from llmprof.core.report.sentences import (
     what_std_is,
 )
 from llmprof.core.report.shape_columns import SHAPE, dimension, shape_cells
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Figure, Table, spread_figure
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
@@ -83,7 +83,7 @@ def phase_times(view: RunView, phase: Phase) -> Table | None:
             found.append(summary)
             figures = (
                 Figure(summary.mean, summary.ci95),
-                Figure(summary.std, summary.ci95),
+                spread_figure(summary.std, summary.ci95),
                 mean_interval(summary),
             )
         rows.append((group.case.model.name, *axis_cells(group.case, axes), *figures))
@@ -183,7 +183,7 @@ def _mean_and_std(group: Group, phase: Phase) -> list[Cell]:
     found = state.summaries.get(phase)
     if found is None:
         return [status_word(state)] * 2
-    return [Figure(found.mean, found.ci95), Figure(found.std, found.ci95)]
+    return [Figure(found.mean, found.ci95), spread_figure(found.std, found.ci95)]
 
 
 def parameters_of(state: CaseState) -> int | None:

@@ -6,7 +6,7 @@ from llmprof.core.figures.comparison import ONE_PROCESS
 from llmprof.core.report.case_groups import axes_of, axis_cells, axis_value, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
 from llmprof.core.report.sentences import ms, ref, what_std_is
-from llmprof.core.report.table import Cell, Column, Figure, Table
+from llmprof.core.report.table import Cell, Column, Figure, Table, spread_figure
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import PHASES, Case, Phase
 from llmprof.core.state.view import CaseState, RunView
@@ -180,7 +180,7 @@ def _figures(state: CaseState, longest: CaseState) -> tuple[Cell, ...]:
     steady = None if longest.total is None else longest.total.median
     return (
         Figure(state.total.mean, state.total.ci95),
-        Figure(state.total.std, state.total.ci95),
+        spread_figure(state.total.std, state.total.ci95),
         None if found is None else _ratio_figure(found),
         Figure(first),
         None if first is None or not steady else Figure(first / steady, 0.1),

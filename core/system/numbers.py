@@ -1,24 +1,33 @@
-"""Numbers as text: plain decimals with the digits that they deserve, never powers of ten."""
+"""Numbers as text: plain decimals with the digits that they deserve, never powers of ten.
+
+A value has the digits that its uncertainty allows and MOST_DIGITS at most, whole parts whole; both
+ends of an interval have as many decimals.
+"""
 
 from __future__ import annotations
 
 import math
 
 MOST_PLACES = 12  # decimal places of the smallest figure
+MOST_DIGITS = 4  # of a value: another process differs by more than the fifth, whatever one says
 
 
 def decimals(value: float, uncertainty: float | None) -> int:
-    """Decimal places that show two significant digits of the uncertainty, or four of the value.
+    """Decimal places that show two digits of the uncertainty and MOST_DIGITS of the value at most.
 
     At most 6, so that no figure pretends to more than the clocks give.
     """
+    wanted = [6]
+    if value:
+        wanted.append(MOST_DIGITS - 1 - _magnitude(value))
     if uncertainty is not None and uncertainty > 0:
-        wanted = 1 - math.floor(math.log10(uncertainty))
-    elif value:
-        wanted = 3 - math.floor(math.log10(abs(value)))
-    else:
-        wanted = 0
-    return max(0, min(6, wanted))
+        wanted.append(1 - _magnitude(uncertainty))
+    return max(0, min(wanted)) if len(wanted) > 1 else 0
+
+
+def _magnitude(value: float) -> int:
+    """The power of ten of a value's first digit."""
+    return math.floor(math.log10(abs(value)))
 
 
 def format_number(value: float | None, uncertainty: float | None = None) -> str:
@@ -53,12 +62,21 @@ def as_given(value: float) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """0.92 to 1.31: both ends with as many decimals, as the width allows and two digits need."""
-    half = (high - low) / 2
-    smaller = min(abs(low), abs(high))
-    if low * high > 0 and smaller:
-        half = min(half, smaller) if half else 0.01 * smaller
-    return f"{format_number(low, half)} to {format_number(high, half)}"
+    """0.92 to 1.31: both ends with as many decimals, as the width allows.
+
+    More only where an end that is not zero would read as zero, or unequal ends as equal ones.
+    """
+    places = decimals(max(abs(low), abs(high)), (high - low) / 2)
+    while places < 6 and not _tell(low, high, places):
+        places += 1
+    return f"{low:,.{places}f} to {high:,.{places}f}"
+
+
+def _tell(low: float, high: float, places: int) -> bool:
+    """Whether so many decimals show the sign of both ends, and which is greater."""
+    ends = [f"{end:.{places}f}" for end in (low, high)]
+    signs = all(_shows(text) or not end for text, end in zip(ends, (low, high), strict=True))
+    return signs and (ends[0] != ends[1] or low == high)
 
 
 def _shows(text: str) -> bool:

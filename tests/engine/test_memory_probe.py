@@ -153,7 +153,7 @@ def test_what_a_block_is_said_to_save_is_what_torch_saves(precision: str, length
     ]
     said = {each.name: each.size for each in single_tensors(case)}
     if precision == "bf16":  # a CPU's autocast leaves softmax in bf16, a card's widens it
-        blocks += 3 * said["their softmax"] - 2 * sum(matrices)
+        blocks += 3 * said["softmax of the scores"] - 2 * sum(matrices)
     assert blocks == 3 * said["saved for backward by one block"]
 
 

@@ -30,7 +30,15 @@ from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.next_steps import outlook
 from llmprof.core.document.profiles import lens_table
 from llmprof.core.document.questions import Question, answered
-from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, Quote, Sentence, cell_text, plain
+from llmprof.core.document.quotes import (
+    MOST_ROWS,
+    KeyedTable,
+    Quote,
+    Sentence,
+    cell_text,
+    number,
+    plain,
+)
 from llmprof.core.document.rules.changes import of_changes
 from llmprof.core.document.sections import SECTIONS, Document, document
 from llmprof.core.document.sources import Source, SourcesDiffer, sources_of
@@ -367,10 +375,12 @@ def test_the_method_says_what_the_columns_of_changes_are() -> None:
 
 
 def test_result_tables_keep_their_notes_and_verdicts_their_reason() -> None:
-    text = write_markdown(whole(FIXTURES / "end-to-end-h100.llmprof"), "r")
+    text = write_markdown(whole(FIXTURES / "end-to-end-h100.llmprof", questions=True), "r")
     assert "forward from mode forward" in text
-    text = write_markdown(whole(FIXTURES / "switches-h200.llmprof"), "r")
-    assert "not distinguished (tested together, none of them is)" in text
+    changes = tables(FIXTURES / "switches-h200.llmprof").changes
+    assert changes is not None
+    verdicts = {cell_text(row[-1]) for row in changes.table.rows}
+    assert "not distinguished (tested together, none of them is)" in verdicts
 
 
 def test_commands_in_notes_are_code() -> None:
@@ -432,10 +442,10 @@ def test_costs_follow_from_the_rate_and_the_price() -> None:
     )
     assert made.cost is not None
     rate = next(each for each in made.rates if each.measured)
-    quoted = {name: made.cost.quote(rate.key, name).text for name in ("Time to", "Cost to")}
     hours = 2e9 / rate.low / 3600
-    assert float(quoted["Time to"]) == pytest.approx(hours, rel=0.01)
-    assert float(quoted["Cost to"]) == pytest.approx(2.5 * hours, rel=0.01)
+    assert number(made.cost.quote(rate.key, "Time")) == pytest.approx(hours, rel=0.01)
+    assert number(made.cost.quote(rate.key, "Cost")) == pytest.approx(2.5 * hours, rel=0.01)
+    assert "at 2.5 an hour of this card" in made.cost.table.title
     elsewhere = [each for each in made.rates if not each.measured]
     assert elsewhere
     assert all(each.low <= each.high for each in elsewhere)
@@ -691,7 +701,7 @@ def test_kernels_are_compared_at_the_longest_context_a_sentence_each() -> None:
     found = answers("How does one's own kernel", FIXTURES / "attention-kernels-h200.llmprof")
     assert len(found) == 2
     assert found[0].startswith("d=64 in bf16, at 16,384 tokens: flash takes 0.9269 ms")
-    assert "left out, since a check says no to them: SDPA, 0.588 ms (warming); cudnn" in found[0]
+    assert "left out, since a check says no to them: SDPA, 0.569 ms (warming); cudnn" in found[0]
     assert "no kernel of one's own" in found[0]
 
 

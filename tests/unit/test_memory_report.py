@@ -177,8 +177,8 @@ def test_what_the_first_steps_make_is_called_the_new_baseline() -> None:
     (state, *_) = view(event).cases
     (said,) = (note for note in memory_by_phase(state, event).notes if "baseline" in note)
     assert said == (
-        "The recorded steps made what stays between steps, in MiB: optimizer state 200.00. The "
-        "level between steps rose from 100.00 to 300.00 MiB, the new baseline."
+        "The recorded steps made what stays between steps, in MiB: optimizer state 200.0. The "
+        "level between steps rose from 100.0 to 300.0 MiB, the new baseline."
     )
     warm = timeline(0, 300 * MIB, before=after, after=after)
     assert not any("baseline" in note for note in memory_by_phase(state, warm).notes)

@@ -42,13 +42,35 @@ def test_round_numbers_stay_as_they_were_chosen(value: float, text: str) -> None
     [
         (1.099, 3.472, "1.1 to 3.5"),  # both ends with the same decimals
         (0.858, 1.885, "0.86 to 1.89"),
-        (1.0043, 1.0092, "1.0043 to 1.0092"),
+        (1.0043, 1.0092, "1.004 to 1.009"),
         (-2.4, 93.1, "-2 to 93"),
         (0.00128, 0.00128, "0.001280 to 0.001280"),
+        (-24.347, -0.020, "-24.35 to -0.02"),  # the smaller end is not zero
+        (-63.330, -63.261, "-63.33 to -63.26"),
+        (100.012, 100.034, "100.01 to 100.03"),  # unequal ends do not read as equal
     ],
 )
 def test_an_interval_has_the_digits_of_its_width(low: float, high: float, text: str) -> None:
     assert interval(low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (106.067, 0.093, "106.1"),  # between the steps of one process: surer than it is
+        (92.097, 0.047, "92.10"),
+        (53.02, 17.0, "53"),
+        (3.29886, 0.00004, "3.299"),
+        (33280.0, 1.0, "33,280"),
+        (8135.6, 0.1, "8,136"),
+        (289.03, 0.1, "289.0"),
+        (0.0, 0.1, "0.00"),
+    ],
+)
+def test_a_value_has_the_digits_of_its_interval_and_four_at_most(
+    value: float, half: float, text: str
+) -> None:
+    assert format_number(value, half) == text
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_single_tensors_are_products_made_by_hand() -> None:
     )  # fmt: skip
     scores = 4 * BATCH * HEADS * LENGTH**2
     assert found["attention scores of one layer"].size == scores
-    assert found["their softmax"].size == scores
+    assert found["softmax of the scores"].size == scores
     assert found["logits"].size == 4 * TOKENS * VOCABULARY
     saved = found["saved for backward by one block"]
     assert saved.size == 4 * (10 * TOKENS * D + 4 * TOKENS * FF + 2 * TOKENS) + scores
@@ -191,7 +191,7 @@ def test_fused_attention_has_no_scores_and_saves_what_its_kernel_needs() -> None
     scores = found["attention scores of one layer"]
     assert (scores.size, scores.numbers) == (0, "")
     assert "SDPA takes them in tiles" in scores.words
-    assert "their softmax" not in found
+    assert "softmax of the scores" not in found
     saved = found["saved for backward by one block"].words
     assert "batch × heads × context × 4 bytes" in saved  # its logarithms of sums
     assert "context × context" not in saved

@@ -34,7 +34,7 @@ def test_a_document_is_printed_or_written(
     wrote = [line.removeprefix("wrote ") for line in capsys.readouterr().err.splitlines()]
     assert wrote[0] == str(path)
     assert all(Path(each).is_file() for each in wrote)
-    assert "Cost from" in path.read_text("utf-8")
+    assert "Cost (in the price&#x27;s unit)" in path.read_text("utf-8")
 
 
 def test_sections_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:

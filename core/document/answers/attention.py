@@ -10,7 +10,13 @@ from llmprof.core.document.quotes import KeyedTable, Sentence, joined, number
 from llmprof.core.document.sources import Source
 from llmprof.core.document.tables import Tables, grid_key
 from llmprof.core.figures.replicates import processes_of
-from llmprof.core.report.attention_kernels import Ranking, in_rows, kernel_groups, ranking
+from llmprof.core.report.attention_kernels import (
+    Ranking,
+    in_rows,
+    kernel_groups,
+    ranking,
+)
+from llmprof.core.report.growth_fits import LAUNCH_BOUND
 from llmprof.core.spec.own_function import is_function
 from llmprof.core.state.view import CaseState
 
@@ -32,7 +38,7 @@ def out_of_memory(tables: Tables) -> Iterable[Sentence]:
         yield from (_account(grid) for grid in tables.grids_named("oom-account")[:1])
     attention = [each for each in tables.growths if each.what.startswith(ATTENTION)]
     if not keys and attention and grown is not None:
-        yield grown.told(attention[-1].key, "Nowhere, up to {Longest} tokens.")
+        yield grown.told(attention[-1].key, "Nowhere, up to {Longest context} tokens.")
 
 
 def _account(grid: KeyedTable) -> Sentence:
@@ -61,8 +67,8 @@ def kept(tables: Tables) -> Iterable[Sentence]:
         else:
             yield table.told(
                 growth.key,
-                "{what}, {way}: context to the power {Exponent}, {Memory there} MiB at "
-                "{Longest} tokens.",
+                "{what}, {way}: context to the power {Exponent}, {Memory at the longest} MiB at "
+                "{Longest context} tokens.",
                 what=growth.what,
                 way=growth.way,
             )
@@ -82,14 +88,19 @@ def kernels(tables: Tables) -> Iterable[Sentence]:
 def _best(grid: KeyedTable, name: str, source: Source, states: Sequence[CaseState]) -> Sentence:
     found = ranking(source.subject, states)
     if found is None:
-        return (f"{name}: measured, but {NOT_STANDING}: {source.why_unsound(states)}.",)
+        why = source.why_unsound(states) or LAUNCH_BOUND
+        return (f"{name}: measured, but {NOT_STANDING}: {why}.",)
     rows = {state.index: at for at, state in enumerate(chain(*in_rows(states)))}
     one = all(len(processes_of(state)) == 1 for state in states)
     return grid.told(
         rows[found.fastest[0].index],
-        "{name}, at {Context} tokens: {parts}{left_out}{own}{one}.",
+        "{name}, at {Context} tokens: {parts}{again}{alike}{left_out}{own}{one}.",
         name=name,
         parts=joined(_takes(grid, rows[state.index], state) for state in _chosen(found)),
+        again=_further(grid, rows, found.again, "; measured again, "),
+        alike=_further(
+            grid, rows, found.alike, "; no further from it than measurements of one kernel: "
+        ),
         left_out=_left_out(grid, rows, found),
         own=_without_own(states),
         one=" (one process: not judged)" if one else "",
@@ -100,6 +111,14 @@ def _takes(grid: KeyedTable, row: int, state: CaseState) -> Sentence:
     ratio = " ({Over naive} × as fast as naive)" if grid.known(row, "Over naive") else ""
     own = "your own " if is_function(state.case.attention) else ""
     return grid.told(row, f"{own}{{Kernel}} takes {{Both}} ms forward and backward{ratio}")
+
+
+def _further(
+    grid: KeyedTable, rows: Mapping[int, int], states: Sequence[CaseState], lead: str
+) -> Sentence:
+    if not states:
+        return ()
+    return (lead, *joined(grid.told(rows[s.index], "{Kernel}, {Both} ms") for s in states))
 
 
 def _left_out(grid: KeyedTable, rows: Mapping[int, int], found: Ranking) -> Sentence:

@@ -16,8 +16,8 @@ from llmprof.core.kernels.attention_stages import AV, QK, SOFT
 from llmprof.core.state.view import CaseState
 
 AGREES = 0.1  # two times that lie no further apart
-LONGEST = "{Top kernel} ({Calls} calls, {Of its time} % of its time)"
-STAGE = "{Stage} {Of its time} % and {Of its operations} %"
+LONGEST = "{Top kernel} ({Its calls} calls, {Its share of kernel time} % of its time)"
+STAGE = "{Stage} {Of the layer's time} % and {Of the layer's operations} %"
 
 
 def agreement(tables: Tables) -> Iterable[Sentence]:
@@ -68,7 +68,7 @@ def longest(tables: Tables) -> Iterable[Sentence]:
             parts=joined(
                 table.told(
                     key,
-                    f"{part} {{Top kernel}} ({{Calls}} calls, {{Of its time}} % of its time)",
+                    f"{part} {LONGEST}",
                 )
                 for part, key in known.items()
             ),
@@ -106,7 +106,7 @@ def softmax(tables: Tables) -> Iterable[Sentence]:
     """Time beside operations of the stages of one layer's attention."""
     for found, table in tables.lenses:
         keys = [("forward", stage) for stage in (SOFT, QK, AV)]
-        if all(table.known(key, "Of its operations") for key in keys):
+        if all(table.known(key, "Of the layer's operations") for key in keys):
             parts = joined(table.told(key, STAGE) for key in keys)
             yield (*_head(tables, found, ", forward"), ", of time and of operations: ", *parts, ".")
 

@@ -20,15 +20,21 @@ from llmprof.core.report.table import Figure as Number
 from llmprof.core.system.numbers import format_number
 
 LEFT, RIGHT, TOP, ROW = 220, 90, 14, 26
+DASHES = ' stroke-dasharray="2 3"'
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: its label, its parts by name, and the half-width of its end's interval."""
+    """One bar: its label, its parts by name, and the half-width of its end's interval.
+
+    weak: the interval is drawn dashed, for it says less than others; mark: a word at its end.
+    """
 
     label: str
     parts: dict[str, float]
     half: float | None = None
+    weak: bool = False
+    mark: str = ""
 
     @property
     def whole(self) -> float:
@@ -74,19 +80,28 @@ def _bar(bar: Bar, y: float, scale: float, colours: dict[str, str]) -> list[str]
     if bar.half:
         low, high = x - bar.half * scale, x + bar.half * scale
         middle = y + ROW / 2
+        dashes = DASHES if bar.weak else ""
         parts += [
-            line((low, middle), (high, middle), "bar"),
+            line((low, middle), (high, middle), "bar", dashes),
             line((low, middle - 4), (low, middle + 4), "bar"),
             line((high, middle - 4), (high, middle + 4), "bar"),
         ]
         end = high
-    parts.append(text(end + 6, y + ROW / 2 + 4, format_number(bar.whole, bar.half)))
+    told = format_number(bar.whole, bar.half)
+    parts.append(text(end + 6, y + ROW / 2 + 4, f"{told} {bar.mark}".rstrip()))
     return parts
 
 
 def _data(name: str, caption: str, bars: Sequence[Bar]) -> Table:
     rows = tuple(
-        (bar.label, part, Number(value), None if bar.half is None else Number(bar.half))
+        (
+            bar.label,
+            part,
+            Number(value),
+            None if bar.half is None else Number(bar.half),
+            "steps of one process" if bar.weak else "processes" if bar.half else "",
+            bar.mark,
+        )
         for bar in bars
         for part, value in bar.parts.items()
     )
@@ -95,5 +110,7 @@ def _data(name: str, caption: str, bars: Sequence[Bar]) -> Table:
         Column("Part", numeric=False),
         Column("Value", "ms"),
         Column("95 % interval of the whole", "± ms"),
+        Column("Interval between", numeric=False),
+        Column("Pace set by", numeric=False),
     )
     return Table(name, caption, columns, rows)

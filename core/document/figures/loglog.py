@@ -10,18 +10,18 @@ from llmprof.core.document.figures.svg import (
     SERIES,
     WIDTH,
     Figure,
-    colour,
     decades,
     drawing,
-    legend,
     line,
+    marker,
     text,
 )
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.report.table import Figure as Number
 from llmprof.core.stats.power_fit import Point, Power
 
-LEFT, RIGHT, TOP, HEIGHT = 70, 16, 30, 250
+LEFT, RIGHT, TOP, HEIGHT = 60, 252, 30, 250  # at the right stand the series' names
+APART = 15  # between names, which stand as near the ends of their lines as that allows
 MOST_SERIES = len(SERIES)
 Place = Callable[[float], float]
 
@@ -71,11 +71,10 @@ def loglog(
     ]
     parts += [text(x(t), bottom + 16, f"{t:,g}", "middle") for t in xs]
     parts += [text(LEFT, 14, up), text((LEFT + WIDTH - RIGHT) / 2, bottom + 36, across, "middle")]
-    for each, hue in zip(shown, SERIES, strict=False):
-        parts += _series(each, hue, x, y)
-    names = [(_label(each), hue) for each, hue in zip(shown, SERIES, strict=False)]
-    parts += legend(names, LEFT, bottom + 60, across=2)
-    height = bottom + 60 + 18 * ((len(names) + 1) // 2)
+    for at, (each, hue) in enumerate(zip(shown, SERIES, strict=False)):
+        parts += _series(each, hue, at, x, y)
+    parts += _names(shown, x, y)
+    height = bottom + 46
     data = _data(name, caption, shown)
     return Figure(name, caption, drawing(caption, height, parts), data)
 
@@ -84,15 +83,31 @@ def _label(each: Series) -> str:
     return each.label if each.fit is None else f"{each.label}: {each.fit.exponent:.2f}"
 
 
-def _series(each: Series, name: str, x: Place, y: Place) -> list[str]:
+def _names(shown: Sequence[Series], x: Place, y: Place) -> list[str]:
+    """Each series' name at the end of its line, pushed down where another stands there."""
+    parts, last = [], -math.inf
+    ends = [max((p for p in each.points if p.x > 0 and p.y > 0), key=lambda p: p.x)
+            for each in shown]  # fmt: skip
+    room = TOP + HEIGHT - APART * (len(shown) - 1)
+    for place, at in enumerate(sorted(range(len(shown)), key=lambda i: y(ends[i].y))):
+        level = max(min(y(ends[at].y), room + APART * place), last + APART)
+        last = level
+        left = WIDTH - RIGHT + 14
+        parts += [
+            line((x(ends[at].x) + 5, y(ends[at].y)), (left - 7, level), "rule"),
+            marker((left, level), SERIES[at], at),
+            text(left + 9, level + 4, _label(shown[at])),
+        ]
+    return parts
+
+
+def _series(each: Series, name: str, shape: int, x: Place, y: Place) -> list[str]:
     parts = []
     for point in each.points:
         if point.x <= 0 or point.y <= 0:
             continue
         at, level = x(point.x), y(point.y)
-        parts.append(
-            f'<circle class="{name}" fill="{colour(name)}" cx="{at:.1f}" cy="{level:.1f}" r="3.5"/>'
-        )
+        parts.append(marker((at, level), name, shape))
         if point.half and point.half < point.y:
             low, high = y(point.y - point.half), y(point.y + point.half)
             parts.append(line((at, low), (at, high), "bar"))

@@ -103,13 +103,48 @@ def text(x: float, y: float, words: str, anchor: str = "start", more: str = "") 
     )
 
 
-def line(start: Point, end: Point, name: str) -> str:
+def line(start: Point, end: Point, name: str, more: str = "") -> str:
     """A straight line of a class; the last of several gives the colour."""
     stroke = colour(name.rsplit(maxsplit=1)[-1])
     return (
         f'<path class="{name}" fill="none" stroke="{stroke}" '
-        f'd="M{start[0]:.1f},{start[1]:.1f}L{end[0]:.1f},{end[1]:.1f}"/>'
+        f'd="M{start[0]:.1f},{start[1]:.1f}L{end[0]:.1f},{end[1]:.1f}"{more}/>'
     )
+
+
+# Outlines within a circle of radius 1; a series keeps its shape where its colour is not seen.
+SHAPES: tuple[tuple[Point, ...], ...] = (
+    ((-0.8, -0.8), (0.8, -0.8), (0.8, 0.8), (-0.8, 0.8)),
+    ((0, -1), (0.95, 0.8), (-0.95, 0.8)),
+    ((0, -1.1), (1.1, 0), (0, 1.1), (-1.1, 0)),
+    ((0, 1), (0.95, -0.8), (-0.95, -0.8)),
+    ((-0.9, -0.9), (0.9, 0.9), (0.9, -0.9), (-0.9, 0.9)),
+    ((-0.9, -0.9), (0.9, 0.9), (-0.9, 0.9), (0.9, -0.9)),
+    (
+        (-1.2, -0.3),
+        (-0.3, -0.3),
+        (-0.3, -1.2),
+        (0.3, -1.2),
+        (0.3, -0.3),
+        (1.2, -0.3),
+        (1.2, 0.3),
+        (0.3, 0.3),
+        (0.3, 1.2),
+        (-0.3, 1.2),
+        (-0.3, 0.3),
+        (-1.2, 0.3),
+    ),
+)
+
+
+def marker(centre: Point, name: str, shape: int, size: float = 4) -> str:
+    """A series' mark: a circle for the first shape, then one outline a shape."""
+    (x, y), hue = centre, colour(name)
+    if shape % (len(SHAPES) + 1) == 0:
+        return f'<circle class="{name}" fill="{hue}" cx="{x:.1f}" cy="{y:.1f}" r="{size - 0.5:g}"/>'
+    outline = SHAPES[shape % (len(SHAPES) + 1) - 1]
+    points = " ".join(f"{x + size * dx:.1f},{y + size * dy:.1f}" for dx, dy in outline)
+    return f'<polygon class="{name}" fill="{hue}" points="{points}"/>'
 
 
 def box(corner: Point, size: Point, name: str, title: str = "") -> str:

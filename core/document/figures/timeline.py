@@ -19,9 +19,11 @@ from llmprof.core.predict.byte_levels import CATEGORIES
 from llmprof.core.report.table import Cell, Column, Table
 from llmprof.core.report.table import Figure as Number
 from llmprof.core.system.numbers import format_number
-from llmprof.core.system.units import GIB, MIB
+from llmprof.core.system.units import MIB
 
-LEFT, RIGHT, TOP, HEIGHT = 70, 16, 34, 230
+LEFT, RIGHT, TOP, HEIGHT = 70, 16, 48, 230
+NEAR = 40  # pixels by which the name of a narrow stage may be pushed aside
+LETTER = 6.5  # of a stage's name, at most, in pixels
 Place = Callable[[float], float]
 MOST_POINTS = 260  # more is finer than a page can show
 
@@ -30,7 +32,7 @@ def memory_timeline(points: Points, label: str) -> Figure | None:
     """The stacked levels of one case; None of a timeline without points."""
     if not points.t_us or not points.peak:
         return None
-    size, unit = (GIB, "GiB") if points.peak >= GIB else (MIB, "MiB")
+    size, unit = MIB, "MiB"  # as in the tables
     chosen = _thinned(points)
     span = max(points.t_us[-1], 1)
     ticks = nice_ticks(points.peak / size, 4)
@@ -44,7 +46,7 @@ def memory_timeline(points: Points, label: str) -> Figure | None:
         return bottom - down * level
 
     parts = [line((LEFT, y(t * size)), (WIDTH - RIGHT, y(t * size)), "rule") for t in ticks]
-    parts += [text(LEFT - 6, y(t * size) + 4, f"{t:g}", "end") for t in ticks]
+    parts += [text(LEFT - 6, y(t * size) + 4, f"{t:,g}", "end") for t in ticks]
     below = [0.0] * len(chosen)
     for name, levels in zip(CATEGORIES, points.levels, strict=True):
         above = [b + levels[at] for b, at in zip(below, chosen, strict=True)]
@@ -62,11 +64,14 @@ def memory_timeline(points: Points, label: str) -> Figure | None:
             for t in nice_ticks(span / 1000, 8)
             if t * 1000 <= span
         ),
-        *_peak(points, x, y, f"{format_number(points.peak / size, 0.1)} {unit}"),
+        *_peak(points, x, y, f"{format_number(points.peak / size)} {unit}"),
     ]
     shown = [each for each, levels in zip(CATEGORIES, points.levels, strict=True) if any(levels)]
     parts += legend([(each, _class(each)) for each in shown], LEFT, bottom + 58)
-    caption = f"Requested memory over recorded steps, the peak marked: {label}"
+    caption = (
+        f"Requested memory over recorded steps, the peak marked: {label}. Time is the host's, of "
+        "each allocation as it was asked for, so that a step here is not as long as on the card"
+    )
     height = bottom + 58 + 18 * ((len(shown) + 3) // 4)
     data = _data(points, chosen, caption)
     return Figure("memory-timeline", caption, drawing(caption, height, parts), data)
@@ -99,11 +104,19 @@ def _area(name: str, upper: list[tuple[float, float]], lower: list[tuple[float, 
 
 def _phases(points: Points, x: Place, bottom: float) -> list[str]:
     parts = []
+    taken = [float(LEFT), float(LEFT)]  # of the rows of names above the picture
     for _, phase, start, end in points.phases:
         left, right = x(start), x(end)
         parts.append(line((left, TOP), (left, bottom), "rule"))
-        if right - left > 7 * len(phase):
-            parts.append(text((left + right) / 2, TOP - 6, phase, "middle", ' class="soft"'))
+        width, wide = LETTER * len(phase), right - left > LETTER * len(phase)
+        row = 0 if wide else 1
+        middle = (left + right) / 2
+        if middle - width / 2 < taken[row]:
+            middle = taken[row] + width / 2
+        if middle + width / 2 > WIDTH or (middle - width / 2 > right + NEAR and not wide):
+            continue  # named at an earlier step
+        taken[row] = middle + width / 2 + LETTER
+        parts.append(text(middle, TOP - 6 - 14 * row, phase, "middle", ' class="soft"'))
     return parts
 
 

@@ -22,7 +22,8 @@ def with_context(tables: Tables) -> Iterator[Finding]:
         text = table.told(
             growth.key,
             "Time of {what} ({way}) grows with the context to the power {Exponent} (between "
-            "neighbouring points {Between points, from} to {to}) from {From} to {To} tokens{one}.",
+            "neighbouring points {Between neighbours}) from {Fitted from} to {Fitted to} "
+            "tokens{one}.",
             what=growth.what,
             way=growth.way,
             one=" (steps of one process)" if growth.processes < 2 else "",

@@ -21,7 +21,6 @@ LEAST_CHANGE = 0.02  # of a peak
 # A kernel of SDPA by name has nothing plain beside it: the one that torch picks is one of them.
 TOLD = tuple(axis for axis in SWITCHES if axis is not BY_FIELD["sdpa_backend"])
 TOLD_APART = tuple(axis for axis in AXES if axis.changes != "steps")  # warm-up moves no peak
-OF_WHAT_RAN = {"requested-observed", "disturbed", "elsewhere"}  # checks that veto bytes as well
 
 
 def peaks(tables: Tables) -> Iterator[Finding]:
@@ -103,7 +102,7 @@ def _finding(tables: Tables, alike: Sequence[Lowered]) -> Finding:
 
 def _counted(found: Found) -> bool:
     """Whether no check says that something else ran: bytes are counted, whatever clocks did."""
-    return not OF_WHAT_RAN & set(found[0].failed_checks(found[1]))
+    return not found[0].subject.failed_counts(found[1])
 
 
 def _pairs(cells: Sequence[Found]) -> Iterator[tuple[Found, Found, Axis]]:
