@@ -213,7 +213,7 @@ def test_what_moves_the_step_is_named_with_its_share() -> None:
     assert len(found) == 1
     assert "fused AdamW shortens the step" in found[0]
     assert "3 processes" in found[0]
-    assert "in medium all of it in the optimizer" in found[0]
+    assert "by phase in medium: all of it in the optimizer" in found[0]
 
 
 def test_single_processes_support_no_difference() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -148,16 +149,14 @@ def test_shares_of_a_step_s_change_add_up() -> None:
     made = made_of(switched())
     assert made.changes is not None
     (change,) = made.all_changes
-    shares = [
-        number(made.changes.quote(change.key(part), "Of the step's change"))
-        for part in change.found.parts[:-1]
-        if made.changes.known(change.key(part), "Of the step's change")
-    ]
+    told = made.changes.quote(change.key(change.found.total), "Of the step's change").text
+    shares = [float(each.replace("−", "-")) for each in re.findall(r"(−?\d+) %", told)]
     assert len(shares) == 3
     assert min(shares) < 0
     assert sum(shares) == pytest.approx(100, abs=1.5)
+    assert all(made.changes.known(change.key(part), "Baseline") for part in change.found.parts)
     (text,) = of_kind(made, "change")
-    assert "in medium backward makes 74 %, forward 34 %, optimizer −8 % of it" in text
+    assert "by phase in medium: backward 74 %, forward 34 %, optimizer −8 %" in text
 
 
 def test_a_switch_after_which_the_host_sets_the_pace_says_so() -> None:

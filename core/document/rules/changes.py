@@ -16,7 +16,6 @@ from llmprof.core.report.sentences import is_launch_bound
 
 JUDGED = 0.5  # what is decided between processes comes before what is only read
 MOST_SHOWN = 3  # sizes
-LEAST_SHARE = 0.03  # of the step's change, from which on a phase is named
 WIDE = 1.02  # times the shortest baseline in any run: below it there is no need to tell the range
 ALL_RUNS = "Baseline in all runs"
 GAIN = "Gain excluded above"
@@ -71,29 +70,11 @@ def _of_step(table: KeyedTable, begin: str, decided: Sequence[Change]) -> Findin
 
 
 def _by_phase(table: KeyedTable, change: Change) -> Sentence:
-    """What each phase makes of the step's change, where that is known: the largest part first."""
-    whole = change.found.total.base.mean - change.found.total.other.mean
-    shares = {part: (part.base.mean - part.other.mean) / whole for part in _phases(table, change)}
-    told = [part for part, share in shares.items() if abs(share) >= LEAST_SHARE]
-    told.sort(key=lambda part: -shares[part])
-    if not told:
+    """What each phase makes of the step's change, where that is known."""
+    key = change.key(change.found.total)
+    if not table.known(key, "Of the step's change"):
         return ()
-    size = table.told(change.key(change.found.total), "; in {Size} ")
-    if len(told) == 1:
-        return (*size, "all of it in the ", table.quote(change.key(told[0]), "Part"))
-    shown = (
-        table.told(change.key(part), "{Part} makes {Of the step's change} %")
-        if at == 0
-        else table.told(change.key(part), "{Part} {Of the step's change} %")
-        for at, part in enumerate(told)
-    )
-    return (*size, *joined(shown), " of it")
-
-
-def _phases(table: KeyedTable, change: Change) -> list[PartChange]:
-    """The phases of which the table says their share."""
-    parts = change.found.parts[:-1]
-    return [each for each in parts if table.known(change.key(each), "Of the step's change")]
+    return table.told(key, "; by phase in {Size}: {Of the step's change}")
 
 
 def _then_the_host(table: KeyedTable, change: Change) -> Sentence:
