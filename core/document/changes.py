@@ -45,9 +45,9 @@ NOTES = (
     f"arithmetic means. {SIGN_UNCLEAR}: the two differ in sign, for processes scatter widely. "
     "Gain excluded above: a step shorter by more lies outside the interval. Of the step's change: "
     "the difference of each phase over the step's; all make it up, so that one is above 100 % "
-    "where others changed the other way, and those under 3 % are left out. Baseline in all runs: the shortest and the longest "
-    "mean of a process that ran the baseline's step in any run, where several did. Parts under "
-    "2 % of both steps are left out.",
+    "where others changed the other way, and those under 3 % are left out. Baseline in all "
+    "runs: the shortest and the longest mean of a process that ran the baseline's step in any run, "
+    "where several did. Parts under 2 % of both steps are left out.",
 )
 
 
