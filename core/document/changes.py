@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from llmprof.core.document.configurations import OF_MODEL, configuration_cells, source_columns
 from llmprof.core.document.quotes import KeyedTable, keyed
+from llmprof.core.document.repeats import repeats_of
 from llmprof.core.document.sources import Source
 from llmprof.core.figures.comparison import Comparison, PartChange
 from llmprof.core.report.comparisons import (
@@ -17,6 +18,8 @@ from llmprof.core.report.comparisons import (
     switch_name,
 )
 from llmprof.core.report.table import Cell, Column, Figure
+from llmprof.core.state.launch_bound import NEGLIGIBLE
+from llmprof.core.stats.summary import Summary
 from llmprof.core.system.numbers import interval
 
 COLUMNS = (
@@ -27,10 +30,12 @@ COLUMNS = (
     Column("Change", "%"),
     Column("95 % interval", "%", numeric=False),
     Column("n", "processes"),
-    Column("Of the step's change", "%"),
-    Column("Excluded beyond", "± %"),
+    Column("Of the step's change", numeric=False),
+    Column("Gain excluded above", "%"),
+    Column("Baseline in all runs", "ms", numeric=False),
     Column("Verdict", numeric=False),
 )
+LEAST_SHARE = 0.03  # of the step's change, from which on a phase is named
 NOTES = (
     "Device times, means over fresh processes, which are the unit of replication. What a switch "
     "acts on is tested first (Holm's procedure at 5 % together), then each part and the step by "
@@ -38,8 +43,11 @@ NOTES = (
     "is less time; the ratio of the geometric means of processes (of their rounds, where they took "
     "turns), so that it differs a little from the ratio of the two columns before it, which are "
     f"arithmetic means. {SIGN_UNCLEAR}: the two differ in sign, for processes scatter widely. "
-    "Excluded beyond: larger changes either way lie outside the interval. Of the step's change: "
-    "the part's difference over the step's, above 100 % where other parts changed the other way.",
+    "Gain excluded above: a step shorter by more lies outside the interval. Of the step's change: "
+    "the difference of each phase over the step's; all make it up, so that one is above 100 % "
+    "where others changed the other way, and those under 3 % are left out. Baseline in all "
+    "runs: the shortest and the longest mean of a process that ran the baseline's step in any run, "
+    "where several did. Parts under 2 % of both steps are left out.",
 )
 
 
@@ -108,7 +116,7 @@ def change_table(changes: Sequence[Change], sources: Sequence[Source]) -> KeyedT
         "What each switch changes, phase by phase, from Baseline to With it",
         (*head, *OF_MODEL, *COLUMNS),
         (
-            (change.key(part), (*_labels(change, head), *_figures(change, part)))
+            (change.key(part), (*_labels(change, head), *_figures(change, part, sources)))
             for change in changes
             for part in shown_parts(change.found)
         ),
@@ -117,8 +125,16 @@ def change_table(changes: Sequence[Change], sources: Sequence[Source]) -> KeyedT
 
 
 def shown_parts(found: Comparison) -> Iterable[PartChange]:
-    """The parts that are judged: what the switch acts on, then the step."""
-    return (part for part in found.parts if part.touched or part.part == "total")
+    """What the switch acts on, every other phase that counts, then the step."""
+    whole = found.total
+    for part in found.parts:
+        share = max(_over(part.base, whole.base), _over(part.other, whole.other))
+        if part.touched or part is whole or share >= NEGLIGIBLE:
+            yield part
+
+
+def _over(part: Summary, whole: Summary) -> float:
+    return part.mean / whole.mean if whole.mean > 0 else 0.0
 
 
 def _labels(change: Change, head: Sequence[Column]) -> tuple[Cell, ...]:
@@ -126,14 +142,13 @@ def _labels(change: Change, head: Sequence[Column]) -> tuple[Cell, ...]:
     return (*first, *configuration_cells(change.found.other), change.name)
 
 
-def _figures(change: Change, part: PartChange) -> tuple[Cell, ...]:
+def _figures(change: Change, part: PartChange, sources: Sequence[Source]) -> tuple[Cell, ...]:
     time = part.time
     judged = time.judged and time.low is not None and time.high is not None
     half = 100 * (time.half or 0.01) if judged else 1.0
     between: Cell = ""
     if time.judged and time.low is not None and time.high is not None:
         between = signed_interval(100 * (time.low - 1), 100 * (time.high - 1))
-    excluded = part.excluded_percent if change.verdict(part) == "not distinguished" else None
     return (
         change.word(part),
         Figure(part.base.mean, part.base.ci95),
@@ -141,10 +156,26 @@ def _figures(change: Change, part: PartChange) -> tuple[Cell, ...]:
         Figure(100 * (time.value - 1), max(half, 0.5)) if part.sign_told else SIGN_UNCLEAR,
         between,
         time.processes,
-        _share(change, part),
-        None if excluded is None else max(1, round(excluded)),
+        _by_phase(change, part),
+        _gain_excluded(change, part),
+        _in_all_runs(change, part, sources),
         change.verdict_cell(part),
     )
+
+
+def _gain_excluded(change: Change, part: PartChange) -> Cell:
+    """Percent of less time that lie outside the interval of a part that is not distinguished."""
+    if change.verdict(part) != "not distinguished" or part.time.low is None:
+        return None
+    return max(1, round(100 * (1 - part.time.low)))
+
+
+def _in_all_runs(change: Change, part: PartChange, sources: Sequence[Source]) -> Cell:
+    """How far apart the baseline's step came out, where several runs measured it."""
+    if part.part != "total":
+        return None
+    found = repeats_of(change.found.base, sources)
+    return None if found is None or found.runs < 2 else found.text
 
 
 def signed_interval(low: float, high: float) -> str:
@@ -152,13 +183,21 @@ def signed_interval(low: float, high: float) -> str:
     return interval(low, high).replace("-", "−")
 
 
-def _share(change: Change, part: PartChange) -> Cell:
-    """How much of the step's change a phase makes, where both are told from equal."""
-    total = change.found.total
-    decided = ("faster", "slower")
-    if change.why_not or part.part == "total":
-        return None
-    if part.decision not in decided or total.decision not in decided:
-        return None
-    whole = total.base.mean - total.other.mean
-    return None if not whole else Figure(100 * (part.base.mean - part.other.mean) / whole, 10.0)
+def _by_phase(change: Change, part: PartChange) -> str:
+    """What each phase makes of the step's change, where that is told from equal.
+
+    backward 75 %, forward 32 %, optimizer −7 %
+    """
+    if part.part != "total" or change.why_not or part.decision not in ("faster", "slower"):
+        return ""
+    whole = part.base.mean - part.other.mean
+    shares = {
+        each.part: (each.base.mean - each.other.mean) / whole for each in change.found.parts[:-1]
+    }
+    told = sorted(
+        (name for name, share in shares.items() if abs(share) >= LEAST_SHARE),
+        key=lambda name: -shares[name],
+    )
+    if len(told) == 1:
+        return f"all of it in the {told[0]}"
+    return ", ".join(f"{name} {round(100 * shares[name]):d} %".replace("-", "−") for name in told)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from llmprof.core.document import changes as change_rows
 from llmprof.core.document import cost as cost_rows
 from llmprof.core.document import growth as growth_rows
@@ -16,6 +18,7 @@ from llmprof.core.document.sources import differences
 from llmprof.core.document.spread import spread
 from llmprof.core.document.tables import Tables
 from llmprof.core.lint import EXPLAINED as CHECKS
+from llmprof.core.lint.in_short import IN_SHORT
 
 EXPLAINED = {  # notes that stand in the method
     "steps": step_rows.NOTES,
@@ -34,13 +37,13 @@ METHOD = (
     "CPU of the host's clock. Inputs are random tokens, weights random.",
     "A difference is judged between processes only. Findings rest on decisions: the phases that a "
     "switch acts on are tested first, by Holm's procedure, then each part and the step by its own "
-    "interval. Cells to which a check says no support nothing.",
+    "interval. Times of cells to which a check says no are compared with no other cell's.",
     "A cause is named where two measurements name it; with one the sentence says consistent with.",
 )
 
 
 def limits(tables: Tables) -> tuple[Sentence, ...]:
-    """What the document cannot say, in five lines."""
+    """What the document cannot say, in six lines."""
     lines: list[Sentence] = [
         ("Random tokens and random weights on one device: loading of data, evaluation, "
          "checkpoints and communication are not in any figure.",),
@@ -49,10 +52,7 @@ def limits(tables: Tables) -> tuple[Sentence, ...]:
     if single:
         lines.append(("Cells of one process support no difference; their intervals are those of "
                       "steps and say nothing of another process.",))  # fmt: skip
-    rules = _failed(tables)
-    if rules:
-        lines.append((f"Checks say no to some cells ({', '.join(rules)}): they stand in tables, "
-                      "and no finding rests on them.",))  # fmt: skip
+    lines += _checks(tables)
     apart = spread(tables)
     if apart:
         lines.append(apart)
@@ -67,7 +67,32 @@ def limits(tables: Tables) -> tuple[Sentence, ...]:
     if not all(rate.measured for rate in tables.rates):
         lines.append(("Predicted rates of other cards are bounds from published peaks, and no "
                       "measurement.",))  # fmt: skip
-    return tuple(lines[:5])
+    return tuple(lines[:6])
+
+
+def _checks(tables: Tables) -> list[Sentence]:
+    """The checks that say no to cells, and those that only warn, each in plain words."""
+    vetoes = _failed(tables)
+    warned = dict.fromkeys(
+        verdict.rule
+        for source in tables.sources
+        for verdicts in source.subject.verdicts.values()
+        for verdict in verdicts
+        if verdict.level != "info" and verdict.rule not in vetoes and verdict.rule != "launch-bound"
+    )
+    lines: list[Sentence] = []
+    if vetoes:
+        lines.append((f"Checks say no to the times of some cells: {_in_words(vetoes)}. They stand "
+                      "in tables, and no finding compares their times with another cell's, but "
+                      "for the range of a baseline in all runs; bytes are counted whatever the "
+                      "clocks did.",))  # fmt: skip
+    if warned:
+        lines.append((f"Others warn and veto nothing: {_in_words(warned)}.",))
+    return lines
+
+
+def _in_words(rules: Iterable[str]) -> str:
+    return "; ".join(f"{rule} ({IN_SHORT[rule]})" for rule in rules)
 
 
 def method_items(tables: Tables) -> tuple[Sentence, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -27,12 +28,18 @@ def profiling(case: Case) -> str:
 
 def judged(case: Case, axis: str, *values: str) -> str:
     """The command that measures a case beside others, in processes that judge the difference."""
+    return judged_together(case, {axis: values})
+
+
+def judged_together(case: Case, values: Mapping[str, Sequence[str]]) -> str:
+    """The same with several axes that vary: every combination of their values."""
     words = shlex.split(command_of(case))
-    option, listed = BY_FIELD[axis].option, ",".join(values)
-    if option in words:
-        words[words.index(option) + 1] = listed
-    else:
-        words += [option, listed]
+    for axis, each in values.items():
+        option, listed = BY_FIELD[axis].option, ",".join(each)
+        if option in words:
+            words[words.index(option) + 1] = listed
+        else:
+            words += [option, listed]
     return shlex.join([*words, "--processes", "3"])
 
 

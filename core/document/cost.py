@@ -149,10 +149,11 @@ def launch_times(sources: Sequence[Source]) -> dict[Hashable, float]:
     """
     least: dict[tuple[Hashable, str], float] = {}
     for source in sources:
-        for state in filter(_trains, source.cases):
-            for phase in host_phases(state) or ():
-                took = statistics.median(state.measured.host_ms(phase))
-                key = (_way(state), phase)
+        ran = (each for state in filter(_trains, source.cases) for each in processes_of(state))
+        for process in ran:
+            for phase in host_phases(process) or ():
+                took = statistics.median(process.measured.host_ms(phase))
+                key = (_way(process), phase)
                 least[key] = min(took, least.get(key, took))
     found: dict[Hashable, float] = {}
     for (way, _), took in least.items():

@@ -7,16 +7,22 @@ from typing import Literal
 
 from llmprof.core.document.quotes import Quote, Sentence
 
-Kind = Literal["change", "pace", "memory", "growth", "rate", "products", "warm-up", "prediction"]
+Kind = Literal[
+    "change", "pace", "memory", "growth", "rate", "products", "warm-up", "prediction", "unjudged"
+]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One statement with the cells that it rests on; the greater its weight, the earlier."""
+    """One statement with the cells that it rests on; the greater its weight, the earlier.
+
+    alone: of attention by itself, of which what is said comes after what is said of whole steps.
+    """
 
     kind: Kind
     text: Sentence
     weight: float
+    alone: bool = False
 
     @property
     def evidence(self) -> tuple[Quote, ...]:

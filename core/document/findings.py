@@ -11,11 +11,21 @@ from collections.abc import Callable, Hashable, Iterable
 
 from llmprof.core.document.commands import SWITCHES
 from llmprof.core.document.finding import Finding, Kind
-from llmprof.core.document.rules import changes, growth, memory, pace, predicted, shares, warmup
+from llmprof.core.document.rules import (
+    changes,
+    growth,
+    memory,
+    pace,
+    predicted,
+    shares,
+    unjudged,
+    warmup,
+)
 from llmprof.core.document.tables import Tables
 
 RULES: tuple[Callable[[Tables], Iterable[Finding]], ...] = (
     changes.switched,
+    unjudged.large,
     pace.launch_bound,
     pace.memory_bound,
     memory.peaks,
@@ -37,10 +47,10 @@ NOT_JUDGED = (
 
 
 def findings(tables: Tables) -> list[Finding]:
-    """At most seven, the weightiest first."""
+    """At most seven, the weightiest first, those of attention alone after those of whole steps."""
     found = [finding for rule in RULES for finding in rule(tables)]
     kept: list[Finding] = []
-    for each in sorted(found, key=lambda finding: -finding.weight):
+    for each in sorted(found, key=lambda finding: (finding.alone, -finding.weight)):
         if sum(other.kind == each.kind for other in kept) < MOST_OF_KIND.get(each.kind, 1):
             kept.append(each)
     return kept[:MOST]

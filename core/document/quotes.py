@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from llmprof.core.report.lean import lean
@@ -43,6 +43,12 @@ def joined(parts: Iterable[Sentence], between: str = ", ") -> Sentence:
     for part in parts:
         pieces += [between, *part] if pieces else part
     return tuple(pieces)
+
+
+def listed(parts: Sequence[Sentence]) -> Sentence:
+    """Parts in a row, the last after "and"."""
+    *first, last = parts
+    return (*joined(first), " and ", *last) if first else last
 
 
 def unknown(cell: Cell) -> bool:

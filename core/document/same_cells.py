@@ -44,7 +44,7 @@ def same_table(sources: Sequence[Source]) -> KeyedTable | None:
             if case.probe == "timing" and state.total is not None and case.warmup_steps > 0:
                 found.setdefault(step_of(state), []).append((source, state))
     several = {key: cells for key, cells in found.items() if len({s.name for s, _ in cells}) > 1}
-    rows = [(key, _cells(cells)) for key, cells in several.items()]
+    rows = [(key, _cells(cells, sources)) for key, cells in several.items()]
     return keyed("same", "The same cell in all runs", (*OF_MODEL, *COLUMNS), rows, NOTES)
 
 
@@ -53,7 +53,7 @@ def step_of(state: CaseState) -> str:
     return neutral(state.case.configuration(), (BY_FIELD["warmup_steps"],)).key
 
 
-def _cells(found: Sequence[Found]) -> tuple[Cell, ...]:
+def _cells(found: Sequence[Found], sources: Sequence[Source]) -> tuple[Cell, ...]:
     processes = [each for _, state in found for each in processes_of(state)]
     means = sorted(each.total.mean for each in processes if each.total is not None)
     first = found[0][1]
@@ -64,7 +64,7 @@ def _cells(found: Sequence[Found]) -> tuple[Cell, ...]:
         len(means),
         *map(rate_figure, (means[0], statistics.median(means), means[-1], means[-1] / means[0])),
         *_paces([read for each in processes if (read := host_pace(each)) is not None]),
-        "; ".join(dict.fromkeys(filter(None, (pace(state) for _, state in found)))),
+        "; ".join(dict.fromkeys(filter(None, (pace(state, sources) for _, state in found)))),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -361,7 +362,8 @@ def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:
         case "changes":
             steps = [change.key(change.found.total) for change in tables.all_changes]
             judged = [key for key in whole.keys if _reads(whole, key, "Verdict", *DECIDED)]
-            return [*(key for key in steps if key in judged), *steps, *judged]
+            return [*(key for key in steps if key in judged), *_parts_of_largest(tables, judged),
+                    *steps, *judged]  # fmt: skip
         case "levels":
             peaks = [key for key in whole.keys if _reads(whole, key, "Kind", level_rows.PEAK)]
             trained = [key for key in peaks if _reads(whole, key, "Mode", "train")]
@@ -371,6 +373,15 @@ def _first(whole: KeyedTable, tables: Tables) -> list[Hashable]:
         case "growth":
             return [each.key for each in tables.growths if each.fit is not None]
     return []
+
+
+def _parts_of_largest(tables: Tables, judged: Sequence[Hashable]) -> list[Hashable]:
+    """The phases of the step that changed most, of those that are told from equal."""
+    decided = [each for each in tables.all_changes if each.key(each.found.total) in judged]
+    if not decided:
+        return []
+    largest = max(decided, key=lambda each: abs(math.log(each.found.total.time.value)))
+    return [largest.key(part) for part in largest.found.parts]
 
 
 def _reads(table: KeyedTable, key: Hashable, header: str, *words: str) -> bool:

@@ -24,7 +24,9 @@ from llmprof.core.lint.physics import OPTIMIZER_BYTES
 from llmprof.core.report.case_groups import status_word
 from llmprof.core.report.table import Cell, Column, Figure, spread_figure
 from llmprof.core.report.timing import parameters_of
+from llmprof.core.spec.axes import Precision
 from llmprof.core.spec.case import Phase
+from llmprof.core.state.launch_bound import MOST_OF_STEP
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.summary import Summary
 from llmprof.core.system.numbers import as_given
@@ -33,7 +35,14 @@ Found = tuple[Source, CaseState]
 MODES = ("train", "forward-backward", "forward-grad", "forward")  # the widest first
 FORWARD_ALONE = "Forward alone"  # as a case of its own, in mode forward
 SHOWN: tuple[Phase, ...] = ("forward", "backward", "optimizer")
+PEAKS: dict[Precision, str] = {
+    "fp32": "fp32 without tensor cores",
+    "tf32": "TF32 on tensor cores",
+    "bf16": "bf16 on tensor cores",
+    "fp16": "fp16 on tensor cores",
+}
 REST: tuple[Phase, ...] = ("loss", "zero_grad")
+BEYOND_WORK = 1.25  # times as long as its work takes: the host makes the rest
 COLUMNS = (
     Column("Parameters"),
     Column("Variant", numeric=False),
@@ -61,7 +70,9 @@ NOTES = (
     "steps within a process; CV: the same over their mean. Other: loss and zero_grad. Dense peak: "
     "of the card, in the precision of the row. "
     "The optimizer moves at least its parameters, gradients and two moments, read and written; "
-    "bandwidth is the card's published one.",
+    "bandwidth is the card's published one. Pace set by: host, where phases at whose end the card "
+    "has caught up with the host make most of the step, and which these are, by the process in "
+    "which they make most; an optimizer that takes longer than where the card is behind is one.",
 )
 
 
@@ -112,7 +123,7 @@ def step_table(cells: Sequence[Found], sources: Sequence[Source]) -> KeyedTable 
                     *configuration_cells(state),
                     parameters_of(state),
                     switches_text(state.case),
-                    *_figures(source, state),
+                    *_figures(source, state, sources),
                 ),
             )
             for source, state in cells
@@ -126,7 +137,7 @@ def step_key(source: Source, state: CaseState) -> Hashable:
     return source.name, state.index
 
 
-def _figures(source: Source, state: CaseState) -> tuple[Cell, ...]:
+def _figures(source: Source, state: CaseState, sources: Sequence[Source]) -> tuple[Cell, ...]:
     environment = state.environment or source.environment
     peak = peak_of(state.case, environment, None)
     dense = None if peak is None else as_given(peak.tflops)
@@ -148,7 +159,7 @@ def _figures(source: Source, state: CaseState) -> tuple[Cell, ...]:
         None if rates is None or rates.mfu is None else Figure(100 * rates.mfu, 1.0),
         dense,
         *_moved(source, state),
-        pace(state),
+        pace(state, sources),
     )
 
 
@@ -170,12 +181,46 @@ def _moved(source: Source, state: CaseState) -> tuple[Cell, Cell]:
     return Figure(rate, 0.01 * rate), Figure(100 * rate / card.bandwidth_gbs, 1.0)
 
 
-def pace(state: CaseState) -> str:
-    """Which phases the host sets the pace of, "card" where none, "" where that is not known."""
+def pace(state: CaseState, sources: Sequence[Source] = ()) -> str:
+    """Which phases the host sets the pace of, and whether they are most of the step.
+
+    "card" where there is none, "" where that is not known.
+    """
     phases = host_phases(state)
     if phases is None:
         return ""
-    return f"host: {', '.join(phases)}" if phases else "card"
+    most = state.launch_bound is not None and state.launch_bound.share >= MOST_OF_STEP
+    if most and "optimizer" not in phases and host_makes_optimizer(state, sources):
+        phases = (*phases, "optimizer")
+    if not phases:
+        return "card"
+    return f"host: {', '.join(phases)}" if most else f"card, except {', '.join(phases)}"
+
+
+def host_makes_optimizer(state: CaseState, sources: Sequence[Source]) -> bool:
+    """Whether an update takes longer than the same one does where the card is behind its host.
+
+    An update's work does not depend on batch and context, so what it takes beyond that is launches.
+    """
+    own = state.summaries.get("optimizer")
+    least = min(
+        (
+            found.mean
+            for source in sources
+            for other in source.cases
+            if _update(other) == _update(state) and host_phases(other) == ()
+            if (found := other.summaries.get("optimizer")) is not None
+        ),
+        default=None,
+    )
+    return own is not None and least is not None and own.mean > BEYOND_WORK * least
+
+
+def _update(state: CaseState) -> Hashable:
+    """Equal for cases whose updates do the same work on the same card."""
+    case = state.case
+    card = None if state.environment is None else state.environment.device_name
+    return card, case.probe, case.mode, case.model, case.optimizer, case.precision == "fp16"
 
 
 def host_phases(state: CaseState) -> tuple[Phase, ...] | None:

@@ -10,6 +10,7 @@ from functools import cached_property
 import msgspec
 
 from llmprof.core.spec.case import Phase
+from llmprof.core.state.launch_bound import LaunchBound
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.summary import Summary, over_processes
 
@@ -50,6 +51,12 @@ class Replicated(CaseState):
         """Median over processes."""
         known = [share for each in self.processes if (share := each.host_share) is not None]
         return statistics.median(known) if known else None
+
+    @cached_property
+    def launch_bound(self) -> LaunchBound | None:
+        """That of the process whose pace the host sets most of."""
+        known = [found for each in self.measured_processes if (found := each.launch_bound)]
+        return max(known, key=lambda found: found.share, default=None)
 
     @staticmethod
     def _over(summaries: Iterable[Summary | None]) -> Summary | None:

@@ -22,6 +22,7 @@ from llmprof.core.system.text import spoken
 
 MOST_ADVICE = 5
 _MOST_SWITCHED = 3  # ways to keep batch and context
+_MOST_DOUBLED = 12  # times a batch
 _STEP = 64  # contexts are advised in multiples of this, as kernels like them
 
 
@@ -55,6 +56,19 @@ def advise(case: Case, room: Room) -> tuple[Advice, ...]:
         )
         for other in _fitting(case, room)
     )
+
+
+@lru_cache(64)
+def largest_batch(case: Case, room: Room) -> int | None:
+    """The case's batch doubled as often as it certainly fits; None where not even once."""
+    try:
+        predict(case, room.capability)
+    except Unpredictable:
+        return None
+    search = _Search(case, room)
+    doubled = [case.batch_size << times for times in range(1, _MOST_DOUBLED + 1)]
+    fitting = _leading(_with(case, "batch_size", doubled), search.fits)
+    return doubled[fitting - 1] if fitting else None
 
 
 @lru_cache(64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from llmprof.core.document.changes import Change
 from llmprof.core.document.configurations import work_of
@@ -11,9 +12,13 @@ from llmprof.core.document.finding import Finding
 from llmprof.core.document.quotes import KeyedTable, Sentence, joined
 from llmprof.core.document.tables import Tables
 from llmprof.core.figures.comparison import PartChange
+from llmprof.core.report.sentences import is_launch_bound
 
 JUDGED = 0.5  # what is decided between processes comes before what is only read
 MOST_SHOWN = 3  # sizes
+WIDE = 1.02  # times the shortest baseline in any run: below it there is no need to tell the range
+ALL_RUNS = "Baseline in all runs"
+GAIN = "Gain excluded above"
 
 
 def switched(tables: Tables) -> Iterator[Finding]:
@@ -34,9 +39,10 @@ def of_changes(table: KeyedTable | None, changes: Iterable[Change]) -> Iterator[
             decided = [each for each in family if _decided(each.found.total, decision, each)]
             if decided:
                 whole = decided[0].word(decided[0].found.total)
-                yield _of_step(table, f"{subject} {verb} the {whole}: ", decided)
+                told = _of_step(table, f"{subject} {verb} the {whole}: ", decided)
+                yield replace(told, alone=attention)
         for part in dict.fromkeys(part for each in family for part in _phase_only(each)):
-            yield _of_phase(table, subject, part, family)
+            yield replace(_of_phase(table, subject, part, family), alone=attention)
 
 
 def _decided(part: PartChange, decision: str, change: Change) -> bool:
@@ -58,21 +64,43 @@ def _of_step(table: KeyedTable, begin: str, decided: Sequence[Change]) -> Findin
     best = max(decided, key=lambda each: _size(each.found.total))
     shown = sorted(decided, key=lambda each: each is not best)[:MOST_SHOWN]
     listed = _listed(table, [(each, each.found.total) for each in shown])
-    text = (begin, *listed, *_mover(table, best), ".")
+    text = (begin, *listed, *_by_phase(table, best), *_then_the_host(table, best),
+            *_in_all_runs(table, best), ".")  # fmt: skip
     return Finding("change", text, JUDGED + _size(best.found.total))
 
 
-def _mover(table: KeyedTable, change: Change) -> Sentence:
-    """The phase that makes most of the step's change, where that is known."""
-    decision = change.found.total.decision
-    decided = [part for part in change.found.parts if part.touched and part.decision == decision]
-    if not decided:
+def _by_phase(table: KeyedTable, change: Change) -> Sentence:
+    """What each phase makes of the step's change, where that is known."""
+    key = change.key(change.found.total)
+    if not table.known(key, "Of the step's change"):
         return ()
-    part = max(decided, key=lambda each: abs(each.base.mean - each.other.mean))
-    return table.told(
-        change.key(part),
-        "; in {Size} {Part} accounts for {Of the step's change} % of it",
-    )
+    return table.told(key, "; by phase in {Size}: {Of the step's change}")
+
+
+def _then_the_host(table: KeyedTable, change: Change) -> Sentence:
+    """That the host sets the pace with the switch and did not without it."""
+    base, other = change.found.base, change.found.other
+    bound = other.launch_bound
+    if change.found.total.decision != "faster" or bound is None:
+        return ()
+    if is_launch_bound(base) or not is_launch_bound(other):
+        return ()
+    size: Sentence = ()
+    if not change.of_attention:
+        size = table.told(change.key(change.found.total), " of {Size}")
+    brings_no_more = f" ({' and '.join(bound.phases)}), so that still faster kernels bring no more"
+    return ("; with it the host sets the pace", *size, brings_no_more)
+
+
+def _in_all_runs(table: KeyedTable, change: Change) -> Sentence:
+    """How far apart the baseline came out, where several runs measured it."""
+    key = change.key(change.found.total)
+    if not table.known(key, ALL_RUNS):
+        return ()
+    low, high = table.quote(key, ALL_RUNS).text.replace(",", "").split(" to ")
+    if float(high) < WIDE * float(low):
+        return ()
+    return table.told(key, f"; the baseline of {{Size}} took {{{ALL_RUNS}}} ms in all runs")
 
 
 def _of_phase(table: KeyedTable, subject: str, phase: str, family: Sequence[Change]) -> Finding:
@@ -88,8 +116,8 @@ def _of_phase(table: KeyedTable, subject: str, phase: str, family: Sequence[Chan
     whole = change.found.total
     key = change.key(whole)
     beyond: Sentence = ()
-    if table.known(key, "Excluded beyond"):
-        beyond = table.told(key, " (in {Size} more than ±{Excluded beyond} % is excluded)")
+    if table.known(key, GAIN):
+        beyond = table.told(key, f" (in {{Size}} a gain above {{{GAIN}}} % is excluded)")
     listed = _listed(table, mine[:MOST_SHOWN])
     share = part.base.mean / whole.base.mean if whole.base.mean else 0.0
     text = (f"{subject} changes the {phase}: ", *listed, f"; the {change.word(whole)} is not "

@@ -28,4 +28,5 @@ def with_context(tables: Tables) -> Iterator[Finding]:
             way=growth.way,
             one=" (steps of one process)" if growth.processes < 2 else "",
         )
-        yield Finding("growth", text, 0.3 + 0.01 * math.log(fit.high))
+        alone = growth.states[0].case.probe == "attention"
+        yield Finding("growth", text, 0.3 + 0.01 * math.log(fit.high), alone)

@@ -14,47 +14,72 @@ from llmprof.core.document.steps import Found
 from llmprof.core.document.tables import Tables
 from llmprof.core.report.sentences import listing
 from llmprof.core.report.table import Figure
-from llmprof.core.spec.axes import BY_FIELD, SWITCHES, Axis, apart
+from llmprof.core.spec.axes import AXES, BY_FIELD, SWITCHES, Axis, apart
 from llmprof.core.state.view import CaseState
 
 LEAST_CHANGE = 0.02  # of a peak
 # A kernel of SDPA by name has nothing plain beside it: the one that torch picks is one of them.
 TOLD = tuple(axis for axis in SWITCHES if axis is not BY_FIELD["sdpa_backend"])
+TOLD_APART = tuple(axis for axis in AXES if axis.changes != "steps")  # warm-up moves no peak
 
 
 def peaks(tables: Tables) -> Iterator[Finding]:
-    """What one switch does to a requested peak, where it does most.
+    """What one switch does to a requested peak, where it is most bytes: of models, of attention.
+
+    Of models a training step comes before narrower modes.
 
     Switches that come to the same peak from the same are named together.
     """
-    strongest: dict[str, Lowered] = {}
+    strongest: dict[tuple[str, bool], Lowered] = {}
     for found in _lowered(tables):
-        best = strongest.get(found.name, found)
-        strongest[found.name] = max(best, found, key=lambda each: abs(each.change))
+        best = strongest.get((found.name, found.alone), found)
+        strongest[found.name, found.alone] = max(best, found, key=_bytes_of_training)
     alike: dict[Hashable, list[Lowered]] = {}
     for found in strongest.values():
-        alike.setdefault((level_key(*found.plain, PEAK), found.change), []).append(found)
+        key = level_key(*found.plain, PEAK), *_shown(tables, found.switched)
+        alike.setdefault(key, []).append(found)
     for group in alike.values():
         yield _finding(tables, group)
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A case with a switch beside the plain one; change: the logarithm of its peak over theirs."""
+    """A case with a switch beside the plain one.
+
+    mib: by how much their peaks differ; change: the logarithm of its peak over theirs.
+    """
 
     name: str
     plain: Found
     switched: Found
+    mib: float
     change: float
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is of attention by itself."""
+        return self.plain[1].case.probe == "attention"
 
 
 def _lowered(tables: Tables) -> Iterator[Lowered]:
     for plain, switched, axis in _pairs(tables.memory):
         before, after = _requested(plain[1]), _requested(switched[1])
-        if before and after and _sound(plain) and _sound(switched):
+        if before and after and _counted(plain) and _counted(switched):
             change = math.log(after / before)
             if abs(change) >= LEAST_CHANGE:
-                yield Lowered(axis.named(axis.of(switched[1].case)), plain, switched, change)
+                name = axis.named(axis.of(switched[1].case))
+                yield Lowered(name, plain, switched, abs(after - before), change)
+
+
+def _bytes_of_training(found: Lowered) -> tuple[bool, float]:
+    return found.plain[1].case.mode == "train", found.mib
+
+
+def _shown(tables: Tables, found: Found) -> tuple[str, str]:
+    """The peak as it is told, and in which phase."""
+    assert tables.levels is not None
+    key = level_key(*found, PEAK)
+    return tables.levels.quote(key, "Requested").text, tables.levels.quote(key, "Reached in").text
 
 
 def _finding(tables: Tables, alike: Sequence[Lowered]) -> Finding:
@@ -72,18 +97,19 @@ def _finding(tables: Tables, alike: Sequence[Lowered]) -> Finding:
         work=work_of(table, after, "Mode", "Variant"),
         before=table.told(before, "{Requested} MiB (in {Reached in})"),
     )
-    return Finding("memory", text, 0.6 * abs(found.change))
+    return Finding("memory", text, 0.3 + 0.6 * abs(found.change), found.alone)
 
 
-def _sound(found: Found) -> bool:
-    return found[0].sound(found[1])
+def _counted(found: Found) -> bool:
+    """Whether no check says that something else ran: bytes are counted, whatever clocks did."""
+    return not found[0].subject.failed_counts(found[1])
 
 
 def _pairs(cells: Sequence[Found]) -> Iterator[tuple[Found, Found, Axis]]:
     """Cases that differ in one switch alone, of the same card, the plain one first."""
     for plain in cells:
         for other in cells:
-            axes = apart(plain[1].case, other[1].case)
+            axes = apart(plain[1].case, other[1].case, TOLD_APART)
             if len(axes) != 1 or axes[0] not in TOLD or not _alike(plain, other):
                 continue
             if axes[0].of(plain[1].case) == axes[0].neutral:
@@ -91,12 +117,9 @@ def _pairs(cells: Sequence[Found]) -> Iterator[tuple[Found, Found, Axis]]:
 
 
 def _alike(one: Found, other: Found) -> bool:
-    """Whether two peaks are of the same model, card and kind of reading."""
+    """Whether two peaks are of the same model and card, and of a step or of attention alone."""
     cards = ["" if s.environment is None else s.environment.device_name for s, _ in (one, other)]
-    told = [
-        (state.case.probe, state.case.model, state.memory_timeline is None)
-        for _, state in (one, other)
-    ]
+    told = [(state.case.probe == "attention", state.case.model) for _, state in (one, other)]
     return cards[0] == cards[1] and told[0] == told[1]
 
 

@@ -5,73 +5,65 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llmprof.core.document.commands import profiling
-from llmprof.core.document.configurations import work_of
 from llmprof.core.document.finding import Finding
-from llmprof.core.document.profiles import IDLE, idle_share, profile_key
-from llmprof.core.document.quotes import joined, number
-from llmprof.core.document.steps import Found, step_key
+from llmprof.core.document.paces import Paces, cells_named, idle_quote, paces_of
+from llmprof.core.document.profiles import idle_share, profile_key
+from llmprof.core.document.quotes import Sentence, joined, number
+from llmprof.core.document.steps import step_key
 from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
-from llmprof.core.report.sentences import is_launch_bound
-from llmprof.core.state.view import CaseState
 
 MEMORY_BOUND = 60.0  # percent of the bandwidth from which on it, and nothing else, sets the time
-MOST_NAMED = 4
+LEADS = 10.0  # what holds for most cells comes before all else
 
 
 def launch_bound(tables: Tables) -> Iterator[Finding]:
-    """Cells of which the host sets the pace: a cause only where the card's idle time says so."""
-    yield from _by_two_measurements(tables)
-    yield from _by_one(tables)
-
-
-def _by_two_measurements(tables: Tables) -> Iterator[Finding]:
-    if tables.steps is None or tables.profiles is None:
+    """Steps of which the host sets the pace: a cause only where the card's idle time says so."""
+    paces = paces_of(tables)
+    if tables.steps is None or not paces.host:
         return
-    for source, state in tables.profiled:
-        idle, alike = idle_share(source, state), _cell_like(tables, state)
-        if idle is None or idle < IDLE or alike is None or not is_launch_bound(alike[1]):
-            continue
-        if source.sound(state) and alike[0].sound(alike[1]):
-            bound = alike[1].launch_bound
-            text = tables.profiles.told(
-                profile_key(source, state, WHOLE_STEP),
-                "The {Mode} step of {Size} {work} is launch-bound, by two measurements: the card "
-                "idles {Idle of plain} % of it, and it has caught up with the host at the end of "
-                "{phases}. Fewer launches help it, faster kernels do not.",
-                work=work_of(tables.steps, step_key(*alike), "Mode"),
-                phases=", ".join(bound.phases) if bound else "",
-            )
-            yield Finding("pace", text, idle)
+    said = [each for each in (_by_two(tables, paces), _by_one(tables, paces)) if each]
+    text = joined(said, " ")
+    if paces.mostly_host and len(paces.host) + len(paces.card) > 1:
+        weight = LEADS
+    elif paces.measured:
+        weight = idle_share(*paces.measured[0][1]) or 0.0
+    else:
+        weight = 0.15
+    yield Finding("pace", text, weight)
 
 
-def _by_one(tables: Tables) -> Iterator[Finding]:
-    table = tables.steps
-    bound = [
-        (source, state)
-        for source, state in tables.step_cells
-        if state.total is not None and is_launch_bound(state) and source.sound(state)
-    ]
-    if table is None or not bound:
-        return
-    cells = joined(
-        table.told(step_key(*each), "{Size} {work}", work=work_of(table, step_key(*each)))
-        for each in bound[:MOST_NAMED]
+def _by_two(tables: Tables, paces: Paces) -> Sentence:
+    """Those whose idle time a kernel profile measured as well, the most idle with its phases."""
+    if not paces.measured or tables.profiles is None:
+        return ()
+    (found, profile), *others = paces.measured
+    bound = found[1].launch_bound
+    alike = joined(
+        (*cells_named(tables, [each], "up to"), ", where it idles ", idle_quote(tables, its), " %")
+        for each, its in others
     )
-    more = ", and in others," if len(bound) > MOST_NAMED else ""
-    text = (
+    return tables.profiles.told(
+        profile_key(*profile, WHOLE_STEP),
+        "The {Mode} step of {cell} is launch-bound, by two measurements: the card idles {Idle of "
+        "plain} % of it, and it has caught up with the host at the end of {phases}{alike}. Fewer "
+        "launches, or more work a launch, help it, faster kernels do not.",
+        cell=cells_named(tables, [found], "up to"),
+        phases=" and ".join(bound.phases) if bound else "",
+        alike=("; so it does in ", *alike) if alike else (),
+    )
+
+
+def _by_one(tables: Tables, paces: Paces) -> Sentence:
+    """Those of which only the step's own times tell it."""
+    if not paces.by_one:
+        return ()
+    command = profiling(paces.by_one[-1][1].case)
+    return (
         "Consistent with a launch-bound step, by one measurement: in ",
-        *cells,
-        f"{more} the card has caught up with the host at the end of phases that make most of the "
-        f"step; `{profiling(bound[-1][1].case)}` measures how long it idles.",
-    )
-    yield Finding("pace", text, 0.15)
-
-
-def _cell_like(tables: Tables, state: CaseState) -> Found | None:
-    wanted = state.case.configuration()
-    return next(
-        (found for found in tables.step_cells if found[1].case.configuration() == wanted), None
+        *cells_named(tables, paces.by_one, "up to"),
+        " the card has caught up with the host at the end of phases that make most of the step",
+        "." if paces.measured else f"; `{command}` measures its idle time.",
     )
 
 

@@ -18,7 +18,7 @@ def peaks(tables: Tables) -> Iterator[Finding]:
     known = [key for key in table.keys if _eager_with_error(table, key)] if table else []
     if table is None or not known:
         return
-    worst = max(known, key=lambda key: _error(table, key))
+    worst = max(known, key=lambda key: (_error(table, key), _trains(table, key)))
     begin = (
         "Requested peaks come out as they were predicted"
         if _error(table, worst) < CLOSE
@@ -34,6 +34,10 @@ def peaks(tables: Tables) -> Iterator[Finding]:
 def _eager_with_error(table: KeyedTable, key: Hashable) -> bool:
     """Whether a prediction is of what ran: of a compiled model it is a bound."""
     return table.known(key, "Error") and "torch.compile" not in table.quote(key, "Variant").text
+
+
+def _trains(table: KeyedTable, key: Hashable) -> bool:
+    return table.quote(key, "Mode").text == "train"
 
 
 def _error(table: KeyedTable, key: Hashable) -> float:

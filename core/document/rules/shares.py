@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from llmprof.core.document.configurations import switches_text, work_of
 from llmprof.core.document.finding import Finding
+from llmprof.core.document.paces import paces_of
 from llmprof.core.document.profiles import profile_key
 from llmprof.core.document.quotes import number
-from llmprof.core.document.steps import step_key
+from llmprof.core.document.steps import PEAKS, step_key
 from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.report.sentences import is_launch_bound
@@ -17,7 +18,7 @@ SHARE, PRODUCTS = "Of dense peak", "GEMM of busy"
 
 
 def of_the_peak(tables: Tables) -> Iterator[Finding]:
-    """The highest share of the dense peak, of cells where the card sets the pace."""
+    """The highest share of the dense peak where the card sets the pace, but for the verdict's."""
     table = tables.steps
     if table is None or len({state.case.model for _, state in tables.step_cells}) < 2:
         return  # the verdict says it of the only size
@@ -28,12 +29,13 @@ def of_the_peak(tables: Tables) -> Iterator[Finding]:
         and not is_launch_bound(state)
         and source.sound(state)
     ]
-    if known:
-        best = max(known, key=lambda found: number(table.quote(step_key(*found), SHARE)))
+    best = max(known, key=lambda found: number(table.quote(step_key(*found), SHARE)), default=None)
+    if best is not None and best not in paces_of(tables).card[-1:]:  # the verdict's own
         text = table.told(
             step_key(*best),
-            "Of the sizes, {Size} {work} in {way} comes nearest to the card's dense peak in that "
-            "precision, at {Of dense peak} % of it.",
+            "Of the sizes, {Size} {work} in {way} comes nearest to the card's dense peak "
+            "({peak}, {Dense peak} TFLOP/s), at {Of dense peak} % of it.",
+            peak=PEAKS[best[1].case.precision],
             work=work_of(table, step_key(*best), "Variant"),
             way=switches_text(best[1].case),
         )

@@ -1,0 +1,127 @@
+"""What a change to a step may bring at most, by what else was measured.
+
+A step takes at least as long as the host needs to enqueue it, and at least as long as the card is
+busy with what the change does not act on. A gain is capped by both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from llmprof.core.document.configurations import parameters
+from llmprof.core.document.paces import profile_of
+from llmprof.core.document.profiles import part_of
+from llmprof.core.document.steps import Found
+from llmprof.core.document.tables import Tables
+from llmprof.core.figures.replicates import processes_of
+from llmprof.core.report.sentences import is_launch_bound
+from llmprof.core.spec.case import Case, Phase
+from llmprof.core.state.view import CaseState
+
+ALONE = ", were both matrix products alone"  # of forward and backward that no profile splits
+MULTIPLIED: tuple[Phase, ...] = ("forward", "backward")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The least milliseconds that something leaves of a step, and what tells it."""
+
+    ms: float
+    why: str
+
+
+def host_floor(tables: Tables, case: Case) -> Bound | None:
+    """The shortest step of the same launches that the host set the pace of: as fast as it gets.
+
+    Of another context or batch as well, and in TF32 as in fp32: what is launched is the same. bf16
+    launches no less than fp32, whose steps tell it where none in bf16 does.
+    """
+    return _floor_of(tables, case, case.precision) or _floor_of(tables, case, "fp32")
+
+
+def _floor_of(tables: Tables, case: Case, precision: str) -> Bound | None:
+    alike = ("fp32", "tf32") if precision in ("fp32", "tf32") else (precision,)
+    wanted = _launches(case)
+    found = [
+        (process.total.mean, process.case)
+        for state in _train_steps(tables)
+        if state.case.precision in alike and _launches(state.case) == wanted
+        for process in processes_of(state)
+        if process.total is not None and is_launch_bound(process)
+    ]
+    if not found:
+        return None
+    ms, least = min(found, key=lambda each: each[0])
+    return Bound(ms, f"by the host, which takes so long to enqueue it at {least.context_length:,} "
+                     "tokens")  # fmt: skip
+
+
+def _train_steps(tables: Tables) -> Iterator[CaseState]:
+    return (
+        state
+        for source in tables.sources
+        for state in source.cases
+        if state.case.probe == "timing" and state.case.mode == "train"
+    )
+
+
+def _launches(case: Case) -> Case:
+    """Equal for cases whose steps are the same launches, but for those of the precision."""
+    return replace(
+        case.configuration(), context_length=1, batch_size=1, precision="fp32", warmup_steps=1
+    )
+
+
+def own_enqueueing_ms(state: CaseState) -> float | None:
+    """What the host spent enqueueing a step of a case, in the process where it was least.
+
+    No floor, for it holds the host's waits where the card's queue was full.
+    """
+    spent = [
+        process.host_share * process.wall.mean
+        for process in processes_of(state)
+        if process.host_share is not None and process.wall is not None
+    ]
+    return min(spent, default=None)
+
+
+def products_ms(tables: Tables, found: Found) -> Bound:
+    """What of a step matrix products take at most: by its profile, else by the nearest one."""
+    state = found[1]
+    whole = sum(state.summaries[phase].mean for phase in MULTIPLIED if phase in state.summaries)
+    own = profile_of(tables, state)
+    known = None if own is None else _products_of(own[1])
+    if known is not None:
+        return Bound(known[0], " and the time of matrix products")
+    near = _nearest_profile(tables, state)
+    known = None if near is None else _products_of(near)
+    if near is None or known is None:
+        return Bound(whole, ALONE)
+    name = f"{near.case.model.name} ({near.case.context_length:,} tokens)"
+    why = f" and the share of matrix products in {name}, the nearest that was profiled"
+    return Bound(known[1] * whole, why)
+
+
+def _products_of(profiled: CaseState) -> tuple[float, float] | None:
+    """Milliseconds of matrix products in forward and backward, and their share of busy time."""
+    parts = [part for phase in MULTIPLIED if (part := part_of(profiled, phase)) is not None]
+    busy = sum(part.busy_ms for part in parts)
+    if len(parts) < len(MULTIPLIED) or busy <= 0:
+        return None
+    products = sum(part.gemm_ms for part in parts)
+    return products, min(1.0, products / busy)
+
+
+def _nearest_profile(tables: Tables, state: CaseState) -> CaseState | None:
+    """The sound profile of the model of most nearly as many parameters, in the same precision."""
+    there = [
+        each
+        for source, each in tables.profiled
+        if source.sound(each)
+        and each.case.precision == state.case.precision
+        and replace(_launches(each.case), model=state.case.model) == _launches(state.case)
+    ]
+    return min(there, key=lambda each: abs(parameters(each) - parameters(state)), default=None)

@@ -1,0 +1,359 @@
+"""What documents say first, what caps a gain, which checks veto what, and how often a cell ran."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace as replace_struct
+
+from llmprof.core import events as ev
+from llmprof.core.document.closing import limits
+from llmprof.core.document.finding import Finding
+from llmprof.core.document.findings import findings
+from llmprof.core.document.gains import host_floor
+from llmprof.core.document.next_step import NextStep
+from llmprof.core.document.next_steps import outlook
+from llmprof.core.document.quotes import number, plain
+from llmprof.core.document.sources import Source, sources_of
+from llmprof.core.document.steps import step_key
+from llmprof.core.document.tables import Tables, tables_of
+from llmprof.core.lint import EXPLAINED
+from llmprof.core.lint.in_short import IN_SHORT
+from llmprof.core.report.subject import DISQUALIFYING, Subject, subject_of
+from llmprof.core.spec.case import Case
+from llmprof.core.state.view import RunView
+from llmprof.core.store.pack import open_view
+from tests.builders.planted import GPU, SHAPE, Times, around, case, memory, run, view
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+HOST = 1.0  # share of a phase in which the host launches: the card has caught up with it
+CARD = 0.3
+SMALL = replace_struct(SHAPE, name="small", d_model=768, d_ff=3072, num_layers=12, num_heads=12)
+
+
+def step(forward: float, backward: float, optimizer: float) -> Times:
+    return {
+        "forward": around(forward),
+        "backward": around(backward),
+        "optimizer": around(optimizer),
+    }
+
+
+Planted = tuple[Case, Times, Any]
+
+
+def planted(*cells: Planted) -> RunView:
+    """Cases in order, each with its times and the share of them in which the host launches."""
+    cases = [each for each, _, _ in cells]
+    events = [
+        event
+        for index, (each, times, host) in enumerate(cells)
+        for event in run(index, each, times, host=host)
+    ]
+    return view(cases, events)
+
+
+def processes(of: Case, times: Times, host: Any, count: int = 3) -> list[Planted]:
+    return [(replace_struct(of, process=at), times, host) for at in range(count)]
+
+
+def made_of(*views: RunView) -> Tables:
+    return tables_of(sources_of([(each, None) for each in views]))
+
+
+def of_kind(made: Tables, kind: str) -> list[str]:
+    return [plain(each.text) for each in findings(made) if each.kind == kind]
+
+
+def mostly_host() -> Tables:
+    return made_of(
+        planted(
+            (case(model=SMALL, context_length=128), step(15, 25, 5), HOST),
+            (case(model=SMALL, context_length=256), step(18, 28, 5), HOST),
+            (case(model=SMALL, context_length=512), step(20, 33, 3), CARD),
+            (case(context_length=128), step(35, 60, 13), HOST),
+            (case(context_length=512), step(50, 90, 9), CARD),
+        )
+    )
+
+
+def test_what_sets_the_pace_of_most_steps_is_said_first() -> None:
+    made = mostly_host()
+    found = findings(made)
+    assert found[0].kind == "pace"
+    assert "small (up to 256 tokens) and medium (128 tokens)" in plain(found[0].text)
+    verdict = plain(outlook(made).verdict)
+    assert verdict.startswith("Consistent with a launch-bound step, by one measurement: small (up")
+    assert "The card sets the pace of small and medium (512 tokens)" in verdict
+    assert "% of its dense peak (fp32 without tensor cores, 66.9 TFLOP/s)" in verdict
+
+
+def test_where_the_card_sets_the_pace_of_most_steps_the_verdict_begins_with_it() -> None:
+    made = made_of(
+        planted(
+            (case(context_length=128), step(35, 60, 13), HOST),
+            (case(context_length=256), step(38, 70, 9), CARD),
+            (case(context_length=512), step(50, 90, 9), CARD),
+        )
+    )
+    verdict = plain(outlook(made).verdict)
+    assert verdict.startswith("The card sets the pace of medium (from 256 tokens);")
+    assert verdict.endswith("launch-bound step, by one measurement: medium (128 tokens).")
+
+
+# --------------------------------------------------------------------------- pace
+
+
+def paces(made: Tables) -> dict[int, str]:
+    assert made.steps is not None
+    return {
+        state.case.context_length: made.steps.quote(step_key(source, state), "Pace set by").text
+        for source, state in made.step_cells
+    }
+
+
+def test_the_process_of_which_the_host_sets_most_decides_on_the_pace() -> None:
+    of = case(context_length=512)
+    forward_waits = {"forward": HOST, "backward": 0.6, "optimizer": 0.6}
+    cells = processes(of, step(20, 33, 3), CARD, 2)
+    cells.append((replace_struct(of, process=2), step(20, 33, 3), forward_waits))
+    assert paces(made_of(planted(*cells))) == {512: "card, except forward"}
+
+
+def test_an_update_that_takes_longer_than_its_work_is_the_host_s() -> None:
+    waits = {"forward": HOST, "backward": HOST, "optimizer": 0.7}
+    short = case(context_length=128), step(15, 25, 5), waits
+    long = case(context_length=1024), step(36, 66, 3), CARD
+    assert paces(made_of(planted(short, long)))[128] == "host: forward, backward, optimizer"
+    alike = case(context_length=1024), step(36, 66, 4.9), CARD
+    assert paces(made_of(planted(short, alike)))[128] == "host: forward, backward"
+    other = case(context_length=1024, optimizer="fused"), step(36, 66, 1), CARD
+    assert paces(made_of(planted(short, other)))[128] == "host: forward, backward"
+
+
+# --------------------------------------------------------------------------- changes
+
+
+def switched(host: float = HOST) -> RunView:
+    """TF32 makes the products quicker, and the host then makes the update longer."""
+    base, tf32 = case(context_length=512), case(context_length=512, precision="tf32")
+    return planted(
+        *processes(base, step(50, 90, 9), CARD), *processes(tf32, step(33, 53, 13), host)
+    )
+
+
+def test_shares_of_a_step_s_change_add_up() -> None:
+    made = made_of(switched())
+    assert made.changes is not None
+    (change,) = made.all_changes
+    told = made.changes.quote(change.key(change.found.total), "Of the step's change").text
+    shares = [float(each.replace("−", "-")) for each in re.findall(r"(−?\d+) %", told)]
+    assert len(shares) == 3
+    assert min(shares) < 0
+    assert sum(shares) == pytest.approx(100, abs=1.5)
+    assert all(made.changes.known(change.key(part), "Baseline") for part in change.found.parts)
+    (text,) = of_kind(made, "change")
+    assert "by phase in medium: backward 74 %, forward 34 %, optimizer −8 %" in text
+
+
+def test_a_switch_after_which_the_host_sets_the_pace_says_so() -> None:
+    assert "with it the host sets the pace of medium" in of_kind(made_of(switched()), "change")[0]
+    assert "the host sets" not in of_kind(made_of(switched(CARD)), "change")[0]
+
+
+def fused(optimizer: float, others: float) -> RunView:
+    base, other = case(), case(optimizer="fused")
+    cells = []
+    for at in range(4):
+        luck = 1 + 0.02 * (-1) ** at
+        cells += [
+            (replace_struct(base, process=at), step(others * luck, others, 10), CARD),
+            (replace_struct(other, process=at), step(others, others * luck, optimizer), CARD),
+        ]
+    return planted(*cells)
+
+
+def test_where_a_step_is_not_distinguished_the_gain_that_is_excluded_is_said() -> None:
+    made = made_of(fused(6.0, 300.0))
+    (text,) = of_kind(made, "change")
+    assert "the step is not distinguished (in medium a gain above " in text
+    (change,) = made.all_changes
+    total = change.found.total
+    assert made.changes is not None
+    assert total.time.low is not None
+    excluded = number(made.changes.quote(change.key(total), "Gain excluded above"))
+    assert excluded == max(1, round(100 * (1 - total.time.low)))
+
+
+# --------------------------------------------------------------------------- several runs
+
+
+def repeated(*others: float, compiled: float = 80.0) -> Tables:
+    """A compiled step beside an eager one, each of one process, and the eager one in other runs."""
+    pair = planted((case(), thirds(220), HOST), (case(compile="default"), thirds(compiled), HOST))
+    return made_of(pair, *(planted((case(), thirds(ms), HOST)) for ms in others))
+
+
+def thirds(ms: float) -> Times:
+    return step(0.3 * ms, 0.6 * ms, 0.1 * ms)
+
+
+def test_a_change_of_single_processes_far_beyond_all_of_its_baseline_is_told() -> None:
+    (text,) = of_kind(repeated(180.0, 200.0, 240.0), "unjudged")
+    assert text.startswith("torch.compile, in one process and so not judged: it takes the step of")
+    assert "that its baseline took in all runs" in text
+    assert "--compile none,default --processes 3` judges it" in text
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(repeated, id="nothing to compare the baseline with"),
+        pytest.param(lambda: repeated(100.0, 200.0, 240.0), id="the baseline comes near it"),
+        pytest.param(lambda: repeated(180.0, 200.0, 240.0, compiled=160.0), id="within the spread"),
+    ],
+)
+def test_a_change_that_the_baseline_s_spread_may_explain_is_not(made) -> None:  # type: ignore[no-untyped-def]
+    assert of_kind(made(), "unjudged") == []
+
+
+def test_a_change_against_a_baseline_of_several_runs_comes_with_its_range() -> None:
+    again = planted((case(context_length=512), step(60, 90, 9), CARD))
+    (text,) = of_kind(made_of(switched(), again), "change")
+    assert "; the baseline of medium took 149.1 to 159.1 ms in all runs" in text
+    assert "in all runs" not in of_kind(made_of(switched()), "change")[0]
+
+
+# --------------------------------------------------------------------------- checks
+
+
+class Failed(Subject):
+    """A run in which one check says no to everything."""
+
+    check = "device"
+
+    def failed_checks(self, *states: object) -> tuple[str, ...]:
+        return (self.check,)
+
+
+class NotAsAsked(Failed):
+    check = "requested-observed"
+
+
+def with_peaks(kind: type[Subject]) -> Tables:
+    cases = [case(attention=each, context_length=512) for each in ("naive", "sdpa")]
+    levels = (11_000 << 20, 9_000 << 20)
+    events = []
+    for index, (each, level) in enumerate(zip(cases, levels, strict=True)):
+        read = memory(index, {"forward": level, "backward": level})
+        edges = tuple(replace_struct(e, requested_peak_bytes=e.peak_bytes) for e in read.edges)
+        read = replace_struct(read, edges=edges)
+        events += run(index, each, step(50, 90, 9), read, host=CARD)
+    subject = subject_of(view(cases, events))
+    known = {name: getattr(subject, name) for name in subject.__dataclass_fields__}
+    return tables_of([Source("planted", kind(**known))])
+
+
+def test_a_check_on_clocks_vetoes_no_bytes() -> None:
+    (text,) = of_kind(with_peaks(Failed), "memory")
+    assert text.startswith("SDPA lowers the peak of requested bytes of medium, train (512 tokens)")
+    assert of_kind(with_peaks(NotAsAsked), "memory") == []
+    assert of_kind(with_peaks(Failed), "change") == []
+
+
+def test_every_check_is_named_in_plain_words() -> None:
+    assert set(IN_SHORT) == set(EXPLAINED) >= DISQUALIFYING
+    made = tables_of(sources_of([(open_view(FIXTURES / "scaling-h200.llmprof"), None)]))
+    said = " ".join(plain(line) for line in limits(made))
+    assert "warming (the first measured step was still cold)" in said
+    assert "few-samples (" in said
+
+
+@pytest.mark.parametrize("name", ["warmup-h100", "warmup-forward-backward-h100"])
+def test_a_cold_first_step_is_told_by_its_own_process_alone(name: str) -> None:
+    made = tables_of(sources_of([(open_view(FIXTURES / f"{name}.llmprof"), None)]))
+    (found,) = [each for each in findings(made) if each.kind == "warm-up"]
+    assert len({quote.row for quote in found.evidence}) == 1
+
+
+def test_what_is_said_of_attention_alone_comes_last() -> None:
+    views = [
+        open_view(FIXTURES / f"{name}.llmprof") for name in ("attention-h100", "switches-h100")
+    ]
+    found: list[Finding] = findings(tables_of(sources_of([(each, None) for each in views])))
+    alone = [each.alone for each in found]
+    assert True in alone
+    assert alone == sorted(alone)
+
+
+# --------------------------------------------------------------------------- to try
+
+
+def tried(made: Tables) -> list[NextStep]:
+    return list(outlook(made).steps)
+
+
+def test_what_was_measured_to_help_comes_first_then_what_adds_to_it() -> None:
+    first, second = tried(made_of(switched()))[:2]
+    assert first.expected.endswith("already measured: use it")
+    assert "--precision tf32" in first.command
+    assert "--precision tf32" in second.command
+    assert "--compile none,reduce-overhead" in second.command
+    assert plain(second.evidence).startswith("With TF32 the host sets the pace of medium")
+
+
+def test_switches_that_help_alone_are_tried_together() -> None:
+    base = case(context_length=512)
+    cells = [
+        *processes(base, step(50, 90, 19), CARD),
+        *processes(replace_struct(base, attention="sdpa"), step(45, 80, 19), CARD),
+        *processes(replace_struct(base, optimizer="fused"), step(50, 90, 9), CARD),
+    ]
+    together = tried(made_of(planted(*cells)))[1]
+    assert "--attention sdpa" in together.command
+    assert "--optimizer foreach,fused" in together.command
+    assert together.bound == pytest.approx(1 - 149 / 159, abs=0.01)
+
+
+def test_a_lower_precision_is_capped_by_the_host() -> None:
+    """Quicker products bring nothing where the host needs as long to enqueue a step."""
+    subject = case(context_length=512), step(50, 90, 9), {"forward": 0.5, "backward": 0.5,
+                                                         "optimizer": 0.5}  # fmt: skip
+    alone = [each for each in tried(made_of(planted(subject))) if "fp32,bf16" in each.command]
+    assert "if the host enqueues it no faster" in alone[0].expected
+    short = case(context_length=128), step(48, 85, 13), HOST
+    made = made_of(planted(short, subject))
+    floor = host_floor(made, replace_struct(subject[0], precision="bf16"))
+    assert floor is not None
+    assert floor.ms == pytest.approx(146, rel=0.01)
+    assert not [each for each in tried(made) if "fp32,bf16" in each.command]
+    quick = case(context_length=128), step(20, 40, 5), HOST
+    (capped,) = [
+        each for each in tried(made_of(planted(quick, subject))) if "fp32,bf16" in each.command
+    ]
+    assert capped.bound == pytest.approx(1 - 65 / 149, abs=0.02)
+    assert "by the host" in capped.expected
+
+
+def test_a_larger_batch_is_tried_where_the_host_sets_the_pace_and_it_fits() -> None:
+    room = replace_struct(GPU, memory_free_bytes=79 << 30, capability=(9, 0))
+    cases = [case(context_length=128), case(context_length=512)]
+    times = [(step(35, 60, 13), HOST), (step(50, 90, 9), CARD)]
+
+    def made(environment: ev.Environment) -> Tables:
+        events = [
+            event
+            for index, (each, (taken, host)) in enumerate(zip(cases, times, strict=True))
+            for event in run(index, each, taken, host=host)
+        ]
+        return made_of(view(cases, events, environment))
+
+    (larger,) = [each for each in tried(made(room)) if "--batch-size 4,16" in each.command]
+    assert larger.expected.startswith("about 2.9 × the tokens a second")
+    little = replace_struct(room, memory_free_bytes=9 << 30)
+    (smaller,) = [each for each in tried(made(little)) if "--batch-size 4," in each.command]
+    assert "--batch-size 4,8 " in smaller.command
+    assert smaller.expected.endswith("batch 8 fits by prediction")
