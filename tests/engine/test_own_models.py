@@ -14,6 +14,7 @@ import torch
 from llmprof.core.lint import lint
 from llmprof.core.predict.traced import trace_cases
 from llmprof.core.report.markdown import render
+from llmprof.core.spec.axes import Mode, Precision
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.own_model import find_own_model
 from llmprof.core.state.view import CaseState, RunView
@@ -152,7 +153,7 @@ def test_a_trace_says_what_is_measured(mode: str, precision: str, tmp_path: Path
 
 # Requested bytes at the peak of examples/own_model.py, width 1,024, 12 layers, 16 heads, batch 8
 # of 1,024 tokens, as the allocator of an H200 counted them (torch 2.11).
-ON_A_CARD = {
+ON_A_CARD: dict[tuple[Mode, Precision], int] = {
     ("forward", "fp32"): 1_150_976_000,
     ("forward", "bf16"): 1_243_469_824,
     ("forward-grad", "fp32"): 7_197_917_184,
