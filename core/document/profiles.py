@@ -205,12 +205,18 @@ def top_table(found: Found) -> KeyedTable | None:
 
 
 def lens_table(found: Found) -> KeyedTable | None:
-    """One layer's attention, stage by stage: time beside operations; keys (direction, stage)."""
+    """One layer's attention, stage by stage; keys (direction, stage).
+
+    Shares of time and of operations are of the stages of one direction.
+    """
     source, state = found
     if state.lens is None:
         return None
-    rows = state.lens.rows
-    time, work = sum(row.device_us for row in rows), sum(row.flops for row in rows)
+    time: dict[str, float] = {}
+    work: dict[str, float] = {}
+    for row in state.lens.rows:
+        time[row.direction] = time.get(row.direction, 0.0) + row.device_us
+        work[row.direction] = work.get(row.direction, 0.0) + row.flops
     return keyed(
         f"lens-{source.name}-{state.index}",
         f"The attention of one layer: {state.case.label}",
@@ -218,8 +224,8 @@ def lens_table(found: Found) -> KeyedTable | None:
             Column("Direction", numeric=False),
             Column("Stage", numeric=False),
             Column("GPU time" if state.lens.source == "cuda" else "Op time", "µs"),
-            Column("Of the layer's time", "%"),
-            Column("Of the layer's operations", "%"),
+            Column("Of the direction's time", "%"),
+            Column("Of the direction's operations", "%"),
         ),
         (
             (
@@ -228,11 +234,11 @@ def lens_table(found: Found) -> KeyedTable | None:
                     row.direction,
                     row.stage,
                     Figure(row.device_us, 0.1),
-                    share_cell(row.device_us, time),
-                    share_cell(row.flops, work),
+                    share_cell(row.device_us, time[row.direction]),
+                    share_cell(row.flops, work[row.direction]),
                 ),
             )
-            for row in rows
+            for row in state.lens.rows
         ),
         ("Mean of one training step. A stage may take much time for few operations.",),
     )

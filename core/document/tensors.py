@@ -54,16 +54,17 @@ def tensor_table(cells: Sequence[Found]) -> KeyedTable | None:
 
 
 def largest_table(cells: Sequence[Found]) -> KeyedTable | None:
-    """M32: the largest allocations at the peak of the recorded training case."""
-    recorded = [state for _, state in cells if state.memory_timeline is not None]
-    trained = [state for state in recorded if state.case.mode == "train"] or recorded
-    event = trained[0].memory_timeline if trained else None
-    if event is None:
+    """M32: the largest allocations at the peak of the recorded training case that needs most."""
+    recorded = [(found, found.memory_timeline) for _, found in cells]
+    known = [(found, event) for found, event in recorded if event is not None]
+    trained = [each for each in known if each[0].case.mode == "train"] or known
+    if not trained:
         return None
-    whose = (*configuration_cells(trained[0]), switches_text(trained[0].case))
+    state, event = max(trained, key=lambda each: each[1].peak_bytes)
+    whose = (*configuration_cells(state), switches_text(state.case))
     return keyed(
         "largest",
-        f"Largest allocations at the peak: {trained[0].case.label}",
+        f"Largest allocations at the peak: {state.case.label}",
         (
             *OF_MODEL,
             Column("Variant", numeric=False),

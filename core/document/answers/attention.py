@@ -38,7 +38,7 @@ def out_of_memory(tables: Tables) -> Iterable[Sentence]:
         yield from (_account(grid) for grid in tables.grids_named("oom-account")[:1])
     attention = [each for each in tables.growths if each.what.startswith(ATTENTION)]
     if not keys and attention and grown is not None:
-        yield grown.told(attention[-1].key, "Nowhere, up to {Longest context} tokens.")
+        yield grown.told(attention[-1].key, "Nowhere up to {Longest context} tokens ({What}).")
 
 
 def _account(grid: KeyedTable) -> Sentence:

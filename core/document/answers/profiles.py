@@ -17,7 +17,7 @@ from llmprof.core.state.view import CaseState
 
 AGREES = 0.1  # two times that lie no further apart
 LONGEST = "{Top kernel} ({Its calls} calls, {Its share of kernel time} % of its time)"
-STAGE = "{Stage} {Of the layer's time} % and {Of the layer's operations} %"
+STAGE = "{Stage} {Of the direction's time} % and {Of the direction's operations} %"
 
 
 def agreement(tables: Tables) -> Iterable[Sentence]:
@@ -48,7 +48,7 @@ def agree(source: Source, state: CaseState, plain: float, profiled: float) -> st
     if abs(profiled / plain - 1) <= AGREES:
         return ": they agree."
     if profiled > plain:
-        return ": the profiler makes it longer."
+        return ": longer under the profiler."
     return ": the plain step, in a process of its own, took longer."
 
 
@@ -106,9 +106,9 @@ def softmax(tables: Tables) -> Iterable[Sentence]:
     """Time beside operations of the stages of one layer's attention."""
     for found, table in tables.lenses:
         keys = [("forward", stage) for stage in (SOFT, QK, AV)]
-        if all(table.known(key, "Of the layer's operations") for key in keys):
+        if all(table.known(key, "Of the direction's operations") for key in keys):
             parts = joined(table.told(key, STAGE) for key in keys)
-            yield (*_head(tables, found, ", forward"), ", of time and of operations: ", *parts, ".")
+            yield (*_head(tables, found, ", forward"), ", of the stages' time and operations: ", *parts, ".")
 
 
 def _profiles(tables: Tables) -> Iterator[tuple[KeyedTable, Source, CaseState]]:

@@ -84,11 +84,11 @@ def fused_attention(of: Target) -> Iterator[NextStep]:
     expected, saved = of.at_most(Bound(of.ms - spare_ms, "by its passes over the scores"))
     key = ("forward", SOFT)
     table = next((each for owner, each in of.tables.lenses if owner == profile), None)
-    if saved >= WORTH and table is not None and table.known(key, "Of the layer's time"):
+    if saved >= WORTH and table is not None and table.known(key, "Of the direction's time"):
         yield NextStep(
-            ("In one layer's attention of ", *of.name, " the softmax takes ",
-             table.quote(key, "Of the layer's time"), " % of the time for ",
-             table.quote(key, "Of the layer's operations"), " % of the operations"),
+            ("In the forward of one layer's attention of ", *of.name, " the softmax takes ",
+             table.quote(key, "Of the direction's time"), " % of the time for ",
+             table.quote(key, "Of the direction's operations"), " % of the operations"),
             judged(of.now.case, "attention", "naive", "sdpa"),
             expected + _less_memory(case, of.state),
             OTHER,
