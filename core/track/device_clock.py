@@ -28,7 +28,7 @@ from llmprof.core.track.card_numbers import (
 )
 from llmprof.core.track.tracker import Row, Tracker
 
-MOST_WAITING = 64 + MOST_TOGETHER  # steps that the card has not come to, or whose numbers it keeps
+MOST_WAITING = 512 + MOST_TOGETHER  # steps that the card has not come to, or whose numbers it keeps
 MOST_HANDED_ON = 8  # at the end of a step, so that none pays for all that came together
 MOST_EVENTS = 48  # of one step
 ALLOWED_NS = 20_000  # of host time a step for the card's times and numbers, and

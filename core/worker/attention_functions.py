@@ -21,6 +21,8 @@ _SWITCHES: dict[SdpaBackend, Callable[[bool], None]] = {
     "math": torch.backends.cuda.enable_math_sdp,
 }
 
+_REFUSALS = ("No available kernel", "No viable backend", "Invalid backend")  # in torch's words
+
 
 class AttentionFunction(Protocol):
     """Softmax(QKᵀ/√d + causal mask)·V, differentiable: what can be compared with the kernels."""
@@ -50,7 +52,7 @@ def refuse_unless_runs(
         try:
             attend(q, k, v)
         except RuntimeError as error:
-            if "No available kernel" not in str(error):
+            if not any(words in str(error) for words in _REFUSALS):
                 raise
             reasons = dict.fromkeys(_reason(str(each.message)) for each in caught)
             own = [each for each in reasons if each and "user" not in each.lower()]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from llmprof.core.worker.attention_functions import refuse_unless_runs
 from llmprof.core.worker.component_dtypes import sums_in
+from llmprof.core.worker.failures import Unsupported
 from llmprof.core.worker.graph_breaks import described, listening
 from tests.engine.test_experiments import measured
 
@@ -126,3 +129,15 @@ def test_compile_has_phases_graphs_and_what_compiling_cost(tmp_path: Path) -> No
     assert compiled["Compile + first step"] > 0
     assert compiled["Steps until repaid"]
     assert eager["Graphs"] is None
+
+
+@pytest.mark.parametrize("words", ["No available kernel. Aborting execution.", "Invalid backend"])
+def test_what_torch_says_of_a_kernel_it_does_not_take_is_a_refusal(words: str) -> None:
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        warnings.warn("Flash attention kernel not used because:", stacklevel=1)
+        warnings.warn("Expected half. Got float (Triggered internally at x.h)", stacklevel=1)
+        raise RuntimeError(words)
+
+    one = torch.zeros(1)
+    with pytest.raises(Unsupported, match=r"SDPA's flash kernel does not .*: Expected half. Got"):
+        refuse_unless_runs(attend, "flash", one, one, one)

@@ -162,7 +162,8 @@ def same(found: Told, names: Sequence[str]) -> None:
             if theirs is not None and not math.isnan(ours)
         ]
         assert len(pairs) >= 0.8 * sum(theirs is not None for theirs in found.said[name])
-        assert [ours for ours, _ in pairs] == pytest.approx([theirs for _, theirs in pairs])
+        kept = [theirs for _, theirs in pairs]
+        assert [ours for ours, _ in pairs] == pytest.approx(kept, rel=1e-5)  # six digits are kept
 
 
 def test_values_that_are_fetched_together_are_those_that_were_logged(tmp_path: Path) -> None:
@@ -233,6 +234,8 @@ with track("replayed") as run:
             graph.replay()
             losses[-1] = loss.detach().clone()
             run.log(loss=loss)
+            if at % 32 == 0:  # or the host is hundreds of steps ahead, whose values are given up
+                torch.cuda.synchronize()
     together = run._card.together
     torch.cuda.synchronize()
 hand.tell(together=together, loss=[None if one is None else one.item() for one in losses])

@@ -114,8 +114,8 @@ print("{}")
 CAUSES = {
     "healthy": ("for x in tokens(400):\n    step(model, optimizer, x)", []),
     "slow loader": ("for x in tokens(200, 0.1):\n    step(model, optimizer, x)", ["input-bound"]),
-    "item": (
-        "for x in tokens(400):\n    loss = step(model, optimizer, x)\n    loss.item()",
+    "item": (  # of steps that the card takes longer for than the host to launch
+        "BATCH = 64\nfor x in tokens(200):\n    loss = step(model, optimizer, x)\n    loss.item()",
         ["host-blocked"],
     ),
     "launches": (

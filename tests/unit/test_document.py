@@ -738,7 +738,11 @@ def test_compiling_is_answered_in_a_sentence() -> None:
 
 @pytest.mark.parametrize(
     ("plain_ms", "profiled_ms", "words"),
-    [(100.0, 105.0, "they agree"), (100.0, 150.0, "longer under the profiler"), (150.0, 90.0, "took longer")],
+    [
+        (100.0, 105.0, "they agree"),
+        (100.0, 150.0, "longer under the profiler"),
+        (150.0, 90.0, "took longer"),
+    ],
 )
 def test_a_profile_is_longer_or_shorter_than_the_plain_step(
     plain_ms: float, profiled_ms: float, words: str

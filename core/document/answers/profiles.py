@@ -108,7 +108,12 @@ def softmax(tables: Tables) -> Iterable[Sentence]:
         keys = [("forward", stage) for stage in (SOFT, QK, AV)]
         if all(table.known(key, "Of the direction's operations") for key in keys):
             parts = joined(table.told(key, STAGE) for key in keys)
-            yield (*_head(tables, found, ", forward"), ", of the stages' time and operations: ", *parts, ".")
+            yield (
+                *_head(tables, found, ", forward"),
+                ", of the stages' time and operations: ",
+                *parts,
+                ".",
+            )
 
 
 def _profiles(tables: Tables) -> Iterator[tuple[KeyedTable, Source, CaseState]]:
