@@ -26,13 +26,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import RunStore
-from llmprof.core.track.hooks import Hooks
+from llmprof.core.track.hooks import Hooks, call_overhead_us
 from llmprof.core.track.tracked import Tracked, track
 
 SIZES = {
@@ -144,6 +145,33 @@ def own_us(training: Training, run: Tracked, step_us: float) -> float:
     return spent_us / (tracker.steps - steps)
 
 
+def host_costs(device: str) -> str:
+    """What this host takes for what tracking is made of, medians in microseconds.
+
+    Hosts differ by ten times: a figure of one says little without them.
+    """
+    costs = {"clock": median_us(time.monotonic_ns), "hook": call_overhead_us()}
+    if device != "cpu":
+        event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        x = torch.zeros(1, device=device)
+        pinned = torch.zeros(1, pin_memory=True)
+        costs["event"] = median_us(event.record)
+        costs["query"] = median_us(event.query)
+        costs["launch"] = median_us(lambda: x.add_(1))
+        costs["copy"] = median_us(lambda: pinned.copy_(x, non_blocking=True))
+    return ", ".join(f"{name} {cost:.2f}" for name, cost in costs.items())
+
+
+def median_us(call: Callable[[], object], rounds: int = 300) -> float:
+    """The median time of a call, microseconds; the clock's own is in it."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter_ns()
+        call()
+        times.append(time.perf_counter_ns() - start)
+    return statistics.median(times) / 1000
+
+
 def interval(values: list[float]) -> tuple[float, float, float]:
     """Median and its 95 % interval by order statistics: interruptions are far beyond both."""
     ordered = sorted(values)
@@ -181,6 +209,7 @@ def main() -> int:
     if len(found[0]) > 3:
         rival = interval([r - (a + c) / 2 for a, _, c, r in found])
         print("under TraceML:  {:+.0f} µs a step, 95 % [{:+.0f}, {:+.0f}]".format(*rival))
+    print(f"this host takes, in µs: {host_costs(device)}")
     print(f"hooks' own timers and calls: {own:.1f} µs a step ({loop.beat.own_us:.1f} in all)")
     card = run._card
     if card is not None:
