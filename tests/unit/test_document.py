@@ -321,7 +321,7 @@ def test_of_identical_pairs_few_claim_a_change() -> None:
         found = compare(as_one(drawn[:3], "foreach"), as_one(drawn[3:], "fused"))
         assert found is not None
         changes = [Change(source, found)]
-        claims += any(of_changes(change_table(changes, [source]), changes))
+        claims += any(of_changes(change_table(changes, [source]), changes, [source]))
     assert claims <= 50
 
 

@@ -56,7 +56,7 @@ def large(tables: Tables) -> Iterator[Finding]:
 
 def _distance(change: Change, around: Repeats) -> float:
     """How far a step is from the nearest process of its baseline, as a logarithm of their ratio."""
-    if around.processes < LEAST_PROCESSES:
+    if len(around.processes) < LEAST_PROCESSES:
         return 0.0
     own = change.found.total.other.mean
     return max(math.log(around.low / own), math.log(own / around.high))
