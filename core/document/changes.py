@@ -90,22 +90,23 @@ class Change:
         """What may be said of a part."""
         return self.why_not or part.decision
 
-    def beside(self, part: PartChange) -> str:
-        """What a part's own interval says of it, whether the switch acts on it or not."""
-        if not (part.time.resolved and part.time.large):
-            return "not distinguished"
-        return "faster" if part.time.value < 1 else "slower"
-
     def verdict_cell(self, part: PartChange) -> str:
         """The same, and why not where the part's own interval would say otherwise.
 
         A phase that the switch does not act on is in no test and has what its own interval says.
         """
         if not self.verdict(part):
-            return f"{self.beside(part)} ({BY_ITSELF})"
+            return f"{by_itself(part)} ({BY_ITSELF})"
         if not self.why_not and only_alone(part):
             return f"{part.decision} ({TESTED_TOGETHER})"
         return self.verdict(part)
+
+
+def by_itself(part: PartChange) -> str:
+    """What a part's own interval says of it, whether the switch acts on it or not."""
+    if not (part.time.resolved and part.time.large):
+        return "not distinguished"
+    return "faster" if part.time.value < 1 else "slower"
 
 
 def changes_of(sources: Sequence[Source]) -> list[Change]:

@@ -195,9 +195,7 @@ def pace(state: CaseState, sources: Sequence[Source] = ()) -> str:
     return f"host: {', '.join(phases)}" if most else f"card, except {', '.join(phases)}"
 
 
-def paced_by_host(
-    state: CaseState, sources: Sequence[Source] = ()
-) -> tuple[Phase, ...] | None:
+def paced_by_host(state: CaseState, sources: Sequence[Source] = ()) -> tuple[Phase, ...] | None:
     """The phases of which the host sets the pace, by whichever sign; None where none is known.
 
     At the end of host_phases() the card has caught up with it; in a step that is mostly its, an

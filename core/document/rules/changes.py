@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from llmprof.core.document.changes import Change, shares_of
+from llmprof.core.document.changes import Change, by_itself, shares_of
 from llmprof.core.document.configurations import work_of
 from llmprof.core.document.finding import Finding
 from llmprof.core.document.quotes import KeyedTable, Sentence, joined
@@ -96,7 +96,7 @@ def _the_other_way(table: KeyedTable, change: Change) -> Sentence:
     return tuple(
         piece
         for part in change.found.parts[:-1]
-        if shares.get(part.part, 0.0) < 0 and change.beside(part) == opposite
+        if shares.get(part.part, 0.0) < 0 and by_itself(part) == opposite
         if table.knows(change.key(part), "Baseline", "With it")
         for piece in table.told(
             change.key(part),
