@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from llmprof.core.report.sentences import listing
 from llmprof.core.spec.axes import SWITCHES, Value, apart
 from llmprof.core.spec.case import Case
 
 SETTINGS: dict[tuple[str, Value], str] = {
-    ("precision", "tf32"): '`torch.set_float32_matmul_precision("high")` (rounds the inputs of '
-                           "matrix products to ten bits of mantissa)",
-    ("precision", "bf16"): '`torch.autocast("cuda", torch.bfloat16)` around forward and loss '
-                           "(matrix products in bf16)",
-    ("precision", "fp16"): '`torch.autocast("cuda", torch.float16)` around forward and loss, with '
-                           "`torch.amp.GradScaler()` (matrix products in fp16)",
+    ("precision", "tf32"): '`torch.set_float32_matmul_precision("high")`, which rounds the inputs '
+                           "of matrix products to ten bits of mantissa",
+    ("precision", "bf16"): '`torch.autocast("cuda", torch.bfloat16)` around forward and loss, '
+                           "which multiplies matrices in bf16",
+    ("precision", "fp16"): '`torch.autocast("cuda", torch.float16)` around forward and loss, which '
+                           "multiplies matrices in fp16, and `torch.amp.GradScaler()`",
     ("attention", "sdpa"): "`torch.nn.functional.scaled_dot_product_attention`",
     ("optimizer", "fused"): "`torch.optim.AdamW(..., fused=True)`",
     ("optimizer", "foreach"): "`torch.optim.AdamW(..., foreach=True)`",
@@ -21,8 +22,8 @@ SETTINGS: dict[tuple[str, Value], str] = {
 }  # fmt: skip
 
 
-def settings(base: Case, other: Case) -> list[str]:
-    """What a loop sets to go from one case to another; empty where a line a switch is not all."""
+def setting(base: Case, other: Case) -> str:
+    """What a loop sets to go from one case to another; "" where a line a switch is not all."""
     wanted = [(axis.field, axis.of(other)) for axis in apart(base, other, SWITCHES)]
     known = [SETTINGS[each] for each in wanted if each in SETTINGS]
-    return known if len(known) == len(wanted) else []
+    return listing(known) if known and len(known) == len(wanted) else ""

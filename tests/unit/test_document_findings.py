@@ -17,6 +17,7 @@ from llmprof.core.document.findings import findings
 from llmprof.core.document.gains import Bound, host_floor
 from llmprof.core.document.next_step import NextStep, Target
 from llmprof.core.document.next_steps import outlook
+from llmprof.core.document.own_loop import SETTINGS, setting
 from llmprof.core.document.profiles import part_of, waits_between_kernels
 from llmprof.core.document.quotes import Quote, number, plain
 from llmprof.core.document.sources import Source, sources_of
@@ -26,6 +27,7 @@ from llmprof.core.document.warmups import warmup_key
 from llmprof.core.lint import EXPLAINED
 from llmprof.core.lint.in_short import IN_SHORT
 from llmprof.core.report.subject import DISQUALIFYING, Subject, subject_of
+from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import RunView
 from llmprof.core.store.pack import open_view
@@ -350,14 +352,14 @@ def test_a_cold_first_step_is_told_by_its_own_process_alone(name: str) -> None:
     made = tables_of(sources_of([(open_view(FIXTURES / f"{name}.llmprof"), None)]))
     (found,) = [each for each in findings(made) if each.kind == "warm-up"]
     text = plain(found.text)
-    own = found.text[next(at for at, each in enumerate(found.text) if "in the one" in str(each)) :]
+    own = found.text[next(at for at, each in enumerate(found.text) if "In the one" in str(each)) :]
     assert len({piece.row for piece in own if isinstance(piece, Quote)}) == 1
     table = made.warmups
     assert table is not None
     (source, group), *_ = made.warmup_cells
     firsts = [table.quote(warmup_key(source, each), "First step") for each in group]
     firsts.sort(key=number)
-    assert f" takes {firsts[0].text} to {firsts[-1].text} ms in four processes, in the" in text
+    assert f" takes {firsts[0].text} to {firsts[-1].text} ms in four processes. In the" in text
 
 
 def test_what_is_said_of_attention_alone_comes_last() -> None:
@@ -400,7 +402,7 @@ def test_switches_that_help_alone_are_tried_together() -> None:
     assert "--attention sdpa" in together.command
     assert "--optimizer foreach,fused" in together.command
     assert together.bound == pytest.approx(1 - 149 / 159, abs=0.01)
-    assert "with SDPA, already measured; with all at most about 6 % off" in together.expected
+    assert "with SDPA, already measured; the others at most about 6 % off" in together.expected
     assert "`torch.optim.AdamW(..., fused=True)`" in plain(together.told)
 
 
@@ -415,6 +417,14 @@ def test_they_are_tried_together_though_the_host_then_sets_the_pace() -> None:
     assert "--precision tf32 --optimizer foreach,fused" in first.command
     assert "as far as the host, which sets its pace, allows it" in first.expected
     assert "--compile none,reduce-overhead" in second.command
+
+
+def test_settings_of_one_s_own_loop_are_of_values_that_there_are() -> None:
+    for field, value in SETTINGS:
+        assert value in BY_FIELD[field].values
+    base = case()
+    assert setting(base, replace_struct(base, precision="tf32", optimizer="fused")).count("`") == 4
+    assert setting(base, replace_struct(base, precision="tf32", accumulate=2)) == ""
 
 
 def test_a_lead_of_one_process_is_to_be_judged_before_a_larger_batch() -> None:

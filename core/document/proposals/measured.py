@@ -12,8 +12,8 @@ from llmprof.core.document.commands import judged_together
 from llmprof.core.document.configurations import work_of
 from llmprof.core.document.gains import Bound
 from llmprof.core.document.next_step import MEASURED, WORTH, NextStep, Target
-from llmprof.core.document.own_loop import settings
-from llmprof.core.document.quotes import KeyedTable, Sentence
+from llmprof.core.document.own_loop import setting
+from llmprof.core.document.quotes import KeyedTable
 from llmprof.core.predict.command import command_of
 from llmprof.core.report.sentences import is_launch_bound, listing
 from llmprof.core.spec.axes import SWITCHES, apart
@@ -42,27 +42,40 @@ def quickest(of: Target) -> Iterator[NextStep]:
         "{Switch} shortens the step of {Size} {work} from {Baseline} to {With it} ms",
         work=work_of(table, key),
     )
-    measured = _measured(table, best)
+    own, measured = setting(of.case, best.found.other.case), _measured(table, best)
+    if own:
+        evidence = (*evidence, f"; in a loop of one's own {own}")
     promise = None if whole is None else _of_all(of, whole)
     if whole is None or promise is None:
-        set_so = _set_so(of.case, best.found.other.case)
         yield NextStep(
-            (*evidence, *set_so),
-            "" if set_so else command_of(best.found.other.case),
+            evidence,
+            "" if own else command_of(best.found.other.case),
             f"{measured}, already measured",
             MEASURED,
             1 - best.found.total.time.value,
         )
         return
-    added = listing(change.name for change in whole.added)
-    each = "does alone too, and was" if len(whole.added) == 1 else "do alone too, and were"
     yield NextStep(
-        (*evidence, f"; {added} {each} not measured with it", *_set_so(of.case, whole.case)),
+        (*evidence, f". {_others(of, whole)} not measured with it"),
         judged_together(of.now.case, whole.values),
-        f"{measured} with {best.name}, already measured; with all {promise[0]}",
+        f"{measured} with {best.name}, already measured; the others {promise[0]}",
         MEASURED,
         promise[1],
     )
+
+
+def _others(of: Target, whole: Together) -> str:
+    """SDPA (`…`) and fused AdamW (`…`) shorten it alone, too, and were."""
+    told = [
+        f"{change.name} ({own})"
+        if (own := setting(of.case, change.found.other.case))
+        else change.name
+        for change in whole.added
+    ]
+    verbs = (
+        "shortens it alone, too, and was" if len(told) == 1 else "shorten it alone, too, and were"
+    )
+    return f"{listing(told)} {verbs}"
 
 
 def _measured(table: KeyedTable, change: Change) -> str:
@@ -70,11 +83,6 @@ def _measured(table: KeyedTable, change: Change) -> str:
     key = change.key(change.found.total)
     percent, between = (table.quote(key, each).text for each in ("Change", "95 % interval"))
     return f"{percent} % [95 %: {between}]"
-
-
-def _set_so(base: Case, other: Case) -> Sentence:
-    found = settings(base, other)
-    return (f"; in a loop of one's own {listing(found)}",) if found else ()
 
 
 def _of_all(of: Target, whole: Together) -> tuple[str, float] | None:

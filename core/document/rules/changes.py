@@ -83,7 +83,7 @@ def _by_phase(table: KeyedTable, change: Change) -> Sentence:
     key = change.key(change.found.total)
     if not table.known(key, "Of the step's change"):
         return ()
-    what = "saving" if change.found.total.decision == "faster" else "loss of time"
+    what = "saving" if change.found.total.decision == "faster" else "time lost"
     told = table.told(key, f"; the {what} in {{Size}}: {{Of the step's change}}")
     return (*told, *_the_other_way(table, change))
 

@@ -36,8 +36,8 @@ def without(tables: Tables) -> Iterator[Finding]:
             phases = [each.capitalize() for each in _cold_phases(bare)]
             text = table.told(
                 key,
-                "The first {Mode} step of {Size} takes {first}, in the one without warm-up "
-                "{First step} ms{where}; the median of that process's steps is {Median} ms, and "
+                "The first {Mode} step of {Size} takes {first}. In the one without "
+                "warm-up it takes {First step} ms{where}; the median of that process's steps is {Median} ms, and "
                 "with the first one their mean {Mean} ms.",
                 first=_first_of_all(table, source, group),
                 where=_told(table, key, phases),
