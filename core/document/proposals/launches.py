@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from llmprof.core.document.commands import judged, profiling
 from llmprof.core.document.configurations import work_of
-from llmprof.core.document.leads import axis_of
 from llmprof.core.document.next_step import (
     BATCH,
     COMPILED,
@@ -22,13 +21,13 @@ from llmprof.core.document.next_step import (
 )
 from llmprof.core.document.paces import idle_profile, idle_quote, paces_of
 from llmprof.core.document.profiles import idle_share
-from llmprof.core.document.quotes import Sentence
 from llmprof.core.document.proposals.unjudged import (
+    compile_lead,
     judged_lead,
     lead_change,
     lead_told,
-    shorter_lead,
 )
+from llmprof.core.document.quotes import Sentence
 from llmprof.core.document.steps import Found, between_processes, step_key
 from llmprof.core.document.tables import Tables
 from llmprof.core.predict.advice import largest_batch
@@ -41,12 +40,9 @@ from llmprof.core.stats.summary import Summary
 
 def compiled(of: Target) -> Iterator[NextStep]:
     """Compiling where the host sets the pace of the quickest way, or one process says it helps."""
-    lead = shorter_lead(of.tables)
-    if lead is not None and axis_of(lead).field != "compile":
-        lead = None
-    mode = "reduce-overhead" if lead is None else lead.found.other.case.compile
-    assert mode is not None
-    own = _compiled_here(of, mode)
+    lead = compile_lead(of.tables)
+    mode = None if lead is None else lead.found.other.case.compile
+    own = _compiled_here(of, mode or "reduce-overhead")
     if own is None and lead is not None:
         yield judged_lead(of.tables, lead)
     elif own is not None and lead is not None:

@@ -12,17 +12,26 @@ from llmprof.core.document.quotes import Sentence
 from llmprof.core.document.tables import Tables
 
 
-def shorter_lead(tables: Tables) -> Change | None:
-    """The largest lead, where the step got shorter."""
-    lead = largest_lead(tables)
-    return lead if lead is not None and lead.found.total.time.value < 1 else None
+def compile_lead(tables: Tables) -> Change | None:
+    """The largest lead, where compiling made a step shorter."""
+    lead = _shorter_lead(tables)
+    return lead if lead is not None and _compiles(lead) else None
 
 
 def other_than_compiling(of: Target) -> Iterator[NextStep]:
     """The largest lead, where launches.compiled() does not tell it."""
-    lead = shorter_lead(of.tables)
-    if lead is not None and axis_of(lead).field != "compile":
+    lead = _shorter_lead(of.tables)
+    if lead is not None and not _compiles(lead):
         yield judged_lead(of.tables, lead)
+
+
+def _shorter_lead(tables: Tables) -> Change | None:
+    lead = largest_lead(tables)
+    return lead if lead is not None and lead.found.total.time.value < 1 else None
+
+
+def _compiles(lead: Change) -> bool:
+    return axis_of(lead).field == "compile" and lead.found.other.case.compile is not None
 
 
 def judged_lead(tables: Tables, lead: Change) -> NextStep:

@@ -37,8 +37,8 @@ def without(tables: Tables) -> Iterator[Finding]:
             text = table.told(
                 key,
                 "The first {Mode} step of {Size} takes {first}. In the one without "
-                "warm-up it takes {First step} ms{where}; the median of that process's steps is {Median} ms, and "
-                "with the first one their mean {Mean} ms.",
+                "warm-up it takes {First step} ms{where}; the median of that process's steps is "
+                "{Median} ms, and with the first one their mean {Mean} ms.",
                 first=_first_of_all(table, source, group),
                 where=_told(table, key, phases),
             )
@@ -49,6 +49,8 @@ def _first_of_all(table: KeyedTable, source: Source, processes: Sequence[CaseSta
     """356.1 to 466.5 ms in four processes, each of which began as cold as the others."""
     quotes = [table.quote(warmup_key(source, each), "First step") for each in processes]
     quotes = sorted((each for each in quotes if each.text), key=number)
+    if len(quotes) == 1:
+        return (quotes[0], " ms")
     return (quotes[0], " to ", quotes[-1], f" ms in {in_words(len(quotes))} processes")
 
 
