@@ -9,7 +9,7 @@ from llmprof.core.document.configurations import OF_MODEL, configuration_cells, 
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.repeats import repeats_of
 from llmprof.core.document.sources import Source
-from llmprof.core.figures.comparison import Comparison, PartChange
+from llmprof.core.figures.comparison import Comparison, Part, PartChange
 from llmprof.core.report.comparisons import (
     SIGN_UNCLEAR,
     TESTED_TOGETHER,
@@ -35,6 +35,7 @@ COLUMNS = (
     Column("Baseline in all runs", "ms", numeric=False),
     Column("Verdict", numeric=False),
 )
+BY_ITSELF = "by its own interval"
 LEAST_SHARE = 0.03  # of the step's change, from which on a phase is named
 NOTES = (
     "Device times, means over fresh processes, which are the unit of replication. What a switch "
@@ -44,10 +45,12 @@ NOTES = (
     "turns), so that it differs a little from the ratio of the two columns before it, which are "
     f"arithmetic means. {SIGN_UNCLEAR}: the two differ in sign, for processes scatter widely. "
     "Gain excluded above: a step shorter by more lies outside the interval. Of the step's change: "
-    "the difference of each phase over the step's; all make it up, so that one is above 100 % "
-    "where others changed the other way, and those under 3 % are left out. Baseline in all "
-    "runs: the shortest and the longest mean of a process that ran the baseline's step in any run, "
-    "where several did. Parts under 2 % of both steps are left out.",
+    "the difference of each phase over the step's, of phases that changed the way it did; above "
+    "100 % together where another changed the other way, as its own row says; those under 3 % "
+    "are left out. Baseline in all runs: the shortest and the longest mean of a process that ran "
+    "the baseline's step after a warm-up in any run, where several did. Parts under 2 % of both "
+    f"steps are left out. {BY_ITSELF}: a phase that the switch does not act on, by its own "
+    "interval.",
 )
 
 
@@ -88,10 +91,22 @@ class Change:
         return self.why_not or part.decision
 
     def verdict_cell(self, part: PartChange) -> str:
-        """The same, and why not where the part's own interval would say otherwise."""
+        """The same, and why not where the part's own interval would say otherwise.
+
+        A phase that the switch does not act on is in no test and has what its own interval says.
+        """
+        if not self.verdict(part):
+            return f"{by_itself(part)} ({BY_ITSELF})"
         if not self.why_not and only_alone(part):
             return f"{part.decision} ({TESTED_TOGETHER})"
         return self.verdict(part)
+
+
+def by_itself(part: PartChange) -> str:
+    """What a part's own interval says of it, whether the switch acts on it or not."""
+    if not (part.time.resolved and part.time.large):
+        return "not distinguished"
+    return "faster" if part.time.value < 1 else "slower"
 
 
 def changes_of(sources: Sequence[Source]) -> list[Change]:
@@ -175,7 +190,7 @@ def _in_all_runs(change: Change, part: PartChange, sources: Sequence[Source]) ->
     if part.part != "total":
         return None
     found = repeats_of(change.found.base, sources)
-    return None if found is None or found.runs < 2 else found.text
+    return None if found is None or len(found.runs) < 2 else found.text
 
 
 def signed_interval(low: float, high: float) -> str:
@@ -186,18 +201,19 @@ def signed_interval(low: float, high: float) -> str:
 def _by_phase(change: Change, part: PartChange) -> str:
     """What each phase makes of the step's change, where that is told from equal.
 
-    backward 75 %, forward 32 %, optimizer −7 %
+    backward 75 %, forward 32 %: of phases that changed the way the step did.
     """
     if part.part != "total" or change.why_not or part.decision not in ("faster", "slower"):
         return ""
-    whole = part.base.mean - part.other.mean
-    shares = {
-        each.part: (each.base.mean - each.other.mean) / whole for each in change.found.parts[:-1]
-    }
-    told = sorted(
-        (name for name, share in shares.items() if abs(share) >= LEAST_SHARE),
-        key=lambda name: -shares[name],
-    )
-    if len(told) == 1:
-        return f"all of it in the {told[0]}"
-    return ", ".join(f"{name} {round(100 * shares[name]):d} %".replace("-", "−") for name in told)
+    shares = shares_of(change.found)
+    if len(shares) == 1:
+        return f"all of it in the {next(iter(shares))}"
+    told = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
+    return ", ".join(f"{name} {round(100 * shares[name]):d} %" for name in told)
+
+
+def shares_of(found: Comparison) -> dict[Part, float]:
+    """Of the step's change what each phase makes; below 0 those that changed the other way."""
+    whole = found.total.base.mean - found.total.other.mean
+    shares = {each.part: (each.base.mean - each.other.mean) / whole for each in found.parts[:-1]}
+    return {part: share for part, share in shares.items() if abs(share) >= LEAST_SHARE}

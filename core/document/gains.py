@@ -27,10 +27,14 @@ MULTIPLIED: tuple[Phase, ...] = ("forward", "backward")
 
 @dataclass(frozen=True)
 class Bound:
-    """The least milliseconds that something leaves of a step, and what tells it."""
+    """The least milliseconds that something leaves of a step, and what tells it.
+
+    rough: it is no bound but an estimate, for what tells it was measured elsewhere.
+    """
 
     ms: float
     why: str
+    rough: bool = False
 
 
 def host_floor(tables: Tables, case: Case) -> Bound | None:
@@ -102,7 +106,7 @@ def products_ms(tables: Tables, found: Found) -> Bound:
         return Bound(whole, ALONE)
     name = f"{near.case.model.name} ({near.case.context_length:,} tokens)"
     why = f" and the share of matrix products in {name}, the nearest that was profiled"
-    return Bound(known[1] * whole, why)
+    return Bound(known[1] * whole, why, rough=True)
 
 
 def _products_of(profiled: CaseState) -> tuple[float, float] | None:

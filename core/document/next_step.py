@@ -18,23 +18,32 @@ from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState
 
 WORTH = 0.05  # of a step: what brings less at most is not proposed
-MEASURED, COMBINED, BATCH, OTHER = range(4)  # in this order
+MEASURED, COMPILED, BATCH, OTHER = range(4)  # in this order
 
 
 @dataclass(frozen=True)
 class NextStep:
-    """What to try: why, with which command, and what it is expected to bring."""
+    """What to try: why, with which command, and what it is expected to bring.
+
+    command: "" where it was measured and judged already: then the evidence says how to set it.
+    """
 
     evidence: Sentence
     command: str
-    expected: str  # rounded bounds, no measurements
+    expected: str
     order: int
-    bound: float | None = None  # share of the step that may go at most, where that is known
+    bound: float | None = None  # share of the step that may go, where that is known
 
     @property
     def promise(self) -> Quote:
         """What it may bring, as the table of what may be tried has it."""
         return Quote(self.expected, "next-steps", self.command, "Expected")
+
+    @property
+    def told(self) -> Sentence:
+        """Why, the command, what it may bring."""
+        command = (f": `{self.command}`",) if self.command else ()
+        return ("To try: ", *self.evidence, *command, ". Expected: ", self.promise, ".")
 
 
 @dataclass(frozen=True)
@@ -111,7 +120,10 @@ class Target:
     def at_most(self, least: Bound) -> tuple[str, float]:
         """What may go of the quickest way at most, in words and as a fraction."""
         saved = 1 - least.ms / self.ms
-        return f"at most about {_percent(saved)} off {self.way}, {least.why}", saved
+        share = f"about {_percent(saved)} off {self.way}"
+        if least.rough:
+            return f"{share}, a rough estimate {least.why}", saved
+        return f"at most {share}, {least.why}", saved
 
     def capped(self, card: Bound, case: Case) -> tuple[str, float]:
         """The same of a case that leaves the card so much to do, with what the host leaves.
@@ -156,4 +168,4 @@ def card_floor(of: Target, case: Case) -> Bound | None:
         return None
     products = products_ms(of.tables, of.found)
     least = of.state.total.mean - products.ms * max(0.0, 1 - peaks[0] / peaks[1])
-    return Bound(least, f"by the card's dense peaks{products.why}")
+    return Bound(least, f"by the card's dense peaks{products.why}", products.rough)

@@ -1,9 +1,10 @@
 """Whether a run is as fast as its device allows, and what to try next: at most three things.
 
-First what was already measured to help, then what may add to it, a larger batch where the host
-sets the pace, then others. Each rests on a named measurement, comes with the command that tests it,
-and says what it may bring at most, capped by what else was measured. Where the evidence is thin, or
-the cap is low, there is none.
+First what was already measured to help, with what may add to it, then compiling where the host sets
+the pace or one process says that it helps much, a larger batch where the host sets the pace, then
+others. Each rests on a named measurement, comes with the command that tests it, and says what it
+may bring, capped by what else was measured of the same step, and called a rough estimate by
+anything else. Where the evidence is thin, or the cap is low, there is none.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from llmprof.core.document.commands import TRAIN
 from llmprof.core.document.cost import NOT_STANDING, unsound_training
 from llmprof.core.document.next_step import NextStep, Target
-from llmprof.core.document.proposals import kernels, launches, measured, room
+from llmprof.core.document.proposals import kernels, launches, measured, room, unjudged
 from llmprof.core.document.quotes import Sentence
 from llmprof.core.document.steps import Found
 from llmprof.core.document.tables import Tables
@@ -36,10 +37,7 @@ class Outlook:
         """The verdict, then a line a step: why, the command, what it may bring."""
         return (
             ("Verdict. ", *self.verdict),
-            *(
-                ("To try: ", *step.evidence, f": `{step.command}`. Expected: ", step.promise, ".")
-                for step in self.steps
-            ),
+            *(step.told for step in self.steps),
         )
 
 
@@ -68,11 +66,12 @@ def _largest(tables: Tables) -> Found | None:
 
 
 def _proposed(of: Target) -> Iterator[NextStep]:
-    yield from measured.already(of)
+    yield from measured.quickest(of)
+    yield from launches.compiled(of)
+    yield from unjudged.other_than_compiling(of)
     if is_launch_bound(of.now):
-        yield from launches.fewer(of)
+        yield from launches.profiled(of)
     else:
-        yield from measured.together(of)
         yield from kernels.lower_precision(of)
         yield from kernels.fused_optimizer(of)
         yield from kernels.fused_attention(of)

@@ -23,6 +23,7 @@ from llmprof.core.state.view import CaseState
 
 PHASES = ("forward", "loss", "backward", "optimizer", "zero_grad")
 MOST_KERNELS = 12  # of a table of top kernels
+ONE_GAP = 0.5  # of a part's idle time in its longest gap: fewer launches do not shorten that
 IDLE = 0.2  # of a step: a card that waits so long is not what sets its pace
 STEP_COLUMNS = (
     Column("Variant", numeric=False),
@@ -133,6 +134,13 @@ def part_of(state: CaseState, part: str) -> PhaseTimeline | None:
     """The timeline of a part."""
     parts = () if state.timeline is None else state.timeline.parts
     return next((each for each in parts if each.phase == part), None)
+
+
+def waits_between_kernels(part: PhaseTimeline) -> bool:
+    """Whether the card waits for many launches of a part and not, once, for its first one."""
+    if part.gap_max_us is None or part.idle_ms <= 0:
+        return False
+    return part.gap_max_us / 1e3 < ONE_GAP * part.idle_ms
 
 
 def idle_share(source: Source, state: CaseState) -> float | None:

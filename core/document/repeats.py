@@ -4,45 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from llmprof.core.document.sources import Source
 from llmprof.core.figures.replicates import processes_of
+from llmprof.core.report.table import format_cell, rate_figure
+from llmprof.core.spec.axes import BY_FIELD, neutral
 from llmprof.core.state.view import CaseState
-from llmprof.core.system.numbers import interval
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """Mean steps of every process, in milliseconds, that ran the same steps on the same card."""
+    """Cells of whichever run that measured the same steps on the same card after a warm-up."""
 
-    low: float
-    high: float
-    processes: int
-    runs: int
+    cells: tuple[tuple[Source, CaseState], ...]
+
+    @cached_property
+    def runs(self) -> tuple[str, ...]:
+        """The names of the runs, each once."""
+        return tuple(dict.fromkeys(source.name for source, _ in self.cells))
+
+    @cached_property
+    def processes(self) -> tuple[CaseState, ...]:
+        """Every process with figures, those that a check says no to as well."""
+        return tuple(
+            each
+            for _, state in self.cells
+            for each in processes_of(state)
+            if each.total is not None
+        )
+
+    @cached_property
+    def means(self) -> tuple[float, ...]:
+        """Their mean steps in milliseconds, the shortest first."""
+        return tuple(sorted(each.total.mean for each in self.processes if each.total is not None))
+
+    @property
+    def low(self) -> float:
+        """The shortest."""
+        return self.means[0]
+
+    @property
+    def high(self) -> float:
+        """The longest."""
+        return self.means[-1]
 
     @property
     def text(self) -> str:
-        """42.6 to 57.7."""
-        return interval(self.low, self.high)
+        """42.59 to 58.54, with the digits of the table of the same cells."""
+        low, high = (format_cell(rate_figure(each)) for each in (self.low, self.high))
+        return f"{low} to {high}"
+
+
+def all_repeats(sources: Sequence[Source]) -> dict[Hashable, Repeats]:
+    """Cells that measured the same steps, by what makes them the same."""
+    found: dict[Hashable, list[tuple[Source, CaseState]]] = {}
+    for source in sources:
+        for state in source.cases:
+            if state.total is not None and state.case.warmup_steps > 0:
+                found.setdefault(_identity(state), []).append((source, state))
+    return {key: Repeats(tuple(cells)) for key, cells in found.items()}
 
 
 def repeats_of(state: CaseState, sources: Sequence[Source]) -> Repeats | None:
-    """All processes of a cell in all runs, those that a check says no to as well."""
-    wanted = _identity(state)
-    found = [
-        (source.name, each.total.mean)
-        for source in sources
-        for other in source.cases
-        if _identity(other) == wanted
-        for each in processes_of(other)
-        if each.total is not None
-    ]
-    means = [mean for _, mean in found]
-    if not means:
-        return None
-    return Repeats(min(means), max(means), len(means), len({name for name, _ in found}))
+    """All processes of a cell in all runs; None where none was warmed up."""
+    return all_repeats(sources).get(_identity(state))
+
+
+def step_of(state: CaseState) -> str:
+    """Equal for cases that run the same steps, however long they were warmed up."""
+    return neutral(state.case.configuration(), (BY_FIELD["warmup_steps"],)).key
 
 
 def _identity(state: CaseState) -> Hashable:
     card = "" if state.environment is None else state.environment.device_name
-    return state.case.configuration().key, state.case.probe, card
+    return step_of(state), state.case.probe, card

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 from llmprof.core.document.configurations import OF_MODEL, configuration_cells, switches_text
 from llmprof.core.document.quotes import KeyedTable, keyed
+from llmprof.core.document.repeats import Repeats, all_repeats
 from llmprof.core.document.sources import Source
-from llmprof.core.document.steps import Found, pace
+from llmprof.core.document.steps import pace
 from llmprof.core.figures.host_pace import HostPace, host_pace
-from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.table import Cell, Column, rate_figure
-from llmprof.core.spec.axes import BY_FIELD, neutral
-from llmprof.core.state.view import CaseState
 
 COLUMNS = (
     Column("Variant", numeric=False),
@@ -37,34 +35,25 @@ NOTES = (
 
 def same_table(sources: Sequence[Source]) -> KeyedTable | None:
     """A row for each configuration that several runs measured."""
-    found: dict[Hashable, list[Found]] = {}
-    for source in sources:
-        for state in source.cases:
-            case = state.case
-            if case.probe == "timing" and state.total is not None and case.warmup_steps > 0:
-                found.setdefault(step_of(state), []).append((source, state))
-    several = {key: cells for key, cells in found.items() if len({s.name for s, _ in cells}) > 1}
-    rows = [(key, _cells(cells, sources)) for key, cells in several.items()]
+    several = {
+        key: found
+        for key, found in all_repeats(sources).items()
+        if len(found.runs) > 1 and found.cells[0][1].case.probe == "timing"
+    }
+    rows = [(key, _cells(found, sources)) for key, found in several.items()]
     return keyed("same", "The same cell in all runs", (*OF_MODEL, *COLUMNS), rows, NOTES)
 
 
-def step_of(state: CaseState) -> str:
-    """Equal for cases that run the same steps, however long they were warmed up."""
-    return neutral(state.case.configuration(), (BY_FIELD["warmup_steps"],)).key
-
-
-def _cells(found: Sequence[Found], sources: Sequence[Source]) -> tuple[Cell, ...]:
-    processes = [each for _, state in found for each in processes_of(state)]
-    means = sorted(each.total.mean for each in processes if each.total is not None)
-    first = found[0][1]
+def _cells(found: Repeats, sources: Sequence[Source]) -> tuple[Cell, ...]:
+    means, first = found.means, found.cells[0][1]
     return (
         *configuration_cells(first),
         switches_text(first.case),
-        ", ".join(dict.fromkeys(source.name for source, _ in found)),
+        ", ".join(found.runs),
         len(means),
         *map(rate_figure, (means[0], statistics.median(means), means[-1], means[-1] / means[0])),
-        *_paces([read for each in processes if (read := host_pace(each)) is not None]),
-        "; ".join(dict.fromkeys(filter(None, (pace(state, sources) for _, state in found)))),
+        *_paces([read for each in found.processes if (read := host_pace(each)) is not None]),
+        "; ".join(dict.fromkeys(filter(None, (pace(state, sources) for _, state in found.cells)))),
     )
 
 

@@ -394,12 +394,12 @@ def _tried(look: Outlook) -> list[Table]:
         return []
     columns = (
         Column("Command", numeric=False),
-        Column("Of the step, at most", "%"),
+        Column("Off the step that is named, about", "%"),
         Column("Expected", numeric=False),
     )
     rows = tuple(
         (
-            Prose(f"`{step.command}`"),
+            Prose(f"`{step.command}`") if step.command else "none: measured",
             None if step.bound is None else round(100 * step.bound),
             step.expected,
         )

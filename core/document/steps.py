@@ -186,15 +186,29 @@ def pace(state: CaseState, sources: Sequence[Source] = ()) -> str:
 
     "card" where there is none, "" where that is not known.
     """
-    phases = host_phases(state)
+    phases = paced_by_host(state, sources)
     if phases is None:
         return ""
-    most = state.launch_bound is not None and state.launch_bound.share >= MOST_OF_STEP
-    if most and "optimizer" not in phases and host_makes_optimizer(state, sources):
-        phases = (*phases, "optimizer")
     if not phases:
         return "card"
+    most = _mostly_host(state)
     return f"host: {', '.join(phases)}" if most else f"card, except {', '.join(phases)}"
+
+
+def paced_by_host(state: CaseState, sources: Sequence[Source] = ()) -> tuple[Phase, ...] | None:
+    """The phases of which the host sets the pace, by whichever sign; None where none is known.
+
+    At the end of host_phases() the card has caught up with it; in a step that is mostly its, an
+    update that takes longer than its work is its as well.
+    """
+    phases = host_phases(state)
+    if phases is None or "optimizer" in phases or not _mostly_host(state):
+        return phases
+    return (*phases, "optimizer") if host_makes_optimizer(state, sources) else phases
+
+
+def _mostly_host(state: CaseState) -> bool:
+    return state.launch_bound is not None and state.launch_bound.share >= MOST_OF_STEP
 
 
 def host_makes_optimizer(state: CaseState, sources: Sequence[Source]) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llmprof.core.document.paces import Paces, cells_named, idle_quote, paces_of
-from llmprof.core.document.quotes import Sentence, joined
-from llmprof.core.document.steps import PEAKS, Found, step_key
+from llmprof.core.document.quotes import Sentence, joined, listed
+from llmprof.core.document.steps import PEAKS, Found, paced_by_host, step_key
 from llmprof.core.document.tables import Tables
+from llmprof.core.report.sentences import listing
+from llmprof.core.spec.case import Phase
 
 SHARE = "Of dense peak"
 
@@ -40,10 +44,11 @@ def _card(tables: Tables, paces: Paces) -> Sentence:
     if not paces.card or tables.steps is None:
         return ()
     last = paces.card[-1]
-    told: Sentence = ("The card sets the pace of ", *cells_named(tables, paces.card, "from"))
+    told: Sentence = ("The card sets the pace of ", *cells_named(tables, paces.card, "from"),
+                      *_but_for(tables, paces.card))  # fmt: skip
     if not tables.steps.knows(step_key(*last), SHARE, "Dense peak"):
         return (*told, ".")
-    which = "it" if len(paces.card) == 1 else "the last"
+    which: Sentence = ("it",) if len(paces.card) == 1 else cells_named(tables, [last], "from")
     return tables.steps.told(
         step_key(*last),
         "{told}; {which} comes to {Of dense peak} % of its dense peak ({peak}, {Dense peak} "
@@ -52,6 +57,21 @@ def _card(tables: Tables, paces: Paces) -> Sentence:
         which=which,
         peak=PEAKS[last[1].case.precision],
     )
+
+
+def _but_for(tables: Tables, cells: Sequence[Found]) -> Sentence:
+    """, but for the forward of small (512 tokens): what the host sets the pace of in these."""
+    by_phases: dict[tuple[Phase, ...], list[Found]] = {}
+    for found in cells:
+        phases = paced_by_host(found[1], tables.sources)
+        if phases:
+            by_phases.setdefault(phases, []).append(found)
+    told: list[Sentence] = [
+        (f"the {listing(phases)}", *((" of ", *cells_named(tables, alike, "from")) if len(cells) > 1
+                                     else ()))
+        for phases, alike in by_phases.items()
+    ]  # fmt: skip
+    return (", but for ", *listed(told)) if told else ()
 
 
 def _unknown(tables: Tables, subject: Found) -> Sentence:

@@ -6,6 +6,11 @@ import datetime
 import unicodedata
 from collections.abc import Sequence
 
+SMALL = (
+    "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve",
+)  # fmt: skip
+
 
 def clean(text: str, limit: int = 500) -> str:
     """One printable line: control and format characters gone, blanks folded, cut at `limit`."""
@@ -49,6 +54,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     if count != 1:
         noun = plural or noun + ("es" if noun[-1] in "sx" or noun.endswith(("ch", "sh")) else "s")
     return f"{count:,} {noun}"
+
+
+def in_words(count: int) -> str:
+    """A small count as a word: four; beyond twelve, many."""
+    return SMALL[count] if count < len(SMALL) else "many"
 
 
 def moment(wall_ns: int | None) -> str:

@@ -10,19 +10,24 @@ import pytest
 from msgspec.structs import replace as replace_struct
 
 from llmprof.core import events as ev
+from llmprof.core.document.changes import shares_of
 from llmprof.core.document.closing import limits
 from llmprof.core.document.finding import Finding
 from llmprof.core.document.findings import findings
-from llmprof.core.document.gains import host_floor
-from llmprof.core.document.next_step import NextStep
+from llmprof.core.document.gains import Bound, host_floor
+from llmprof.core.document.next_step import NextStep, Target
 from llmprof.core.document.next_steps import outlook
-from llmprof.core.document.quotes import number, plain
+from llmprof.core.document.own_loop import SETTINGS, setting
+from llmprof.core.document.profiles import part_of, waits_between_kernels
+from llmprof.core.document.quotes import Quote, number, plain
 from llmprof.core.document.sources import Source, sources_of
 from llmprof.core.document.steps import step_key
 from llmprof.core.document.tables import Tables, tables_of
+from llmprof.core.document.warmups import warmup_key
 from llmprof.core.lint import EXPLAINED
 from llmprof.core.lint.in_short import IN_SHORT
 from llmprof.core.report.subject import DISQUALIFYING, Subject, subject_of
+from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import RunView
 from llmprof.core.store.pack import open_view
@@ -134,10 +139,43 @@ def test_an_update_that_takes_longer_than_its_work_is_the_host_s() -> None:
     assert paces(made_of(planted(short, other)))[128] == "host: forward, backward"
 
 
+def test_a_verdict_says_which_phases_of_the_card_s_steps_are_the_host_s() -> None:
+    """As the table of steps does: card, except forward."""
+    waits = {"forward": HOST, "backward": 0.4, "optimizer": 0.4}
+    made = made_of(
+        planted(
+            (case(model=SMALL, context_length=512), step(20, 33, 3), waits),
+            (case(context_length=512), step(50, 90, 9), CARD),
+        )
+    )
+    assert made.steps is not None
+    cells = {made.steps.quote(key, "Pace set by").text for key in made.steps.keys}
+    assert cells == {"card, except forward", "card"}
+    verdict = plain(outlook(made).verdict)
+    assert "small and medium (512 tokens), but for the forward of small (512 tokens);" in verdict
+    alone = made_of(planted((case(context_length=512), step(50, 90, 9), waits)))
+    assert "(512 tokens), but for the forward; it comes to" in plain(outlook(alone).verdict)
+
+
+def test_fewer_launches_help_where_the_card_waits_for_many_of_them() -> None:
+    """Not where a phase's idle time is one gap before its first kernel."""
+    path = FIXTURES / "writeup-h200" / "kernels.llmprof"
+    made = tables_of(sources_of([(open_view(path), path)]))
+    (text,) = of_kind(made, "pace")
+    (profiled,) = [state for _, state in made.profiled]
+    waits = {
+        phase: waits_between_kernels(part)
+        for phase in ("forward", "backward", "optimizer")
+        if (part := part_of(profiled, phase)) is not None
+    }
+    assert waits == {"forward": True, "backward": True, "optimizer": False}
+    assert "help its forward and backward, faster kernels do not" in text
+
+
 # --------------------------------------------------------------------------- changes
 
 
-def switched(host: float = HOST) -> RunView:
+def switched(host: Any = HOST) -> RunView:
     """TF32 makes the products quicker, and the host then makes the update longer."""
     base, tf32 = case(context_length=512), case(context_length=512, precision="tf32")
     return planted(
@@ -145,23 +183,44 @@ def switched(host: float = HOST) -> RunView:
     )
 
 
-def test_shares_of_a_step_s_change_add_up() -> None:
+def test_a_saving_is_of_phases_that_got_shorter_and_others_are_told_as_longer() -> None:
     made = made_of(switched())
     assert made.changes is not None
     (change,) = made.all_changes
     told = made.changes.quote(change.key(change.found.total), "Of the step's change").text
-    shares = [float(each.replace("−", "-")) for each in re.findall(r"(−?\d+) %", told)]
-    assert len(shares) == 3
-    assert min(shares) < 0
-    assert sum(shares) == pytest.approx(100, abs=1.5)
-    assert all(made.changes.known(change.key(part), "Baseline") for part in change.found.parts)
+    assert told == "backward 74 %, forward 34 %"
     (text,) = of_kind(made, "change")
-    assert "by phase in medium: backward 74 %, forward 34 %, optimizer −8 %" in text
+    (optimizer,) = (part for part in change.found.parts if part.part == "optimizer")
+    before, after = (
+        made.changes.quote(change.key(optimizer), each).text for each in ("Baseline", "With it")
+    )
+    longer = f"; the optimizer took longer ({before} to {after} ms)"
+    assert f"; the saving in medium: {told}{longer}" in text
+    assert sum(shares_of(change.found).values()) == pytest.approx(1, abs=0.015)
+
+
+def test_a_phase_that_a_switch_does_not_act_on_has_the_verdict_of_its_own_interval() -> None:
+    made = made_of(switched())
+    assert made.changes is not None
+    (change,) = made.all_changes
+    cells = {
+        part.part: made.changes.quote(change.key(part), "Verdict").text
+        for part in change.found.parts
+    }
+    assert cells["optimizer"] == "slower (by its own interval)"
+    assert cells["forward"] == cells["total"] == "faster"
 
 
 def test_a_switch_after_which_the_host_sets_the_pace_says_so() -> None:
     assert "with it the host sets the pace of medium" in of_kind(made_of(switched()), "change")[0]
     assert "the host sets" not in of_kind(made_of(switched(CARD)), "change")[0]
+
+
+def test_the_host_s_phases_are_those_of_the_table_of_steps() -> None:
+    """An update that takes longer than its work is the host's in sentences as in the table."""
+    waits = {"forward": HOST, "backward": HOST, "optimizer": 0.7}
+    (text,) = of_kind(made_of(switched(waits)), "change")
+    assert "sets the pace of medium (forward, backward and optimizer), so" in text
 
 
 def fused(optimizer: float, others: float) -> RunView:
@@ -220,6 +279,22 @@ def test_a_change_that_the_baseline_s_spread_may_explain_is_not(made) -> None:  
     assert of_kind(made(), "unjudged") == []
 
 
+def test_a_baseline_came_out_as_far_apart_as_the_table_of_the_same_cells_says() -> None:
+    """One set of processes for both, however long each was warmed up."""
+    longer = planted((case(warmup_steps=5), thirds(250), HOST))
+    cold = planted((case(warmup_steps=0), thirds(400), HOST))
+    pair = planted((case(), thirds(220), HOST), (case(compile="default"), thirds(80), HOST))
+    made = made_of(pair, longer, cold, planted((case(), thirds(200), HOST)),
+                   planted((case(), thirds(210), HOST)))  # fmt: skip
+    assert made.changes is not None
+    assert made.same is not None
+    (change,) = made.all_changes
+    told = made.changes.quote(change.key(change.found.total), "Baseline in all runs").text
+    (row,) = made.same.keys
+    assert told == " to ".join(made.same.quote(row, end).text for end in ("Least", "Most"))
+    assert number(made.same.quote(row, "n")) == 4
+
+
 def test_a_change_against_a_baseline_of_several_runs_comes_with_its_range() -> None:
     again = planted((case(context_length=512), step(60, 90, 9), CARD))
     (text,) = of_kind(made_of(switched(), again), "change")
@@ -276,7 +351,15 @@ def test_every_check_is_named_in_plain_words() -> None:
 def test_a_cold_first_step_is_told_by_its_own_process_alone(name: str) -> None:
     made = tables_of(sources_of([(open_view(FIXTURES / f"{name}.llmprof"), None)]))
     (found,) = [each for each in findings(made) if each.kind == "warm-up"]
-    assert len({quote.row for quote in found.evidence}) == 1
+    text = plain(found.text)
+    own = found.text[next(at for at, each in enumerate(found.text) if "In the one" in str(each)) :]
+    assert len({piece.row for piece in own if isinstance(piece, Quote)}) == 1
+    table = made.warmups
+    assert table is not None
+    (source, group), *_ = made.warmup_cells
+    firsts = [table.quote(warmup_key(source, each), "First step") for each in group]
+    firsts.sort(key=number)
+    assert f" takes {firsts[0].text} to {firsts[-1].text} ms in four processes. In the" in text
 
 
 def test_what_is_said_of_attention_alone_comes_last() -> None:
@@ -298,8 +381,11 @@ def tried(made: Tables) -> list[NextStep]:
 
 def test_what_was_measured_to_help_comes_first_then_what_adds_to_it() -> None:
     first, second = tried(made_of(switched()))[:2]
-    assert first.expected.endswith("already measured: use it")
-    assert "--precision tf32" in first.command
+    assert first.command == ""
+    assert re.fullmatch(r"−3\d(\.\d+)? % \[95 %: −\S+ to −\S+\], already measured", first.expected)
+    told = plain(first.told)
+    assert 'in a loop of one\'s own `torch.set_float32_matmul_precision("high")`' in told
+    assert "ten bits of mantissa" in told
     assert "--precision tf32" in second.command
     assert "--compile none,reduce-overhead" in second.command
     assert plain(second.evidence).startswith("With TF32 the host sets the pace of medium")
@@ -312,10 +398,72 @@ def test_switches_that_help_alone_are_tried_together() -> None:
         *processes(replace_struct(base, attention="sdpa"), step(45, 80, 19), CARD),
         *processes(replace_struct(base, optimizer="fused"), step(50, 90, 9), CARD),
     ]
-    together = tried(made_of(planted(*cells)))[1]
+    together = tried(made_of(planted(*cells)))[0]
     assert "--attention sdpa" in together.command
     assert "--optimizer foreach,fused" in together.command
     assert together.bound == pytest.approx(1 - 149 / 159, abs=0.01)
+    assert "with SDPA, already measured; the others at most about 6 % off" in together.expected
+    assert "`torch.optim.AdamW(..., fused=True)`" in plain(together.told)
+
+
+def test_they_are_tried_together_though_the_host_then_sets_the_pace() -> None:
+    base, tf32 = case(context_length=512), case(context_length=512, precision="tf32")
+    cells = [
+        *processes(base, step(50, 90, 19), CARD),
+        *processes(tf32, step(30, 50, 19), HOST),
+        *processes(replace_struct(base, optimizer="fused"), step(50, 90, 9), CARD),
+    ]
+    first, second = tried(made_of(planted(*cells)))[:2]
+    assert "--precision tf32 --optimizer foreach,fused" in first.command
+    assert "as far as the host, which sets its pace, allows it" in first.expected
+    assert "--compile none,reduce-overhead" in second.command
+
+
+def test_settings_of_one_s_own_loop_are_of_values_that_there_are() -> None:
+    for field, value in SETTINGS:
+        assert value in BY_FIELD[field].values
+    base = case()
+    assert setting(base, replace_struct(base, precision="tf32", optimizer="fused")).count("`") == 4
+    assert setting(base, replace_struct(base, precision="tf32", accumulate=2)) == ""
+
+
+def test_a_lead_of_one_process_is_to_be_judged_before_a_larger_batch() -> None:
+    found = tried(repeated(180.0, 200.0, 240.0))
+    assert found[0].command.endswith("--compile none,default --processes 3")
+    assert "in one process" in plain(found[0].evidence)
+    assert "if other processes bear it out" in found[0].expected
+
+
+def test_a_lead_speaks_for_compiling_what_the_host_sets_the_pace_of() -> None:
+    small = case(model=SMALL, context_length=128)
+    pair = planted(
+        (small, thirds(220), HOST), (replace_struct(small, compile="default"), thirds(80), HOST)
+    )
+    again = [planted((small, thirds(ms), HOST)) for ms in (180.0, 200.0, 240.0)]
+    found = [each for each in tried(made_of(switched(), pair, *again)) if "compile" in each.command]
+    (compiled,) = found
+    assert "--precision tf32 --compile none,default" in compiled.command
+    text = plain(compiled.evidence)
+    assert text.startswith("torch.compile took the step of small")
+    assert ". With TF32 the host sets the pace of medium" in text
+    assert compiled.expected.endswith("% by that one process")
+
+
+def test_what_another_step_tells_is_a_rough_estimate_and_no_bound() -> None:
+    target = Target(*_of_first(made_of(switched())))
+    own, other = Bound(50.0, "by this"), Bound(50.0, "by another", rough=True)
+    assert target.at_most(own)[0].startswith("at most about ")
+    told = target.at_most(other)[0]
+    assert told.startswith("about ")
+    assert "a rough estimate by another" in told
+    (compiled,) = [
+        each for each in tried(made_of(switched())) if "none,reduce-overhead" in each.command
+    ]
+    assert "at most" not in compiled.expected
+
+
+def _of_first(made: Tables) -> tuple[Tables, tuple[Source, Any]]:
+    return made, made.step_cells[0]
 
 
 def test_a_lower_precision_is_capped_by_the_host() -> None:
@@ -352,8 +500,34 @@ def test_a_larger_batch_is_tried_where_the_host_sets_the_pace_and_it_fits() -> N
         return made_of(view(cases, events, environment))
 
     (larger,) = [each for each in tried(made(room)) if "--batch-size 4,16" in each.command]
-    assert larger.expected.startswith("about 2.9 × the tokens a second")
+    assert larger.expected.startswith("about 2.9 × the tokens a second by single processes")
+    assert larger.expected.endswith("and a larger batch changes the training")
     little = replace_struct(room, memory_free_bytes=9 << 30)
     (smaller,) = [each for each in tried(made(little)) if "--batch-size 4," in each.command]
     assert "--batch-size 4,8 " in smaller.command
-    assert smaller.expected.endswith("batch 8 fits by prediction")
+    assert "batch 8 fits by prediction" in smaller.expected
+
+
+def test_what_a_larger_batch_brings_has_the_range_of_both_intervals() -> None:
+    room = replace_struct(GPU, memory_free_bytes=79 << 30, capability=(9, 0))
+    short, long = case(context_length=128), case(context_length=512)
+    cells: list[Planted] = [
+        *((replace_struct(short, process=at), thirds(ms), HOST)
+          for at, ms in enumerate((95.0, 104.0, 110.0))),
+        *((replace_struct(long, process=at), thirds(ms), CARD)
+          for at, ms in enumerate((151.0, 152.0, 151.5))),
+    ]  # fmt: skip
+    events = [
+        event
+        for index, (each, taken, host) in enumerate(cells)
+        for event in run(index, each, taken, host=host)
+    ]
+    made = made_of(view([each for each, _, _ in cells], events, room))
+    (larger,) = [each for each in tried(made) if "--batch-size 4,16" in each.command]
+    low, high = map(float, re.findall(r"\d\.\d", larger.expected)[:2])
+    halves = [state.total.ci95 for _, state in made.step_cells if state.total is not None]
+    assert halves[0] is not None
+    assert low == pytest.approx(4 * (103 - halves[0]) / 151.5, abs=0.1)
+    assert high == pytest.approx(4 * (103 + halves[0]) / 151.5, abs=0.1)
+    assert "ms a step" in plain(larger.evidence)
+    assert " ± " in plain(larger.evidence)

@@ -6,13 +6,15 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from llmprof.core.document.changes import Change
+from llmprof.core.document.changes import Change, by_itself, shares_of
 from llmprof.core.document.configurations import work_of
 from llmprof.core.document.finding import Finding
 from llmprof.core.document.quotes import KeyedTable, Sentence, joined
+from llmprof.core.document.sources import Source
+from llmprof.core.document.steps import paced_by_host
 from llmprof.core.document.tables import Tables
 from llmprof.core.figures.comparison import PartChange
-from llmprof.core.report.sentences import is_launch_bound
+from llmprof.core.report.sentences import is_launch_bound, listing
 
 JUDGED = 0.5  # what is decided between processes comes before what is only read
 MOST_SHOWN = 3  # sizes
@@ -23,11 +25,16 @@ GAIN = "Gain excluded above"
 
 def switched(tables: Tables) -> Iterator[Finding]:
     """Every switch that is told from its baseline."""
-    return of_changes(tables.changes, tables.all_changes)
+    return of_changes(tables.changes, tables.all_changes, tables.sources)
 
 
-def of_changes(table: KeyedTable | None, changes: Iterable[Change]) -> Iterator[Finding]:
-    """One finding a switch: what it does to the step of each size, or to its own phase alone."""
+def of_changes(
+    table: KeyedTable | None, changes: Iterable[Change], sources: Sequence[Source]
+) -> Iterator[Finding]:
+    """One finding a switch: what it does to the step of each size, or to its own phase alone.
+
+    sources: all runs, which tell the phases that the host sets the pace of.
+    """
     if table is None:
         return
     families: dict[tuple[str, bool], list[Change]] = {}
@@ -39,7 +46,7 @@ def of_changes(table: KeyedTable | None, changes: Iterable[Change]) -> Iterator[
             decided = [each for each in family if _decided(each.found.total, decision, each)]
             if decided:
                 whole = decided[0].word(decided[0].found.total)
-                told = _of_step(table, f"{subject} {verb} the {whole}: ", decided)
+                told = _of_step(table, f"{subject} {verb} the {whole}: ", decided, sources)
                 yield replace(told, alone=attention)
         for part in dict.fromkeys(part for each in family for part in _phase_only(each)):
             yield replace(_of_phase(table, subject, part, family), alone=attention)
@@ -60,12 +67,14 @@ def _phase_only(change: Change) -> list[str]:
     ]
 
 
-def _of_step(table: KeyedTable, begin: str, decided: Sequence[Change]) -> Finding:
+def _of_step(
+    table: KeyedTable, begin: str, decided: Sequence[Change], sources: Sequence[Source]
+) -> Finding:
     best = max(decided, key=lambda each: _size(each.found.total))
     shown = sorted(decided, key=lambda each: each is not best)[:MOST_SHOWN]
     listed = _listed(table, [(each, each.found.total) for each in shown])
-    text = (begin, *listed, *_by_phase(table, best), *_then_the_host(table, best),
-            *_in_all_runs(table, best), ".")  # fmt: skip
+    text = (begin, *listed, *_by_phase(table, best),
+            *_then_the_host(table, best, sources), *_in_all_runs(table, best), ".")  # fmt: skip
     return Finding("change", text, JUDGED + _size(best.found.total))
 
 
@@ -74,21 +83,42 @@ def _by_phase(table: KeyedTable, change: Change) -> Sentence:
     key = change.key(change.found.total)
     if not table.known(key, "Of the step's change"):
         return ()
-    return table.told(key, "; by phase in {Size}: {Of the step's change}")
+    what = "saving" if change.found.total.decision == "faster" else "time lost"
+    told = table.told(key, f"; the {what} in {{Size}}: {{Of the step's change}}")
+    return (*told, *_the_other_way(table, change))
 
 
-def _then_the_host(table: KeyedTable, change: Change) -> Sentence:
+def _the_other_way(table: KeyedTable, change: Change) -> Sentence:
+    """; the optimizer took longer (9.321 to 12.8 ms): phases against the step's change."""
+    faster = change.found.total.decision == "faster"
+    opposite, verb = ("slower", "longer") if faster else ("faster", "less")
+    shares = shares_of(change.found)
+    return tuple(
+        piece
+        for part in change.found.parts[:-1]
+        if shares.get(part.part, 0.0) < 0 and by_itself(part) == opposite
+        if table.knows(change.key(part), "Baseline", "With it")
+        for piece in table.told(
+            change.key(part),
+            "; the {phase} took {verb} ({Baseline} to {With it} ms)",
+            phase=part.part,
+            verb=verb,
+        )
+    )
+
+
+def _then_the_host(table: KeyedTable, change: Change, sources: Sequence[Source]) -> Sentence:
     """That the host sets the pace with the switch and did not without it."""
     base, other = change.found.base, change.found.other
-    bound = other.launch_bound
-    if change.found.total.decision != "faster" or bound is None:
+    phases = paced_by_host(other, sources)
+    if change.found.total.decision != "faster" or not phases:
         return ()
     if is_launch_bound(base) or not is_launch_bound(other):
         return ()
     size: Sentence = ()
     if not change.of_attention:
         size = table.told(change.key(change.found.total), " of {Size}")
-    brings_no_more = f" ({' and '.join(bound.phases)}), so that still faster kernels bring no more"
+    brings_no_more = f" ({listing(phases)}), so that still faster kernels bring no more"
     return ("; with it the host sets the pace", *size, brings_no_more)
 
 

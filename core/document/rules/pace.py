@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from llmprof.core.document.commands import profiling
 from llmprof.core.document.finding import Finding
 from llmprof.core.document.paces import Paces, cells_named, idle_quote, paces_of
-from llmprof.core.document.profiles import idle_share, profile_key
+from llmprof.core.document.profiles import (
+    idle_share,
+    part_of,
+    profile_key,
+    waits_between_kernels,
+)
 from llmprof.core.document.quotes import Sentence, joined, number
-from llmprof.core.document.steps import step_key
+from llmprof.core.document.steps import paced_by_host, step_key
 from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
+from llmprof.core.report.sentences import listing
+from llmprof.core.spec.case import Phase
+from llmprof.core.state.view import CaseState
 
 MEMORY_BOUND = 60.0  # percent of the bandwidth from which on it, and nothing else, sets the time
 LEADS = 10.0  # what holds for most cells comes before all else
@@ -38,7 +46,7 @@ def _by_two(tables: Tables, paces: Paces) -> Sentence:
     if not paces.measured or tables.profiles is None:
         return ()
     (found, profile), *others = paces.measured
-    bound = found[1].launch_bound
+    phases = paced_by_host(found[1], tables.sources) or ()
     alike = joined(
         (*cells_named(tables, [each], "up to"), ", where it idles ", idle_quote(tables, its), " %")
         for each, its in others
@@ -46,12 +54,22 @@ def _by_two(tables: Tables, paces: Paces) -> Sentence:
     return tables.profiles.told(
         profile_key(*profile, WHOLE_STEP),
         "The {Mode} step of {cell} is launch-bound, by two measurements: the card idles {Idle of "
-        "plain} % of it, and it has caught up with the host at the end of {phases}{alike}. Fewer "
-        "launches, or more work a launch, help it, faster kernels do not.",
+        "plain} % of it, and the host sets the pace of {phases}{alike}.{helps}",
         cell=cells_named(tables, [found], "up to"),
-        phases=" and ".join(bound.phases) if bound else "",
+        phases=listing(phases),
         alike=("; so it does in ", *alike) if alike else (),
+        helps=_what_helps(profile[1], phases),
     )
+
+
+def _what_helps(profiled: CaseState, phases: Sequence[Phase]) -> str:
+    """Of the phases in which the card waits for many launches; "" where no gaps tell any."""
+    parts = ((phase, part_of(profiled, phase)) for phase in phases)
+    waiting = [phase for phase, part in parts if part is not None and waits_between_kernels(part)]
+    if not waiting:
+        return ""
+    return (f" Fewer launches, or more work a launch, help its {listing(waiting)}, faster kernels "
+            "do not.")  # fmt: skip
 
 
 def _by_one(tables: Tables, paces: Paces) -> Sentence:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 
 from llmprof.core.document.finding import Finding
-from llmprof.core.document.quotes import KeyedTable, Sentence, joined
+from llmprof.core.document.quotes import KeyedTable, Sentence, joined, number
 from llmprof.core.document.sources import Source
 from llmprof.core.document.tables import Tables
 from llmprof.core.document.warmups import warmup_key
@@ -18,6 +18,7 @@ from llmprof.core.report.warmup import (
 )
 from llmprof.core.spec.case import Phase
 from llmprof.core.state.view import CaseState
+from llmprof.core.system.text import in_words
 
 
 def without(tables: Tables) -> Iterator[Finding]:
@@ -35,12 +36,22 @@ def without(tables: Tables) -> Iterator[Finding]:
             phases = [each.capitalize() for each in _cold_phases(bare)]
             text = table.told(
                 key,
-                "Without warm-up the first {Mode} step of {Size} takes {First step} ms{where}; the "
-                "median of that process's steps is {Median} ms, and with the first one their mean "
-                "{Mean} ms.",
+                "The first {Mode} step of {Size} takes {first}. In the one without "
+                "warm-up it takes {First step} ms{where}; the median of that process's steps is "
+                "{Median} ms, and with the first one their mean {Mean} ms.",
+                first=_first_of_all(table, source, group),
                 where=_told(table, key, phases),
             )
             yield Finding("warm-up", text, 0.1 * math.log(cold) + 0.2)
+
+
+def _first_of_all(table: KeyedTable, source: Source, processes: Sequence[CaseState]) -> Sentence:
+    """356.1 to 466.5 ms in four processes, each of which began as cold as the others."""
+    quotes = [table.quote(warmup_key(source, each), "First step") for each in processes]
+    quotes = sorted((each for each in quotes if each.text), key=number)
+    if len(quotes) == 1:
+        return (quotes[0], " ms")
+    return (quotes[0], " to ", quotes[-1], f" ms in {in_words(len(quotes))} processes")
 
 
 def _told(table: KeyedTable, key: Hashable, phases: Sequence[str]) -> Sentence:
