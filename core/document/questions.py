@@ -14,7 +14,7 @@ from llmprof.core.document.tables import Tables
 
 Answer = Callable[[Tables], Iterable[Sentence]]
 MOST_LINES = 8  # of one answer
-LEFT_OUT: Sentence = ("Further lines are left out: the tables below have every cell.",)
+LEFT_OUT: Sentence = ("More lines are in the tables below.",)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ GROUPS: tuple[Group, ...] = (
                 "kernels",
             ),
             Question(
-                "Which kernel has the most GPU time, and is it the same in both directions?",
+                "Which kernel has the most GPU time, with its share of its direction's, and is it "
+                "the same in both?",
                 profiles.longest,
                 "kernels",
             ),
@@ -93,12 +94,13 @@ GROUPS: tuple[Group, ...] = (
                 "Which kernels other than matrix products matter?", profiles.others, "kernels"
             ),
             Question(
-                "How does the products' share change from inference to training?",
+                "How does the products' share change from inference to training (a profiled "
+                "step's forward stands for inference)?",
                 profiles.products,
                 "kernels",
             ),
             Question(
-                "Softmax against products in attention: time beside operations?",
+                "Softmax and mask against products in attention: time beside operations?",
                 profiles.softmax,
                 "kernels",
             ),

@@ -8,11 +8,10 @@ from collections.abc import Hashable, Sequence
 from llmprof.core.document.configurations import OF_MODEL, configuration_cells, switches_text
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
-from llmprof.core.document.steps import Found, pace
+from llmprof.core.document.steps import Found, pace, step_of
 from llmprof.core.figures.host_pace import HostPace, host_pace
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.table import Cell, Column, rate_figure
-from llmprof.core.spec.axes import BY_FIELD, neutral
 from llmprof.core.state.view import CaseState
 
 COLUMNS = (
@@ -46,11 +45,6 @@ def same_table(sources: Sequence[Source]) -> KeyedTable | None:
     several = {key: cells for key, cells in found.items() if len({s.name for s, _ in cells}) > 1}
     rows = [(key, _cells(cells, sources)) for key, cells in several.items()]
     return keyed("same", "The same cell in all runs", (*OF_MODEL, *COLUMNS), rows, NOTES)
-
-
-def step_of(state: CaseState) -> str:
-    """Equal for cases that run the same steps, however long they were warmed up."""
-    return neutral(state.case.configuration(), (BY_FIELD["warmup_steps"],)).key
 
 
 def _cells(found: Sequence[Found], sources: Sequence[Source]) -> tuple[Cell, ...]:

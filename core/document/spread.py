@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from llmprof.core.document.configurations import work_of
 from llmprof.core.document.quotes import Quote, Sentence, number
-from llmprof.core.document.same_cells import step_of
-from llmprof.core.document.steps import step_key
+from llmprof.core.document.steps import step_key, step_of
 from llmprof.core.document.tables import Tables
 from llmprof.core.document.warmups import warmup_key
 

@@ -874,7 +874,7 @@ def test_growth_on_a_card_is_told_of_busy_cells_alone() -> None:
         "small, train, where it is not launch-bound: 9.07 × the work takes 7.08 × the time "
         "(cases 6, 24)."
     )
-    assert said[1].startswith("small, train: launch-bound up to 2,048 tokens a step, where time ")
+    assert said[1].startswith("small, train: launch-bound up to context ")
     assert len(said) == 2
 
 
@@ -898,5 +898,9 @@ def test_one_launch_bound_cell_is_named_without_growth() -> None:
     table = scaling(view(cases, events))
     assert table is not None
     (said,) = (note for note in table.notes if "launch-bound up to" in note)
-    assert said.startswith("medium, forward: launch-bound up to 512 tokens a step")
+    assert said.startswith(
+        "medium, forward: launch-bound up to context 128 × batch 4 (512 tokens a step), where"
+    )
     assert said.endswith("no growth is told (case 1).")
+    assert cells(table, "Time growth (×)") == ["n/a"] * 3  # against a step whose time is the host's
+    assert cells(table, "Work growth (×)")[0] == "1.00"
