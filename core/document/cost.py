@@ -31,8 +31,9 @@ OF_TODAY = ("H100-80GB", "B200", "RTX-5090")  # predicted on a page; all others 
 NOTES = (
     "By the wall clock of whole training steps, in a block for each size, context and run: the "
     "plain step first, then every switch that was measured beside it, cheapest first; ranges are "
-    "what the ends of the step's 95 % interval between processes come to, and one process has none. Costs are in the unit of the "
-    "price. Predicted: forward and backward scale by the cards' dense peaks or by their memory "
+    "what the ends of the step's 95 % interval between processes come to, and one process has "
+    "none. Costs are in the unit of the price. "
+    "Predicted: forward and backward scale by the cards' dense peaks or by their memory "
     "bandwidth, whichever is more or less, the optimizer by bandwidth, and no step is quicker than "
     "this host launched one of the same model; only where the card sets the pace of every phase "
     "that counts, and only cards that it fits for certain. Evaluation, checkpoints and idle hours "

@@ -14,7 +14,7 @@ from llmprof.core.document.tables import Tables
 
 Answer = Callable[[Tables], Iterable[Sentence]]
 MOST_LINES = 8  # of one answer
-LEFT_OUT: Sentence = ("More lines are in the tables below.",)
+LEFT_OUT: Sentence = ("Further lines are in the tables below.",)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ GROUPS: tuple[Group, ...] = (
                 "end-to-end",
             ),
             Question(
-                "How much do they vary?",
+                "How much do they vary (± of a process's steps, and between processes the 95 % "
+                "interval of the mean)?",
                 timing.spread,
                 "end-to-end",
             ),

@@ -12,7 +12,6 @@ from llmprof.core.document.steps import Found, pace, step_of
 from llmprof.core.figures.host_pace import HostPace, host_pace
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.table import Cell, Column, rate_figure
-from llmprof.core.state.view import CaseState
 
 COLUMNS = (
     Column("Variant", numeric=False),

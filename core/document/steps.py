@@ -66,7 +66,8 @@ COLUMNS = (
 )
 NOTES = (
     "Device time by phase, each measured directly; forward alone: of mode forward, which keeps "
-    "nothing for a backward, of another run where this one has none. The interval is the mean's, by Student's t, between fresh processes; "
+    "nothing for a backward, of another run where this one has none. The interval is "
+    "the mean's, by Student's t, between fresh processes; "
     "blank for one process, whose steps say nothing of another. Std: the standard deviation of the "
     "steps within a process; CV: the same over their mean. Other: loss and zero_grad. Dense peak: "
     "of the card, in the precision of the row. "

@@ -186,8 +186,8 @@ def _notes(subject: Subject, grid: AttentionGrid) -> list[str]:
     if small:
         lengths = sorted({state.case.context_length for state in small})
         lines.append(
-            f"Launch-bound up to {lengths[-1]:,} tokens, where time says more of the host than of "
-            f"the card {ref(*small)}."
+            f"The host sets the pace up to {lengths[-1]:,} tokens, where time says more of it than "
+            f"of the card {ref(*small)}."
         )
     return [*lines, *why_not(grid.states)]
 

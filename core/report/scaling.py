@@ -52,7 +52,8 @@ def scaling(view: RunView) -> Table | None:
     )
     notes = (
         "Work: operations of the matrix products of a step; Rate: Work over Mean. Growth is "
-        "against the group's first row, of time where the host sets the pace of neither; equal growth of work and time is a steady rate. "
+        "against the group's first row, of time where the host sets the pace of neither; equal "
+        "growth of work and time is a steady rate. "
         f"{what_std_is(state.total for state in states)}",
         *(line for group in groups for line in sentences(group)),
     )
@@ -83,10 +84,11 @@ def sentences(group: list[CaseState]) -> list[str]:
     grown = _growth_of(busy)
     lines = []
     if grown is not None:
-        lines.append(f"{name}{', where it is not launch-bound' if slow else ''}: {grown}.")
+        lines.append(f"{name}{', where the card sets the pace' if slow else ''}: {grown}.")
     if slow:
         lines.append(
-            f"{name}: launch-bound up to {_work(max(slow, key=lambda each: each.case.tokens))}, "
+            f"{name}: the host sets the pace up to "
+            f"{_work(max(slow, key=lambda each: each.case.tokens))}, "
             "where time follows the number of launches and not the work: no growth is told "
             f"{ref(*slow)}."
         )

@@ -684,7 +684,7 @@ def test_an_answer_that_is_cut_says_so() -> None:
     question = Question("?", lambda given: ((f"line {at}",) for at in range(9)), "end-to-end")
     lines = [plain(line) for line in answered(question, made)]
     assert lines[:8] == [f"line {at}" for at in range(8)]
-    assert lines[8].startswith("Further lines are left out")
+    assert lines[8].startswith("Further lines are in the tables")
 
 
 def test_data_types_are_those_under_autocast_whichever_run_comes_first() -> None:

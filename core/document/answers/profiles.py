@@ -75,9 +75,7 @@ def longest(tables: Tables) -> Iterable[Sentence]:
                 )
                 for part, key in known.items()
             ),
-            end=""
-            if len(known) < 2
-            else f": {'the same' if len(names) == 1 else 'not the same'}",
+            end="" if len(known) < 2 else f": {'the same' if len(names) == 1 else 'not the same'}",
         )
 
 

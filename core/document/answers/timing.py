@@ -49,7 +49,9 @@ def _where(source: Source, alone: Found | None) -> str:
     """What is to be known of the forward alone: that it is of another run, what a check says."""
     if alone is None:
         return ""
-    return f"{', another run' * (alone[0] is not source)}{_failed(*alone, form=', failed check {}')}"
+    return (
+        f"{', another run' * (alone[0] is not source)}{_failed(*alone, form=', failed check {}')}"
+    )
 
 
 def _time(table: KeyedTable, key: Hashable, name: str, where: str) -> Sentence:
@@ -61,7 +63,7 @@ def _time(table: KeyedTable, key: Hashable, name: str, where: str) -> Sentence:
 
 
 def spread(tables: Tables) -> Iterable[Sentence]:
-    """The deviation of each size's steps, how far its processes are apart, and those of all runs."""
+    """The deviation of each size's steps, and how far processes are apart, here and in all."""
     table = tables.steps
     for source, state in tables.step_cells if table else ():
         assert table is not None
