@@ -316,9 +316,13 @@ def _kept_words(before: CaseState, after: CaseState) -> list[str]:
 
 
 def _fastest(subject: Subject, grid: AttentionGrid) -> list[str]:
-    """Which way is the fastest at the greatest length that two of them reach."""
+    """Which way is the fastest at the greatest length at which two of them stand."""
     for length, row in sorted(grid.cells.items(), reverse=True):
-        ran = [(state.total.mean, way, state) for way, state in row.items() if state.total]
+        ran = [
+            (state.total.mean, way, state)
+            for way, state in row.items()
+            if state.total and not subject.failed_checks(state)
+        ]
         if len(ran) < 2:
             continue
         ran.sort(key=lambda item: item[0])

@@ -117,6 +117,8 @@ def test_nothing_is_told_of_the_growth_of_times_that_a_check_says_no_to() -> Non
     assert "takes" not in notes["compiled"]  # the check device says no to its longest
     assert "a step keeps 8,224 MiB for the backward, 4 × as much" in notes["compiled"]
     assert "a step takes 3.83 × as long and keeps 8,224 MiB" in notes["raw"]
+    (fastest,) = (note for table in attention(subject) for note in table.notes if "fast as" in note)
+    assert fastest.startswith("At 16,384 tokens SDPA is 3.00 × as fast as raw (one process")
 
 
 def test_no_ratio_stands_beside_a_pace_that_the_host_sets() -> None:

@@ -115,9 +115,9 @@ def warmup(tables: Tables) -> Iterable[Sentence]:
             failed=_failed(source, *group, but="warming"),
         )
     if "forward" in cold:
-        state = ", and the optimizer's state being made" * ("optimizer" in cold)
-        yield (f"Cold phases are consistent with kernels and libraries loaded at first use, memory "
-               f"first asked for{state}; not measured apart.",)  # fmt: skip
+        state = " and making the optimizer's state" * ("optimizer" in cold)
+        yield (f"Cold phases are consistent with loading kernels and libraries, first asking for "
+               f"memory{state}; not measured apart.",)  # fmt: skip
 
 
 def _later(table: KeyedTable, source: Source, group: Sequence[CaseState]) -> Sentence:
