@@ -204,6 +204,7 @@ WRITE_IN_PLACE = {
     "kernels/column_files.py": "a draft",
     "store/lock.py": "the lock",
     "store/pack.py": "a member, into a new folder",
+    "store/packed_writeup.py": "members of a draft",
     "store/redact.py": "a draft",
     "system/atomic.py": "",
     "track/identity.py": "a draft",
