@@ -31,13 +31,15 @@ OF_TODAY = ("H100-80GB", "B200", "RTX-5090")  # predicted on a page; all others 
 NOTES = (
     "By the wall clock of whole training steps, in a block for each size, context and run: the "
     "plain step first, then every switch that was measured beside it, cheapest first; ranges are "
-    "95 % intervals between processes, and one process has none. Costs are in the unit of the "
-    "price. Predicted: forward and backward scale by the cards' dense peaks or by their memory "
+    "what the ends of the step's 95 % interval between processes come to, and one process has "
+    "none. Costs are in the unit of the price. "
+    "Predicted: forward and backward scale by the cards' dense peaks or by their memory "
     "bandwidth, whichever is more or less, the optimizer by bandwidth, and no step is quicker than "
     "this host launched one of the same model; only where the card sets the pace of every phase "
     "that counts, and only cards that it fits for certain. Evaluation, checkpoints and idle hours "
     "are not in it. Break-even price: between which the other card costs as much as this one.",
 )
+WIDEST = 0.9  # of a step: an interval that reaches 0 ms would have a rate without end
 Block = list[Found]  # the plain step first
 Ends = tuple[float, float]
 
@@ -241,10 +243,10 @@ def _measured(found: Found) -> Rate | None:
     rate = throughput(state, environment)
     if rate is None or rate.tokens_per_s is None or environment is None:
         return None
-    spread = min(rate.relative or 0.0, 0.5) if between_processes(state) else 0.0
+    half = rate.relative or 0.0 if between_processes(state) else 0.0
     card = match_device(environment.device_name)
     name = environment.device_name if card is None else card.name
-    low, high = rate.tokens_per_s * (1 - spread), rate.tokens_per_s * (1 + spread)
+    low, high = rate.tokens_per_s / (1 + half), rate.tokens_per_s / (1 - min(half, WIDEST))
     return Rate(found, name, True, low, high)
 
 

@@ -22,7 +22,7 @@ from llmprof.core.stats.power_fit import Power
 from llmprof.core.stats.summary import Summary
 from llmprof.core.system.units import MIB
 
-NO_FIT = "no fit"
+NO_FIT, MEMORY_KEPT = "no fit", "attention memory kept"
 EXACT = 0.1  # of an exponent: two digits
 COLUMNS = (
     Column("What", numeric=False),
@@ -140,7 +140,7 @@ def _attention(sources: Sequence[Source]) -> list[Growth]:
                     for state in column
                     if (size := bytes_kept(state)) is not None
                 ]
-                found += _grown(source, f"attention memory kept, {width}", way, kept, "MiB")
+                found += _grown(source, f"{MEMORY_KEPT}, {width}", way, kept, "MiB")
     return found
 
 

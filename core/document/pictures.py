@@ -28,8 +28,9 @@ def step_bars(cells: Sequence[Found]) -> Figure | None:
             None if state.total is None else state.total.ci95,
             weak=not between_processes(state),
             mark="host" if pace(state).startswith("host") else "",
+            failed=", ".join(source.failed_checks(state)),
         )
-        for _, state in _spread(ran)
+        for source, state in _spread(ran)
     ]
     colours: dict[str, str] = {phase: f"phase-{phase.replace('_', '-')}" for phase in PHASES}
     caption = "The step of each size by phase; the whisker is the 95 % interval of its mean"
@@ -40,6 +41,8 @@ def step_bars(cells: Sequence[Found]) -> Figure | None:
         )
     if any(bar.mark for bar in bars):
         caption += "; host: the host sets its pace, as the table says"
+    if any(bar.failed for bar in bars):
+        caption += "; *: a check says no to its times, as the table says"
     return stacked("step-phases", caption, bars, colours, "device time of a step (ms)")
 
 
@@ -102,7 +105,11 @@ def peak_picture(tables: Tables) -> Figure | None:
             points = read_points(source.path, event.artifact)
         except (OSError, ValueError, EOFError, zlib.error):
             continue
-        picture = memory_timeline(points, state.case.label)
+        others = {each.case.mode for _, each in recorded if each is not state}
+        label = state.case.label
+        if "forward" in others and state.case.mode == "train":
+            label += ", those of inference not drawn"
+        picture = memory_timeline(points, label)
         if picture is not None:
             return picture
     return None

@@ -14,7 +14,7 @@ from llmprof.core.document.tables import Tables
 
 Answer = Callable[[Tables], Iterable[Sentence]]
 MOST_LINES = 8  # of one answer
-LEFT_OUT: Sentence = ("Further lines are left out: the tables below have every cell.",)
+LEFT_OUT: Sentence = ("Further lines are in the tables below.",)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ GROUPS: tuple[Group, ...] = (
                 "end-to-end",
             ),
             Question(
-                "How much do they vary?",
+                "How much do they vary (± of a process's steps, and between processes the 95 % "
+                "interval of the mean)?",
                 timing.spread,
                 "end-to-end",
             ),
@@ -85,7 +86,8 @@ GROUPS: tuple[Group, ...] = (
                 "kernels",
             ),
             Question(
-                "Which kernel has the most GPU time, and is it the same in both directions?",
+                "Which kernel has the most GPU time, with its share of its direction's, and is it "
+                "the same in both?",
                 profiles.longest,
                 "kernels",
             ),
@@ -93,12 +95,13 @@ GROUPS: tuple[Group, ...] = (
                 "Which kernels other than matrix products matter?", profiles.others, "kernels"
             ),
             Question(
-                "How does the products' share change from inference to training?",
+                "How does the products' share change from inference to training (a profiled "
+                "step's forward stands for inference)?",
                 profiles.products,
                 "kernels",
             ),
             Question(
-                "Softmax against products in attention: time beside operations?",
+                "Softmax and mask against products in attention: time beside operations?",
                 profiles.softmax,
                 "kernels",
             ),

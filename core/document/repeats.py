@@ -10,6 +10,7 @@ from llmprof.core.document.sources import Source
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.table import format_cell, rate_figure
 from llmprof.core.spec.axes import BY_FIELD, neutral
+from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState
 
 
@@ -62,20 +63,26 @@ def all_repeats(sources: Sequence[Source]) -> dict[Hashable, Repeats]:
     for source in sources:
         for state in source.cases:
             if state.total is not None and state.case.warmup_steps > 0:
-                found.setdefault(_identity(state), []).append((source, state))
+                found.setdefault(repeats_key(state), []).append((source, state))
     return {key: Repeats(tuple(cells)) for key, cells in found.items()}
 
 
 def repeats_of(state: CaseState, sources: Sequence[Source]) -> Repeats | None:
     """All processes of a cell in all runs; None where none was warmed up."""
-    return all_repeats(sources).get(_identity(state))
+    return all_repeats(sources).get(repeats_key(state))
 
 
 def step_of(state: CaseState) -> str:
     """Equal for cases that run the same steps, however long they were warmed up."""
-    return neutral(state.case.configuration(), (BY_FIELD["warmup_steps"],)).key
+    return steps_of_case(state.case)
 
 
-def _identity(state: CaseState) -> Hashable:
+def steps_of_case(case: Case) -> str:
+    """The same of a case."""
+    return neutral(case.configuration(), (BY_FIELD["warmup_steps"],)).key
+
+
+def repeats_key(state: CaseState) -> Hashable:
+    """Equal for cells that measured the same steps on the same kind of card."""
     card = "" if state.environment is None else state.environment.device_name
     return step_of(state), state.case.probe, card

@@ -42,7 +42,16 @@ FEW_COLUMNS = 2  # more than a page shows: a table is not repeated for them
 MOST_PROFILES = 3  # whose classes and top kernels stand in the appendix
 # What a narrow page shows without scrolling: what a row is of, what came out, what may be said.
 FIRST = {
-    "steps": ("Size", "Context", "Step", "95 % interval", "n", "Pace set by", "Of dense peak"),
+    "steps": (
+        "Size",
+        "Context",
+        "Step",
+        "95 % interval",
+        "n",
+        "Pace set by",
+        "Failed check",
+        "Of dense peak",
+    ),
     "changes": ("Size", "Switch", "Part", "Change", "Verdict", "95 % interval", "Context"),
     "levels": ("Size", "Variant", "Context", "Requested", "Allocated", "At the step's start"),
     "growth": ("What", "Variant", "Exponent", "Between neighbours"),

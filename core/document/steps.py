@@ -17,6 +17,7 @@ from llmprof.core.document.configurations import (
     switches_text,
 )
 from llmprof.core.document.quotes import KeyedTable, keyed
+from llmprof.core.document.repeats import step_of, steps_of_case
 from llmprof.core.document.sources import Source
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.figures.throughput import peak_of, throughput
@@ -62,10 +63,12 @@ COLUMNS = (
     Column("Optimizer moves", "GB/s"),
     Column("Of bandwidth", "%"),
     Column("Pace set by", numeric=False),
+    Column("Failed check", numeric=False),
 )
 NOTES = (
     "Device time by phase, each measured directly; forward alone: of mode forward, which keeps "
-    "nothing for a backward. The interval is the mean's, by Student's t, between fresh processes; "
+    "nothing for a backward, of another run where this one has none. The interval is "
+    "the mean's, by Student's t, between fresh processes; "
     "blank for one process, whose steps say nothing of another. Std: the standard deviation of the "
     "steps within a process; CV: the same over their mean. Other: loss and zero_grad. Dense peak: "
     "of the card, in the precision of the row. "
@@ -142,12 +145,12 @@ def _figures(source: Source, state: CaseState, sources: Sequence[Source]) -> tup
     peak = peak_of(state.case, environment, None)
     dense = None if peak is None else as_given(peak.tflops)
     if state.total is None:
-        return (_alone(source, state), *(status_word(state),) * 5, *(None,) * 8, dense,
-                *(None,) * 3)  # fmt: skip
+        return (_alone(source, state, sources), *(status_word(state),) * 5, *(None,) * 8, dense,
+                *(None,) * 4)  # fmt: skip
     total = state.total
     rates = throughput(state, environment)
     return (
-        _alone(source, state),
+        _alone(source, state, sources),
         *(_mean(state.summaries.get(phase)) for phase in SHOWN),
         _other(state),
         Figure(total.mean, total.ci95),
@@ -160,6 +163,7 @@ def _figures(source: Source, state: CaseState, sources: Sequence[Source]) -> tup
         dense,
         *_moved(source, state),
         pace(state, sources),
+        ", ".join(source.failed_checks(state)),
     )
 
 
@@ -244,13 +248,29 @@ def host_phases(state: CaseState) -> tuple[Phase, ...] | None:
     return None if bound is None else bound.phases
 
 
-def _alone(source: Source, state: CaseState) -> Cell:
-    """The forward of the same model and work in mode forward, where that was measured as well."""
+def alone_of(source: Source, state: CaseState, sources: Sequence[Source]) -> Found | None:
+    """The same model and work in mode forward: of the same run, else of another on such a card."""
     if state.case.mode == "forward":
         return None
-    alone = replace(state.case, mode="forward").key
-    found = next((each for each in source.cases if each.case.key == alone), None)
-    return None if found is None else _mean(found.summaries.get("forward"))
+    alone = steps_of_case(replace(state.case, mode="forward"))
+    cells = (
+        (each, other)
+        for each in (source, *sources)
+        for other in each.cases
+        if "forward" in other.summaries and other.case.probe == state.case.probe
+    )
+    alike = ((each, other) for each, other in cells if step_of(other) == alone)
+    return next((found for found in alike if _card(*found) == _card(source, state)), None)
+
+
+def _card(source: Source, state: CaseState) -> str:
+    environment = state.environment or source.environment
+    return "" if environment is None else environment.device_name
+
+
+def _alone(source: Source, state: CaseState, sources: Sequence[Source]) -> Cell:
+    found = alone_of(source, state, sources)
+    return None if found is None else _mean(found[1].summaries.get("forward"))
 
 
 def _std(summary: Summary | None) -> Cell:

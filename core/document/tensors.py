@@ -11,9 +11,11 @@ from llmprof.core.document.configurations import (
 )
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.steps import Found
+from llmprof.core.events import LiveAllocation
 from llmprof.core.predict.single_tensors import single_tensors
 from llmprof.core.report.case_groups import status_word
 from llmprof.core.report.table import Column, Figure
+from llmprof.core.state.view import CaseState
 from llmprof.core.system.units import MIB
 
 MOST_LARGEST = 5
@@ -83,12 +85,18 @@ def largest_table(cells: Sequence[Found]) -> KeyedTable | None:
                     each.count,
                     Figure(each.size * each.count / MIB, 0.1),
                     each.category,
-                    each.what,
+                    _whose(state, each),
                 ),
             )
             for at, each in enumerate(event.largest[:MOST_LARGEST])
         ),
     )
+
+
+def _whose(state: CaseState, found: LiveAllocation) -> str:
+    """What holds the bytes; a line of the model that is llmprof's own is called so."""
+    ours = state.case.shape is not None and f"worker/{found.what}" in found.stack
+    return f"llmprof's {found.what}" if ours else found.what
 
 
 def out_of_memory_table(cells: Sequence[Found]) -> KeyedTable | None:

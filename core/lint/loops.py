@@ -60,6 +60,8 @@ def loop_verdicts(view: RunView) -> tuple[LoopVerdict, ...]:
     slow = slow_rank(view)
     if slow is not None:
         found[slow.rule] = slow
+    if "recompiling" in found:
+        found.pop("memory creep", None)  # what is compiled is kept: one cause
     ordered = sorted(found.values(), key=lambda verdict: -verdict.weight)
     return tuple(ordered[:MOST_VERDICTS])
 

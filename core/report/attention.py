@@ -172,7 +172,8 @@ def _notes(subject: Subject, grid: AttentionGrid) -> list[str]:
     lines += _kernels_note(grid)
     lines += _memory_notes(grid)
     lines += _own_notes(grid)
-    lines += [line for way in grid.ways if (line := _growth(way, grid.column(way))) is not None]
+    grown = (_growth(subject, way, grid.column(way)) for way in grid.ways)
+    lines += [line for line in grown if line is not None]
     lines += _fastest(subject, grid)
     cold = [s.observed.compile_ms for s in grid.states if s.observed and s.observed.compile_ms]
     if cold:
@@ -185,8 +186,8 @@ def _notes(subject: Subject, grid: AttentionGrid) -> list[str]:
     if small:
         lengths = sorted({state.case.context_length for state in small})
         lines.append(
-            f"Launch-bound up to {lengths[-1]:,} tokens, where time says more of the host than of "
-            f"the card {ref(*small)}."
+            f"The host sets the pace up to {lengths[-1]:,} tokens, where time says more of it than "
+            f"of the card {ref(*small)}."
         )
     return [*lines, *why_not(grid.states)]
 
@@ -287,31 +288,41 @@ def _same_peak(grid: AttentionGrid) -> list[str]:
     ]
 
 
-def _growth(way: str, column: list[CaseState]) -> str | None:
-    """What the last doubling (or step) in length did to time and memory of one way."""
+def _growth(subject: Subject, way: str, column: list[CaseState]) -> str | None:
+    """What the last doubling (or step) in length did to time and memory of one way.
+
+    Nothing of times to one of which a check says no.
+    """
     ran = [state for state in column if state.total is not None and not is_launch_bound(state)]
     if len(ran) < 2:
         return None
     before, after = ran[-2], ran[-1]
     lengths = f"{before.case.context_length:,} to {after.case.context_length:,} tokens"
     longer = after.case.context_length / before.case.context_length
-    grown = ratio(after.total, before.total)
-    if grown is None:
+    grown = None if subject.failed_checks(before, after) else ratio(after.total, before.total)
+    parts = [] if grown is None else [f"takes {times(grown)} as long"]
+    parts += _kept_words(before, after)
+    if not parts:
         return None
-    text = f"{way}: from {lengths} ({significant(longer)} ×) a step takes {times(grown)} as long"
-    kept = bytes_kept(before), bytes_kept(after)
-    if kept[0] and kept[1] and kept[0] > 0 and kept[1] > 0:
-        text += (
-            f" and keeps {mib(kept[1])} for the backward, {significant(kept[1] / kept[0], 2)} × as "
-            "much"
-        )
-    return f"{text} {ref(before, after)}."
+    said = f"a step {' and '.join(parts)}"
+    return f"{way}: from {lengths} ({significant(longer)} ×) {said} {ref(before, after)}."
+
+
+def _kept_words(before: CaseState, after: CaseState) -> list[str]:
+    less, more = bytes_kept(before), bytes_kept(after)
+    if not less or not more or less < 0 or more < 0:
+        return []
+    return [f"keeps {mib(more)} for the backward, {significant(more / less, 2)} × as much"]
 
 
 def _fastest(subject: Subject, grid: AttentionGrid) -> list[str]:
-    """Which way is the fastest at the greatest length that two of them reach."""
+    """Which way is the fastest at the greatest length at which two of them stand."""
     for length, row in sorted(grid.cells.items(), reverse=True):
-        ran = [(state.total.mean, way, state) for way, state in row.items() if state.total]
+        ran = [
+            (state.total.mean, way, state)
+            for way, state in row.items()
+            if state.total and not subject.failed_checks(state)
+        ]
         if len(ran) < 2:
             continue
         ran.sort(key=lambda item: item[0])

@@ -163,6 +163,8 @@ def _cells(
     forward, backward = state.summaries.get("forward"), state.summaries.get("backward")
     seen = state.observed
     plain = None if naive is None or naive.total is None else naive.total.median
+    if naive is None or is_launch_bound(naive) or is_launch_bound(state):
+        plain = None
     return (
         "" if seen is None else seen.attention_backend or "",
         _pace(state),
@@ -236,8 +238,8 @@ def _notes(view: RunView, states: list[CaseState]) -> list[str]:
     lines = [
         "Causal, without heads, tensors of the dtype itself (no autocast). Medians of repeated "
         "calls, each after the whole L2 cache was overwritten, forward and backward apart; both: "
-        "of their sums. Over naive: by both. Where the host sets the pace, a row says nothing of "
-        "its kernel, and none is ranked.",
+        "of their sums. Over naive: by both, where the host sets the pace of neither. "
+        "Where it does, a row says nothing of its kernel, and none is ranked.",
         f"Errors: ‖difference‖ / ‖reference‖ against naive attention in "
         f"{' or '.join(references) or 'a wider dtype'} on the same inputs; of the gradients the "
         "largest of Q, K and V.",

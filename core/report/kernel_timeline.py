@@ -63,6 +63,8 @@ def launch_table(view: RunView) -> Table | None:
         Column("Between launches", "µs"),
     )
     notes = (
+        "Means of the profiled steps, but for medians and for the longest gap, which are over all"
+        " of them: it may be longer than the mean step idles. "
         "Idle: wall time without any kernel or copy. Waiting for launches: the part of it in which"
         " the next kernel had not been launched when the gap began. Launch call: how long the call"
         " that launches a kernel takes on the CPU, and Between launches the time from one to the"

@@ -70,11 +70,11 @@ def _row(
         None if profiled is None else profiled.mean,
         Figure(more, half or 1.0),
         *(Figure(None if end is None else 100 * (end - 1), half or 1.0) for end in ends),
-        _verdict(found),
+        overhead_verdict(found),
     )
 
 
-def _verdict(found: Ratio | None) -> str:
+def overhead_verdict(found: Ratio | None) -> str:
     """What may be said of profiled over plain."""
     if found is None:
         return "n/a"

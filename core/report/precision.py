@@ -106,7 +106,7 @@ def sentences(subject: Subject, full: CaseState, mixed: CaseState) -> list[str]:
     if parts and total.decision == "not distinguished":
         text += f"; {'; '.join(parts)}"
     if is_launch_bound(mixed):
-        text += "; it is launch-bound, so faster kernels only wait for the host"
+        text += "; the host sets its pace, so faster kernels only wait for it"
     return [f"{text}{_memory_words(full, mixed)} {ref(full, mixed)}."]
 
 

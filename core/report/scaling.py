@@ -52,7 +52,8 @@ def scaling(view: RunView) -> Table | None:
     )
     notes = (
         "Work: operations of the matrix products of a step; Rate: Work over Mean. Growth is "
-        "against the group's first row; equal growth of work and time is a steady rate. "
+        "against the group's first row, of time where the host sets the pace of neither; equal "
+        "growth of work and time is a steady rate. "
         f"{what_std_is(state.total for state in states)}",
         *(line for group in groups for line in sentences(group)),
     )
@@ -83,14 +84,22 @@ def sentences(group: list[CaseState]) -> list[str]:
     grown = _growth_of(busy)
     lines = []
     if grown is not None:
-        lines.append(f"{name}{', where it is not launch-bound' if slow else ''}: {grown}.")
+        lines.append(f"{name}{', where the card sets the pace' if slow else ''}: {grown}.")
     if slow:
         lines.append(
-            f"{name}: launch-bound up to {max(state.case.tokens for state in slow):,} tokens a "
-            "step, where time follows the number of launches and not the work: no growth is told "
+            f"{name}: the host sets the pace up to "
+            f"{_work(max(slow, key=lambda each: each.case.tokens))}, "
+            "where time follows the number of launches and not the work: no growth is told "
             f"{ref(*slow)}."
         )
     return lines
+
+
+def _work(state: CaseState) -> str:
+    """context 256 × batch 4 (1,024 tokens a step)."""
+    case = state.case
+    sides = f"context {case.context_length:,} × batch {case.batch_size:,}"
+    return f"{sides} ({case.tokens:,} tokens a step)"
 
 
 def _growth_of(states: list[CaseState]) -> str | None:
@@ -195,7 +204,8 @@ def _growth(state: CaseState, first: CaseState) -> tuple[Cell, ...]:
     if state.total is None:
         word = status_word(state)
         return word, word, work, word, more, word
-    grown = None if first.total is None else state.total.mean / first.total.mean
+    waits = is_launch_bound(first) or is_launch_bound(state)
+    grown = None if first.total is None or waits else state.total.mean / first.total.mean
     return (
         Figure(state.total.mean, state.total.ci95),
         spread_figure(state.total.std, state.total.ci95),

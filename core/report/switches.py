@@ -167,7 +167,7 @@ def sentences(subject: Subject, group: list[CaseState]) -> list[str]:
     if is_launch_bound(base):
         share = 100 * (base.host_share or 0)
         lines.append(
-            f"{name}: the baseline is launch-bound, the host spends {share:.0f} % of the step "
+            f"{name}: the host sets the baseline's pace and spends {share:.0f} % of the step "
             f"enqueueing; fewer launches help it more than faster kernels {ref(base)}."
         )
     lines += _unlike(name, base, others)

@@ -123,20 +123,28 @@ def wide(view: RunView) -> Table | None:
         f"Each measured directly, none by subtraction: {sources(view, phases)}. "
         f"{what_std_is(found)}",
     )
-    return Table(
-        "phases", "Forward, backward, optimizer", columns, tuple(rows), notes, number="M04"
-    )
+    title = _title(view, phases)
+    return Table("phases", title, columns, tuple(rows), notes, number="M04")
+
+
+def _title(view: RunView, phases: tuple[Phase, ...]) -> str:
+    """The phases, each with the mode that it is of where they are of several."""
+    told = [(phase, _modes(view, phase)) for phase in phases]
+    several = len({modes for _, modes in told if modes}) > 1
+    named = (f"{phase} (mode {modes})" if several and modes else phase for phase, modes in told)
+    return ", ".join(named).capitalize()
+
+
+def _modes(view: RunView, phase: Phase) -> str:
+    """Which modes gave a phase's figures."""
+    states = (group.source(phase) for group in groups(view))
+    return " or ".join(dict.fromkeys(state.case.mode for state in states if state is not None))
 
 
 def sources(view: RunView, phases: tuple[Phase, ...]) -> str:
     """Which modes gave the figures of which phase."""
-    told = []
-    for phase in phases:
-        states = [group.source(phase) for group in groups(view)]
-        modes = dict.fromkeys(state.case.mode for state in states if state is not None)
-        if modes:
-            told.append(f"{phase} from mode {' or '.join(modes)}")
-    return ", ".join(told)
+    told = ((phase, _modes(view, phase)) for phase in phases)
+    return ", ".join(f"{phase} from mode {modes}" for phase, modes in told if modes)
 
 
 def summary(view: RunView) -> Table | None:

@@ -32,7 +32,7 @@ def test_attention_kernels_at_two_lengths(tmp_path: Path) -> None:
             assert row["Backward"] > 0, row
             assert float(row["Output error"]) < 2e-2
             assert float(row["Gradient error"]) < 2e-2
-        assert rows[length, "flash"]["Ran"] == "flash"
+        assert rows[length, "flash"]["Ran as"] == "flash"
     assert rows[16384, "flash"]["Over naive"] > 2
     assert not [v for case in document["cases"] for v in case["verdicts"] if v["level"] == "error"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from llmprof.core.document.growth import growths
 from llmprof.core.document.sources import Source
-from llmprof.core.report.attention import exponents
+from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.attention_kernels import (
     attention_kernels,
     in_rows,
@@ -104,3 +104,30 @@ def test_a_kernel_whose_pace_the_host_sets_is_marked_and_not_ranked() -> None:
         paces = zip(cells(table, "Context (tokens)"), cells(table, "Pace set by"), strict=True)
         assert "host" in {pace for _, pace in paces}
         assert ", causal" in table.title
+
+
+def test_nothing_is_told_of_the_growth_of_times_that_a_check_says_no_to() -> None:
+    subject = subject_of(open_view(FIXTURES / "writeup-h200" / "attention.llmprof"))
+    notes = {
+        note.split(":")[0]: note
+        for table in attention(subject)
+        for note in table.notes
+        if "tokens (2 ×) a step" in note
+    }
+    assert "takes" not in notes["compiled"]  # the check device says no to its longest
+    assert "a step keeps 8,224 MiB for the backward, 4 × as much" in notes["compiled"]
+    assert "a step takes 3.83 × as long and keeps 8,224 MiB" in notes["raw"]
+    (fastest,) = (note for table in attention(subject) for note in table.notes if "fast as" in note)
+    assert fastest.startswith("At 16,384 tokens SDPA is 3.00 × as fast as raw (one process")
+
+
+def test_no_ratio_stands_beside_a_pace_that_the_host_sets() -> None:
+    subject = subject_of(open_view(FIXTURES / "writeup-h200" / "attention-kernels.llmprof"))
+    (table,) = attention_kernels(subject)
+    rows = zip(*(cells(table, each) for each in ("Context (tokens)", "Kernel", "Pace set by",
+                                                "Over naive (×)")), strict=True)  # fmt: skip
+    told = list(rows)
+    naive = {context: pace for context, kernel, pace, _ in told if kernel == "naive"}
+    for context, _, pace, ratio in told:
+        assert (ratio == "n/a") == ("host" in (pace, naive[context]))
+    assert {ratio == "n/a" for *_, ratio in told} == {True, False}

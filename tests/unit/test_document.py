@@ -48,7 +48,8 @@ from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.replicates import Replicated
 from llmprof.core.report.formats import render
 from llmprof.core.report.lean import COMMON
-from llmprof.core.report.subject import Subject
+from llmprof.core.report.overhead import overhead_table
+from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.report.switches import switch_groups, switches
 from llmprof.core.report.table import Column, Table
 from llmprof.core.state.view import CaseState, RunView
@@ -684,7 +685,7 @@ def test_an_answer_that_is_cut_says_so() -> None:
     question = Question("?", lambda given: ((f"line {at}",) for at in range(9)), "end-to-end")
     lines = [plain(line) for line in answered(question, made)]
     assert lines[:8] == [f"line {at}" for at in range(8)]
-    assert lines[8].startswith("Further lines are left out")
+    assert lines[8].startswith("Further lines are in the tables")
 
 
 def test_data_types_are_those_under_autocast_whichever_run_comes_first() -> None:
@@ -738,27 +739,38 @@ def test_compiling_is_answered_in_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plain_ms", "profiled_ms", "words"),
+    ("profiled", "words"),
     [
-        (100.0, 105.0, "they agree"),
-        (100.0, 150.0, "longer under the profiler"),
-        (150.0, 90.0, "took longer"),
+        (around(150.0), ": longer under the profiler."),
+        (around(60.0), ": the plain step, in a process of its own, took longer."),
+        ([60.0, 220.0, 100.0] * 3, ": not distinguished."),
+        ([150.0], "."),
     ],
 )
-def test_a_profile_is_longer_or_shorter_than_the_plain_step(
-    plain_ms: float, profiled_ms: float, words: str
+def test_a_profile_is_longer_only_where_the_table_of_its_cost_says_so(
+    profiled: list[float], words: str
 ) -> None:
-    found = tables(ROOT / "tui" / "demo-kernels.llmprof")
-    _, state = found.profiled[0]
-    sound = Sound("kernels", SoundSubject())
-    assert words in agree(sound, state, plain_ms, profiled_ms)
+    cases = [case(mode="forward"), case(mode="forward", probe="kernels")]
+    events = [*run(0, cases[0], {"forward": around(100.0)}),
+              *run(1, cases[1], {"forward": profiled})]  # fmt: skip
+    subject = subject_of(view(cases, events))
+    silent = replace_subject(subject, SoundSubject)
+    assert agree(Source("kernels", silent), silent.cases[1]) == words
+    table = overhead_table(subject)
+    assert table is not None
+    verdict = table.rows[0][[each.header for each in table.columns].index("Verdict")]
+    assert ("longer under" in words) == (verdict == "slower")
 
 
 def test_a_profile_that_a_check_says_no_to_is_compared_with_nothing() -> None:
     found = tables(ROOT / "tui" / "demo-kernels.llmprof")
     _, state = found.profiled[0]
     unsound = Source("kernels", UnsoundSubject())
-    assert "not compared, failed check host-pace" in agree(unsound, state, 150.0, 90.0)
+    assert "not compared, failed check host-pace" in agree(unsound, state)
+
+
+def replace_subject(subject: Subject, kind: type[Subject]) -> Subject:
+    return kind(**{each.name: getattr(subject, each.name) for each in fields(Subject)})
 
 
 @pytest.mark.parametrize("make", [lambda: course(questions=True), lambda: whole(

@@ -22,10 +22,13 @@ from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.report.checkpointing import checkpointing
 from llmprof.core.report.comparisons import SIGN_UNCLEAR
 from llmprof.core.report.data_types import COMPONENTS, data_types
+from llmprof.core.report.kernel_timeline import launch_table
 from llmprof.core.report.lean import with_unit
 from llmprof.core.report.registry import BUILDERS
 from llmprof.core.report.run_comparison import FROM_A_TO_B, RunComparison
+from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Figure, Table
+from llmprof.core.report.timing import wide
 from llmprof.core.report.two_runs import TwoRuns
 from llmprof.core.report.warmup import warmup
 from llmprof.core.spec.case import Case
@@ -228,12 +231,74 @@ def test_no_phase_is_cold_that_was_not() -> None:
 def test_phases_have_their_deviation_and_a_forward_what_it_takes_alone() -> None:
     path = FIXTURES / "end-to-end-h100.llmprof"
     assert answers("How long are", path)[1] == (
-        "small, train (128 tokens): forward 18.4 ±4.3 ms (10.8 ms alone), backward 24.3 ±4.1 ms, "
-        "optimizer 5.87 ±0.26 ms."
+        "small, train (128 tokens): forward 18.4 ±4.3 ms (10.8 ms alone, failed check warming), "
+        "backward 24.3 ±4.1 ms, optimizer 5.87 ±0.26 ms."
     )
     assert answers("How much do they vary", path)[1] == (
         "small (128 tokens): step 48.7 ±5.8 ms, CV 12.0 %."
     )
+
+
+def writeup(*names: str) -> list[Path]:
+    return [FIXTURES / "writeup-h200" / f"{name}.llmprof" for name in names]
+
+
+def test_steps_vary_between_processes_and_runs_too() -> None:
+    found = answers("How much do they vary", *writeup("precision", "warmup"))
+    assert found[1] == (
+        "medium (128 tokens): step 103 ±9 ms, CV 8.5 %, between 3 processes ±27 ms; all runs "
+        "91.10 to 111.5 ms."
+    )
+
+
+@pytest.mark.parametrize(
+    ("forwards", "said"),
+    [
+        ((90.0, 40.0, 31.0, 30.0), "longer after little warm-up (one process: not judged): for"),
+        ((90.0, 31.0, 40.0, 30.0), "no later effect is told: processes differ by more"),
+        ((90.0, 30.0, 31.0, 40.0), "no later effect is told: processes differ by more"),
+        ((90.0, 30.0, 30.5, 30.0), ""),
+    ],
+)
+def test_little_warm_up_is_told_where_it_goes_one_way(
+    forwards: tuple[float, ...], said: str
+) -> None:
+    cases = [case(warmup_steps=count) for count in (0, 1, 2, 5)]
+    events = []
+    for at, (of, ms) in enumerate(zip(cases, forwards, strict=True)):
+        times: Times = {"forward": around(ms), "backward": around(20.0), "optimizer": around(5.0)}
+        events += run(at, of, times)
+    (line, *_) = map(plain, answers_of(made_of(view(cases, events)), "What changes without"))
+    assert said in line
+    assert ("longer" in line, "no later" in line) == ("longer" in said, "no later" in said)
+
+
+# ------------------------------------------------------------------- profiles
+
+
+def test_what_matters_beside_products_is_told_of_the_forward_too() -> None:
+    (line,) = answers("Which kernels other", *writeup("kernels"))
+    assert line.endswith("norm 7.1 %; forward: elementwise 0.469, norm 0.320 ms.")
+    (stages,) = answers("Softmax and mask", *writeup("kernels"))
+    assert "softmax 13.9 and 1.9, scale + mask 25.6 and 0.4, QKᵀ 26.5 and 48.9" in stages
+
+
+def test_the_modes_of_phases_are_named_where_they_differ() -> None:
+    titles = []
+    for path in writeup("end-to-end", "warmup"):
+        table = wide(subject_of(open_view(path)).as_one)
+        assert table is not None
+        titles.append(table.title)
+    assert titles == [
+        "Forward (mode forward), backward (mode forward-backward), optimizer (mode train)",
+        "Forward, backward, optimizer",
+    ]
+
+
+def test_the_longest_gap_is_said_to_be_of_all_profiled_steps() -> None:
+    table = launch_table(open_view(*writeup("kernels")))
+    assert table is not None
+    assert "the longest gap, which are over all of them" in table.notes[0]
 
 
 # ------------------------------------------------------------------- which model
@@ -281,6 +346,22 @@ def test_both_peaks_of_a_size_stand_in_one_line_and_no_size_is_left_out() -> Non
         "2.7B, fp32 (128 tokens): inference 13,103 MiB, training 65,044 MiB (in optimizer)."
     )
     assert len(found) == 6
+
+
+def test_what_inference_holds_under_autocast_is_named_by_its_recording() -> None:
+    (line,) = (
+        each for each in answers("And with mixed", *writeup("memory")) if "Inference" in each
+    )
+    assert "autocast's half-precision copies of the weights" in line
+    assert not any("autocast" in each for each in answers("What are the peaks", *writeup("memory")))
+    bare = answers("And with mixed", FIXTURES / "precision-h200.llmprof")
+    assert not any("copies" in each for each in bare)
+
+
+def test_a_line_of_llmprof_s_own_model_is_called_so() -> None:
+    found = answers("Which allocations", *writeup("memory"))
+    assert "from llmprof's model.py:176 forward." in found[1]
+    assert found[-1].endswith("from blocks.*.ffn.gate.weight.")
 
 
 def test_a_tie_of_checkpoints_is_called_one() -> None:

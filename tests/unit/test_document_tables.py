@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from llmprof.core.document import cost as cost_rows
+from llmprof.core.document.answers.timing import phases
 from llmprof.core.document.cost import Budget, Rate, launch_times, training_blocks
 from llmprof.core.document.figures.bars import DASHES
 from llmprof.core.document.figures.loglog import Reading, Series, loglog
@@ -19,10 +20,10 @@ from llmprof.core.document.figures.svg import SHAPES
 from llmprof.core.document.files import document_files
 from llmprof.core.document.html import write_html
 from llmprof.core.document.pictures import step_bars
-from llmprof.core.document.quotes import cell_text
+from llmprof.core.document.quotes import cell_text, plain
 from llmprof.core.document.sections import LONG, document, in_order
 from llmprof.core.document.sources import sources_of
-from llmprof.core.document.steps import between_processes
+from llmprof.core.document.steps import between_processes, step_key
 from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.report.subject import subject_of
 from llmprof.core.report.table import Table
@@ -42,6 +43,12 @@ PRICED = Budget(price=2.5)
 def of(*names: str) -> Tables:
     runs = [(open_view(FIXTURES / f"{name}.llmprof"), FIXTURES) for name in names]
     return tables_of(sources_of(runs, mixed=True), PRICED)
+
+
+@cache
+def writeup(*names: str) -> Tables:
+    paths = [FIXTURES / "writeup-h200" / f"{name}.llmprof" for name in names]
+    return tables_of(sources_of([(open_view(path), path) for path in paths]), PRICED)
 
 
 def planted(*runs: RunView) -> Tables:
@@ -114,6 +121,22 @@ def test_no_step_elsewhere_is_quicker_than_this_host_launches_it() -> None:
     assert fastest(bounded) == pytest.approx(tokens / 0.3, rel=0.02)
 
 
+@pytest.mark.parametrize(("ms", "reach"), [([100.0, 110.0, 90.0], 1.0), ([100.0, 400.0], 10.0)])
+def test_a_range_of_rates_is_what_the_interval_of_the_step_comes_to(
+    ms: list[float], reach: float
+) -> None:
+    found = planted(measured([case(process=at) for at in range(len(ms))], ms))
+    (rate,) = (each for each in found.rates if each.measured)
+    wall = rate.found[1].wall
+    assert wall is not None
+    assert wall.ci95 is not None
+    tokens = rate.found[1].case.tokens
+    assert tokens / rate.low == pytest.approx((wall.mean + wall.ci95) / 1e3)
+    shortest = max(wall.mean - wall.ci95, 0.1 * wall.mean)
+    assert tokens / rate.high == pytest.approx(shortest / 1e3)
+    assert wall.mean / shortest <= reach * 1.5
+
+
 def test_a_break_even_price_has_both_ends() -> None:
     found = of("switches-h200")
     assert found.cost is not None
@@ -173,6 +196,30 @@ def test_a_cell_of_several_runs_has_its_least_median_and_most() -> None:
     assert column(found.same.table, "Runs") == ["planted, planted 2"]
     assert column(found.same.table, "n") == ["3"]
     assert planted(measured([case()], [300.0])).same is None
+
+
+def test_a_step_that_a_check_says_no_to_is_marked_in_its_table_and_its_figure() -> None:
+    found = writeup("precision")
+    assert found.steps is not None
+    small, medium = found.step_cells
+    assert found.steps.quote(step_key(*small), "Failed check").text == "host-pace"
+    assert not found.steps.known(step_key(*medium), "Failed check")
+    page = next(each for each in document(found).sections if each.name == "steps")
+    assert "Failed check" in [each.header for each in page.tables[0].columns]
+    (figure,) = page.figures
+    assert figure.document().count("* host<") == 1
+    assert "*: a check says no to its times" in figure.caption
+
+
+def test_a_forward_alone_may_be_of_another_run() -> None:
+    found = writeup("precision", "end-to-end")
+    assert found.steps is not None
+    alone = {cell[1].case.model.name: found.steps.quote(step_key(*cell), "Forward alone").text
+             for cell in found.step_cells}  # fmt: skip
+    assert alone == {"tiny": "6.34", "small": "10.13", "medium": "40.06"}
+    lines = {line.split(",")[0]: line for line in map(plain, phases(found))}
+    assert "(10.13 ms alone, another run)" in lines["small"]
+    assert "(40.06 ms alone, another run, failed check host-pace)" in lines["medium"]
 
 
 # --------------------------------------------------------------------------- length

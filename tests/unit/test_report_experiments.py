@@ -7,6 +7,7 @@ import io
 import json
 import re
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,7 +185,7 @@ def test_switches_on_a_card_that_waits_for_its_host() -> None:
         "one process: not judged",
         "not judged: failed check warming",
     }
-    assert any("the baseline is launch-bound" in note for note in table.notes)
+    assert any("the host sets the baseline's pace" in note for note in table.notes)
 
 
 def test_switches_in_three_processes_each_on_a_card() -> None:
@@ -422,6 +423,21 @@ def test_mixed_precision_says_why_the_forward_peak_rises() -> None:
     assert "in bf16: from 60.03 ms to 30.01 ms, 2.00 × as fast" in note
     assert "as fast (one process: not judged)" in note
     assert "(the same); within the forward it rises from 6,144 MiB to 7,168 MiB" in note
+
+
+@pytest.mark.parametrize("make", [precision, switches, scaling, attention])
+def test_no_note_calls_a_cell_launch_bound_that_was_not_profiled(
+    make: Callable[[RunView], Table | list[Table] | None],
+) -> None:
+    folder = FIXTURES / "writeup-h200"
+    found = 0
+    for path in sorted(folder.glob("*.llmprof")):
+        built = make(subject_of(open_view(path)).as_one)
+        tables = [built] if isinstance(built, Table) else built or []
+        notes = [note for table in tables for note in table.notes]
+        assert not [note for note in notes if "launch-bound" in note]
+        found += any("the host sets " in note.lower() for note in notes)
+    assert found
 
 
 def switch_run(processes: int = 3) -> RunView:
@@ -871,10 +887,10 @@ def test_growth_on_a_card_is_told_of_busy_cells_alone() -> None:
     assert table is not None
     said = [note for note in table.notes if note.startswith("small, train")]
     assert said[0] == (
-        "small, train, where it is not launch-bound: 9.07 × the work takes 7.08 × the time "
+        "small, train, where the card sets the pace: 9.07 × the work takes 7.08 × the time "
         "(cases 6, 24)."
     )
-    assert said[1].startswith("small, train: launch-bound up to 2,048 tokens a step, where time ")
+    assert said[1].startswith("small, train: the host sets the pace up to context ")
     assert len(said) == 2
 
 
@@ -897,6 +913,10 @@ def test_one_launch_bound_cell_is_named_without_growth() -> None:
     ]
     table = scaling(view(cases, events))
     assert table is not None
-    (said,) = (note for note in table.notes if "launch-bound up to" in note)
-    assert said.startswith("medium, forward: launch-bound up to 512 tokens a step")
+    (said,) = (note for note in table.notes if "sets the pace up to" in note)
+    assert said.startswith(
+        "medium, forward: the host sets the pace up to context 128 × batch 4 (512 tokens a step), "
+    )
     assert said.endswith("no growth is told (case 1).")
+    assert cells(table, "Time growth (×)") == ["n/a"] * 3  # against a step whose time is the host's
+    assert cells(table, "Work growth (×)")[0] == "1.00"

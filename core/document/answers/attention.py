@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from llmprof.core.document.cost import NOT_STANDING
+from llmprof.core.document.growth import MEMORY_KEPT, Growth
 from llmprof.core.document.quotes import KeyedTable, Sentence, joined, number
 from llmprof.core.document.sources import Source
 from llmprof.core.document.tables import Tables, grid_key
@@ -63,15 +64,20 @@ def kept(tables: Tables) -> Iterable[Sentence]:
         if growth.fit is None:
             unsound = growth.source.why_unsound(growth.states)
             why = f"{NOT_STANDING}: {unsound}" if unsound else "no one power describes it"
-            yield (f"{growth.what}, {growth.way}: measured, but {why}.",)
+            yield (f"{_what(growth)}, {growth.way}: measured, but {why}.",)
         else:
             yield table.told(
                 growth.key,
                 "{what}, {way}: context to the power {Exponent}, {Memory at the longest} MiB at "
                 "{Longest context} tokens.",
-                what=growth.what,
+                what=_what(growth),
                 way=growth.way,
             )
+
+
+def _what(growth: Growth) -> str:
+    """Of memory kept, which the question names, the width alone."""
+    return growth.what.removeprefix(f"{MEMORY_KEPT}, ")
 
 
 def kernels(tables: Tables) -> Iterable[Sentence]:

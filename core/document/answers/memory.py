@@ -12,9 +12,14 @@ from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, joined, nu
 from llmprof.core.document.tables import Tables
 from llmprof.core.spec.axes import Mode
 from llmprof.core.spec.case import Case
+from llmprof.core.state.view import CaseState
 
 BLOCKS, BACKWARD = "Blocks a checkpoint", "Peak of backward"
 ASKED: dict[Mode, str] = {"forward": "inference", "train": "training"}
+COPIES = (
+    "Inference peaks with autocast's half-precision copies of the weights beside them, as its "
+    "recording has them."
+)
 
 
 def peaks(tables: Tables) -> Iterable[Sentence]:
@@ -30,6 +35,7 @@ def mixed_peaks(tables: Tables) -> Iterable[Sentence]:
 def _peaks(tables: Tables, ways: tuple[str, ...]) -> Iterable[Sentence]:
     table = tables.levels
     found: dict[Mode, Case] = {}
+    copies = False  # of weights, in inference
     alike: dict[Hashable, dict[Mode, Hashable]] = {}  # rows by what is inferred and trained
     for source, state in tables.memory if table else ():
         assert table is not None
@@ -38,6 +44,7 @@ def _peaks(tables: Tables, ways: tuple[str, ...]) -> Iterable[Sentence]:
             continue
         if case.mode in ASKED and table.known(key, "Requested"):
             found[case.mode] = case
+            copies |= case.mode == "forward" and _holds_copies(state)
             work = source.name, case.model, case.context_length, case.batch_size, case.precision
             alike.setdefault(work, {})[case.mode] = key
     for keys in alike.values():
@@ -50,9 +57,17 @@ def _peaks(tables: Tables, ways: tuple[str, ...]) -> Iterable[Sentence]:
             peaks=joined(_peak(table, keys[mode], what) for mode, what in ASKED.items()
                          if mode in keys),
         )  # fmt: skip
+    if copies:
+        yield (COPIES,)
     for mode, what in ASKED.items() if found else ():
         if mode not in found:
             yield missing(what, in_mode(next(iter(found.values())), mode, "memory"))
+
+
+def _holds_copies(state: CaseState) -> bool:
+    """Whether autocast's copies of weights are alive at the peak of a recorded step."""
+    recorded = state.memory_timeline
+    return recorded is not None and bool(recorded.at_peak.get("autocast copies"))
 
 
 def _peak(table: KeyedTable, key: Hashable, what: str) -> Sentence:
@@ -131,14 +146,17 @@ def _is_figure(grid: KeyedTable, key: Hashable, header: str) -> bool:
 def tensors(tables: Tables) -> Iterable[Sentence]:
     """Sizes of single tensors."""
     table = tables.tensors
+    before = ""
     for at, key in enumerate(table.keys if table else ()):
         assert table is not None
+        formula = table.quote(key, "Formula")
         yield table.told(
             key,
             "{Tensor}{place}: {Each} MiB{formula}.",
             place=() if at else table.told(key, " of {Size} ({Context} tokens, batch {Batch})"),
-            formula=_formula(table.quote(key, "Formula")),
+            formula=(", by the same formula",) if formula.text == before else _formula(formula),
         )
+        before = formula.text
 
 
 def _formula(cell: Quote) -> Sentence:

@@ -27,7 +27,8 @@ DASHES = ' stroke-dasharray="2 3"'
 class Bar:
     """One bar: its label, its parts by name, and the half-width of its end's interval.
 
-    weak: the interval is drawn dashed, for it says less than others; mark: a word at its end.
+    weak: the interval is drawn dashed, for it says less than others; mark: a word at its end;
+    failed: the checks that say no to it, for which a star stands there.
     """
 
     label: str
@@ -35,6 +36,7 @@ class Bar:
     half: float | None = None
     weak: bool = False
     mark: str = ""
+    failed: str = ""
 
     @property
     def whole(self) -> float:
@@ -87,7 +89,7 @@ def _bar(bar: Bar, y: float, scale: float, colours: dict[str, str]) -> list[str]
             line((high, middle - 4), (high, middle + 4), "bar"),
         ]
         end = high
-    told = format_number(bar.whole, bar.half)
+    told = format_number(bar.whole, bar.half) + "*" * bool(bar.failed)
     parts.append(text(end + 6, y + ROW / 2 + 4, f"{told} {bar.mark}".rstrip()))
     return parts
 
@@ -101,6 +103,7 @@ def _data(name: str, caption: str, bars: Sequence[Bar]) -> Table:
             None if bar.half is None else Number(bar.half),
             "steps of one process" if bar.weak else "processes" if bar.half else "",
             bar.mark,
+            bar.failed,
         )
         for bar in bars
         for part, value in bar.parts.items()
@@ -112,5 +115,6 @@ def _data(name: str, caption: str, bars: Sequence[Bar]) -> Table:
         Column("95 % interval of the whole", "± ms"),
         Column("Interval between", numeric=False),
         Column("Pace set by", numeric=False),
+        Column("Failed check", numeric=False),
     )
     return Table(name, caption, columns, rows)
