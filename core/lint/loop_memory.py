@@ -65,10 +65,13 @@ def memory_creep(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict |
         return None
     third = len(levels) // 3
     lows = [min(levels[at * third : (at + 1) * third], key=lambda each: each[1]) for at in range(3)]
-    (start, low), (_, middle), (end, high) = lows
+    (start, low), (between, middle), (end, high) = lows
+    if not start < between < end:
+        return None
     growth = high - low
-    steady = middle > low and high - middle >= (middle - low) / 2
-    if not steady or growth < max(CREEP_BYTES, CREEP_SHARE * low) or end <= start:
+    at_first, later = (middle - low) / (between - start), (high - middle) / (end - between)
+    steady = at_first > 0 and later >= at_first / 2  # by step: the pace may change
+    if not steady or growth < max(CREEP_BYTES, CREEP_SHARE * low):
         return None
     a_step = growth / (end - start)
     what = "the allocator's memory on the card" if on_card else "the process's memory"

@@ -35,7 +35,7 @@ async def test_the_chart_and_the_step_log_mark_them_and_say_why(tmp_path: Path) 
     app, _ = make_app(tmp_path, watch=recorded(tmp_path, 29.0, 36.4, 74))
     async with app.run_test(size=(200, 50)) as pilot:
         await settle(pilot, lambda: contains(app, "throttled or shared"))
-        assert contains(app, "power cap 7.")
+        assert contains(app, "power cap 0:07.")
         assert contains(app, "shared with pid 4002, user, python other.py")
 
 
@@ -54,7 +54,7 @@ def test_a_running_case_is_looked_at_now_and_then() -> None:
     found = disturbed.update(view, view.cases[0])
     assert disturbed.update(view, view.cases[0]) is found  # done: once
     assert len(marked_steps(found)) >= 70
-    assert in_words(found).startswith("power cap 7.")
+    assert in_words(found).startswith("power cap 0:07.")
     going = run(10.6, 18.3, 77)
     case = type(going.cases[0])(
         0, going.cases[0].case, "running", 1, measured=going.cases[0].measured

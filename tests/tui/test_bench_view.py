@@ -198,9 +198,8 @@ async def test_a_finished_run_says_what_it_came_to(tmp_path: Path, size: tuple[i
     verdict = outlook_lines(replay(run.journal))[0]
     app, _ = make_app(tmp_path, watch=run)
     async with app.run_test(size=size) as pilot:
-        bare = verdict.removeprefix("Verdict. ")
-        await settle(pilot, lambda: contains(app, bare))
-        assert contains(app, "18/18 cases") == contains(app, verdict) == (size[0] == 120)
+        first = verdict.removeprefix("Verdict. ").partition(",")[0]
+        await settle(pilot, lambda: contains(app, first))
 
 
 @sizes
