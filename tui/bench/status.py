@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -16,6 +17,7 @@ from llmprof.tui.kit.canvas import Canvas, cut_words, row_length
 from llmprof.tui.kit.format import clock_text
 from llmprof.tui.kit.look import Look
 
+CLAUSE = re.compile(r"; |, but |: that of ")  # where a verdict can end before its end
 VERDICT = "Verdict. "  # before what a finished run came to
 LEAST_BAR = 8  # columns of the progress bar
 
@@ -154,7 +156,17 @@ class StatusLines(Canvas):
             for said in (verdict, bare):
                 if cell_len(said + tail) <= width:
                     return [(said.ljust(width - cell_len(tail)), "title"), (tail, "muted")]
-        return [(cut_words(bare, width, self.look.ellipsis), "title")]
+        more = self.look.ellipsis
+        for clause in _clauses(bare):
+            if cell_len(clause + more) <= width:
+                return [(clause + more, "title")]
+        return [(cut_words(bare, width, more), "title")]
+
+
+def _clauses(verdict: str) -> list[str]:
+    """What a verdict says up to the end of each of its clauses but the last, the longest first."""
+    ends = sorted({match.start() for match in CLAUSE.finditer(verdict)}, reverse=True)
+    return [verdict[:end] for end in ends]
 
 
 def bar(look: Look, share: float, width: int) -> Row:
