@@ -99,7 +99,7 @@ class RunComparison:
         return Table("differences", "What is different", columns, tuple(rows), notes)
 
     def _changes(self) -> Table:
-        head = _Head([found.base for found in self.runs.comparisons])
+        head = _Head([(found.base, found.other) for found in self.runs.comparisons])
         counted = dict.fromkeys(map(_counted, self.runs.comparisons))
         columns = (
             *head.columns,
@@ -146,7 +146,7 @@ class RunComparison:
 
     def _kernels(self) -> Table | None:
         rows: list[tuple[Cell, ...]] = []
-        head = _Head([pair.base for pair in self.runs.profiles])
+        head = _Head([(pair.base, pair.other) for pair in self.runs.profiles])
         for pair in self.runs.profiles:
             before, after = by_class(pair.base), by_class(pair.other)
             least = NEGLIGIBLE * max(math.fsum(before.values()), math.fsum(after.values()))
@@ -173,7 +173,7 @@ class RunComparison:
         return Table("kernel-classes", title, columns, tuple(rows), notes)
 
     def _peaks(self) -> Table | None:
-        head = _Head([pair.base for pair in self.runs.pairs])
+        head = _Head([(pair.base, pair.other) for pair in self.runs.pairs])
         rows = [
             (*head.cells(pair.base), source, *_pair_cells(one / MIB, other / MIB))
             for pair in self.runs.pairs
@@ -198,7 +198,7 @@ class RunComparison:
         return Table("peaks", f"Peak memory, from A to B{head.title}", columns, tuple(rows), notes)
 
     def _categories(self) -> Table | None:
-        head = _Head([pair.base for pair in self.runs.recordings])
+        head = _Head([(pair.base, pair.other) for pair in self.runs.recordings])
         rows: list[tuple[Cell, ...]] = []
         for pair in self.runs.recordings:
             one, other = pair.base.memory_timeline, pair.other.memory_timeline
@@ -258,7 +258,8 @@ def _change_cell(part: PartChange) -> Cell:
 class _Head:
     """What tells the compared cases apart, as columns; what is the same, in the title."""
 
-    def __init__(self, states: Sequence[CaseState]) -> None:
+    def __init__(self, pairs: Sequence[tuple[CaseState, CaseState]]) -> None:
+        states = [base for base, _ in pairs]
         self._model = len({state.case.model.name for state in states}) > 1
         self._axes = [a for a in varying(state.case for state in states) if a.changes != "phases"]
         self._mode = len({state.case.mode for state in states}) > 1
@@ -267,8 +268,8 @@ class _Head:
             *((Column("Mode", numeric=False),) if self._mode else ()),
             *(AXIS_COLUMNS[axis.field] for axis in self._axes),
         )
-        label = states[0].case.label if len(states) == 1 else ""
-        self.title = f": {label}" if label else ""
+        labels = [_labels(base.case.label, other.case.label) for base, other in pairs]
+        self.title = f": {labels[0]}" if len(labels) == 1 else ""
 
     def cells(self, state: CaseState) -> tuple[Cell, ...]:
         case = state.case
@@ -277,6 +278,15 @@ class _Head:
             *((case.mode,) if self._mode else ()),
             *(axis.shown(axis.of(case)) for axis in self._axes),
         )
+
+
+def _labels(one: str, other: str) -> str:
+    """The label of two cases, with what differs as `bf16 → fp32`."""
+    parts, others = one.split(" · "), other.split(" · ")
+    if len(parts) != len(others):
+        return f"{one} → {other}"
+    told = (a if a == b else f"{a} → {b}" for a, b in zip(parts, others, strict=True))
+    return " · ".join(told)
 
 
 def _alike(runs: TwoRuns) -> str:

@@ -16,7 +16,7 @@ from llmprof.core.events.kernel_rows import Coverage, ShareRow
 from llmprof.core.figures.comparison import CasePair, compare_together
 from llmprof.core.figures.replicates import configurations
 from llmprof.core.report.class_changes import explanation
-from llmprof.core.report.run_comparison import RunComparison
+from llmprof.core.report.run_comparison import RunComparison, _labels
 from llmprof.core.report.run_comparison_exports import render
 from llmprof.core.report.run_comparison_words import regressions
 from llmprof.core.report.two_runs import TwoRuns
@@ -384,3 +384,15 @@ def test_formats_agree() -> None:
     assert ",Verdict,,faster" in cells
     lines = render(found, "md").splitlines()
     assert max(len(line) for line in lines if line.startswith("|")) <= 160
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        ("tiny · ctx 128 · bf16", "tiny · ctx 128 · bf16", "tiny · ctx 128 · bf16"),
+        ("tiny · ctx 128 · bf16", "tiny · ctx 128 · fp32", "tiny · ctx 128 · bf16 → fp32"),
+        ("tiny · bf16", "tiny · bf16 · sdpa", "tiny · bf16 → tiny · bf16 · sdpa"),
+    ],
+)
+def test_a_title_says_what_differs_between_the_two(one: str, other: str, told: str) -> None:
+    assert _labels(one, other) == told
