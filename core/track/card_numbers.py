@@ -111,12 +111,12 @@ class Held:
 
     __slots__ = ("copied", "copy", "number", "pointer", "read", "series", "tensor", "version")
 
-    def __init__(self, series: Series, copy: Any, tensor: Any, pointer: int) -> None:
+    def __init__(self, series: Series, copy: Any, tensor: Any, pointer: int, version: int) -> None:
         self.series = series
         self.copy = copy
         self.tensor = tensor
         self.pointer = pointer
-        self.version = 0 if tensor is None else tensor._version
+        self.version = version  # of the tensor as it was logged
         self.copied: float | None = None  # what they were when they were fetched
         self.read: float | None = None
         self.number: float | None = None  # what was logged; None: not known
@@ -191,6 +191,7 @@ class CardNumbers:
         self.landing = landing
         self.together = False  # copies at once cost too much, and steps are short
         self.held: list[Held] = []
+        self.lane: dict[str, Series] = {}  # names whose next tensors stay as they are, unseen
         self._holding: set[Series] = set()
         self._series: dict[str, Series] = {}
         self._step = 0
@@ -225,12 +226,30 @@ class CardNumbers:
         trusted = pointer and series.alike >= REGULAR
         between = series.pointers and not self._last  # the first and the last are compared
         copy = None if trusted and between else number.clone()
-        held = Held(series, copy, number if pointer else None, pointer)
+        if trusted:
+            self.lane[name] = series
+        return self._held(
+            series, copy, number if pointer else None, pointer, number._version if pointer else 0
+        )
+
+    def adopt(self, name: str, tensor: Any, version: int) -> Held:
+        """A number of the lane: a tensor that shares its memory, as it was logged with a version.
+
+        What is no number after all, or whose memory others wrote, is unknown.
+        """
+        series = self._series[name]
+        series.logged(self._step)
+        pointer = self._pointer(series, tensor) if _is_plain(tensor) and tensor.numel() == 1 else 0
+        number = tensor.reshape(()) if pointer and tensor.dim() else tensor
+        return self._held(series, None, number if pointer else None, pointer, version)
+
+    def _held(self, series: Series, copy: Any, tensor: Any, pointer: int, version: int) -> Held:
+        found = Held(series, copy, tensor, pointer, version)
         if pointer:
             series.pointers.add(pointer)
         self._holding.add(series)
-        self.held.append(held)
-        return held
+        self.held.append(found)
+        return found
 
     def at_once(self, spent_ns: int) -> None:
         """A copy at once took so long."""
@@ -272,6 +291,17 @@ class CardNumbers:
             or any(series.step != self._step - 1 for series in self._holding)
         )
 
+    def may_pass(self, start_ns: int, end_ns: int) -> int:
+        """How many steps like the last may end before somebody has to know that they did.
+
+        The one in which the numbers that are held are fetched is not among them.
+        """
+        if not self.lane or len(self.lane) < len(self._holding) or not self.together:
+            return 0
+        left_ns = TOGETHER_NS - (end_ns - (self._begun_ns or end_ns))
+        by_time = left_ns // max(1, end_ns - start_ns)
+        return max(0, min(MOST_TOGETHER - self._steps, by_time) - 1)
+
     def fetch(self) -> Fetched | None:
         """Send all that is held on its way; None where that fails: it is unknown then."""
         self._fetching = max(1, self._steps)
@@ -299,6 +329,7 @@ class CardNumbers:
         for series in self._holding:
             series.pointers.clear()
         self._holding.clear()
+        self.lane.clear()
         return held
 
     def _pointer(self, series: Series, tensor: Any) -> int:
@@ -324,6 +355,7 @@ class CardNumbers:
 
     def _distrust(self, series: Series) -> None:
         series.changes = True
+        self.lane = {name: one for name, one in self.lane.items() if one is not series}
         for one in self.held:
             if one.series is series:
                 one.tensor = None

@@ -20,6 +20,7 @@ from llmprof.core.system.text import clean
 from llmprof.core.track.allocator import AllocatorFigures
 from llmprof.core.track.card_numbers import (
     MOST_TOGETHER,
+    TOGETHER_NS,
     CardNumbers,
     Costs,
     Fetched,
@@ -29,7 +30,9 @@ from llmprof.core.track.card_numbers import (
 from llmprof.core.track.tracker import Row, Tracker
 
 MOST_WAITING = 512 + MOST_TOGETHER  # steps that the card has not come to, or whose numbers it keeps
-MOST_HANDED_ON = 8  # at the end of a step, so that none pays for all that came together
+MOST_HANDED_ON = 16  # at the end of a step, so that none pays for all that came together
+MOST_PASSED = MOST_HANDED_ON - 1  # steps in a row whose rows are kept and not looked at, and
+PASSED_NS = TOGETHER_NS  # how long they may take
 MOST_EVENTS = 48  # of one step
 ALLOWED_NS = 20_000  # of host time a step for the card's times and numbers, and
 ALLOWED_SHARE = 400  # at most one in so many of the step's; where they cost more, some are timed
@@ -40,7 +43,14 @@ _in_use: Callable[[], bool] = torch.cuda.is_initialized
 MEMORY_NS = 1_000_000_000  # between two looks at the allocator
 
 
+# A row, the event at its end, the values logged in it, and the time spent on recording its events,
+# which is 0 where it was not timed. Plain, for one is made every step.
+Kept = tuple[Row, object | None, dict[str, object], int]
+
 _new_event: Any = torch.cuda.Event
+_Tensor = torch.Tensor
+_device_now: Any = getattr(torch._C, "_cuda_getDevice", None)  # in a tenth of the time that
+_stream_now: Any = getattr(torch._C, "_cuda_getCurrentStream", None)  # current_stream() takes
 _now = time.monotonic_ns
 
 
@@ -124,11 +134,14 @@ class CardClock:
         self._edge: object = None  # the last step's end, where nothing was copied since
         self._stream_key: object = None
         self._stream: Any = None
-        self._looked_ns = 0
+        self._look_ns = 0  # at the allocator's figures, from then on
         self._steps = 0
         self._pace = Pace()
         self._timing_ns = 0  # spent on events since the last step that was timed
         self._numbers = CardNumbers(Landing())
+        self._passed: list[Kept] = []  # rows that nobody has looked at
+        self._may_pass = 0  # rows, before one has to be looked at
+        self._again = False  # what the open step logged is as in the one before
         self.timed = True
         self.memory: AllocatorFigures | None = None
 
@@ -162,8 +175,36 @@ class CardClock:
         found.record(self._current())
         return found
 
+    def again(self, values: Mapping[str, Any]) -> dict[str, object] | None:
+        """What is logged as in the steps before, kept as it is; None: take() is to see to it.
+
+        After a training step whatever is touched has left the processor's caches, so that little
+        is touched here: the rest is seen to when the next row is looked at.
+        """
+        if self._may_pass <= 0 or self._again:
+            return None
+        stream, lane, left = _stream(), self._numbers.lane, len(self._numbers.lane)
+        if stream != self._home or _capturing(stream):
+            return None
+        kept: dict[str, object] = {}
+        try:
+            for name, value in values.items():
+                if type(value) is _Tensor and name in lane and value.get_device() == self._device:
+                    kept[name] = value.detach(), value._version
+                    left -= 1
+                elif type(value) is float or type(value) is int:
+                    kept[name] = float(value)
+                else:
+                    return None
+        except RuntimeError:  # of a tensor made in inference mode: it has no version
+            return None
+        self._again = left == 0
+        return kept if left == 0 else None
+
     def take(self, tensors: Mapping[str, Any]) -> dict[str, object]:
         """Numbers as they are now, on their way to the host; none while capturing."""
+        self._catch_up()
+        self._may_pass = 0
         stream = _stream()
         if _capturing(stream):
             return {}
@@ -202,25 +243,69 @@ class CardClock:
 
     def keep(self, row: Row, end: object | None, values: dict[str, object]) -> None:
         """Take a row that ended with an event; hand on those that the card is through with."""
-        stream = _stream()
-        capturing = _capturing(stream)
-        if len(self._waiting) >= MOST_WAITING:
-            self._give_up(self._waiting.popleft())
-        start_ns = row.marks[0][0]
-        self._numbers.step_ended(start_ns, row.end_ns, allowed_ns(row.end_ns - start_ns))
-        delivery = self._delivery_of(row, values, stream, capturing)
+        again, self._again = self._again, False
         timing_ns = 0
         if row.marks[-1][2] is not None:
             timing_ns, self._timing_ns = self._timing_ns, 0
-        self._waiting.append(Waiting(row, end, values, delivery, timing_ns))
-        self._home = self._home if capturing else stream
-        if row.end_ns - self._looked_ns > MEMORY_NS:
-            self._looked_ns = row.end_ns
-            self._look_at_memory()
+        kept = row, end, values, timing_ns
+        regular = again or not self._numbers.held
+        if regular and self._may_pass > 0 and row.end_ns < self._look_ns:
+            self._may_pass -= 1
+            self._passed.append(kept)
+        else:
+            self._look(kept)
+
+    def _look(self, kept: Kept) -> None:
+        """See to a row, and to those that passed before it."""
+        self._catch_up()
+        row, stream = kept[0], _stream()
+        capturing = _capturing(stream)
+        self._wait_for(kept)
+        if not capturing:
+            self._send(row.end_ns, stream)
+            self._home = stream
+        if row.end_ns >= self._look_ns:
+            self._look_ns = row.end_ns + MEMORY_NS
+            self.memory = allocator_figures(self._device) or self.memory
         self._settle(MOST_HANDED_ON, capturing)
+        self._may_pass = 0 if capturing else self._passable(kept)
+
+    def _passable(self, kept: Kept) -> int:
+        """How many rows may pass now: of such steps as come within a moment."""
+        row, _, values, _ = kept
+        start_ns, end_ns = row.marks[0][0], row.end_ns
+        most = min(MOST_PASSED, PASSED_NS // max(1, end_ns - start_ns))
+        if self._numbers.held:
+            return min(most, self._numbers.may_pass(start_ns, end_ns))
+        return most if _only_floats(values) else 0
+
+    def _catch_up(self) -> None:
+        passed, self._passed = self._passed, []
+        for kept in passed:
+            self._wait_for(kept)
+
+    def _wait_for(self, kept: Kept) -> None:
+        """A row is through when the card is, and its numbers have come."""
+        row, end, values, timing_ns = kept
+        if len(self._waiting) >= MOST_WAITING:
+            self._give_up(self._waiting.popleft())
+        if not _only_floats(values):
+            values = self._seen(values)
+            self._delivery = self._delivery or Delivery()
+        start_ns = row.marks[0][0]
+        self._numbers.step_ended(start_ns, row.end_ns, allowed_ns(row.end_ns - start_ns))
+        self._waiting.append(Waiting(row, end, values, self._delivery, timing_ns))
+
+    def _seen(self, values: dict[str, object]) -> dict[str, object]:
+        """Numbers as again() kept them: tensors that share their memory, and their versions."""
+        return {
+            name: self._numbers.adopt(name, *value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+        }
 
     def finish(self) -> None:
         """The loop is over: all rows are handed on, with what comes within a moment."""
+        self._catch_up()
         with contextlib.suppress(RuntimeError):  # of a card that is lost
             stream = _stream()
             if not _capturing(stream):
@@ -246,17 +331,11 @@ class CardClock:
                 break
             self._hand_on(waiting.popleft())
 
-    def _delivery_of(
-        self, row: Row, values: dict[str, object], stream: Any, capturing: bool
-    ) -> Delivery | None:
-        """What a row's numbers come with; sent on its way where it is time."""
-        found = self._delivery
-        if any(not isinstance(value, float) for value in values.values()):
-            found = self._delivery = found or Delivery()
-        waits = self._numbers.held and stream == self._home and not self._numbers.due(row.end_ns)
-        if found is not None and not capturing and not waits:
-            self._close(found, stream)
-        return found
+    def _send(self, end_ns: int, stream: Any) -> None:
+        """Have the numbers come that wait, where it is time at the end of a step."""
+        waits = self._numbers.held and stream == self._home and not self._numbers.due(end_ns)
+        if self._delivery is not None and not waits:
+            self._close(self._delivery, stream)
 
     def _close(self, delivery: Delivery, stream: Any) -> None:
         """Nothing more comes with it. Copies of a step in which the stream changed are lost."""
@@ -281,7 +360,13 @@ class CardClock:
 
     def _hand_on(self, waiting: Waiting) -> None:
         row, end, _, delivery, timing_ns = waiting
-        start = _now() if timing_ns else 0
+        if delivery is not None and delivery.own is not None:
+            self._pool.append(delivery.own)
+            delivery.own = None
+        if row.marks[0][2] is None and not timing_ns:
+            self._take(row, None, waiting.arrived())
+            return
+        start = _now()
         events: list[Any] = [event for _, _, event in row.marks if event is not None]
         times: list[float] | None = None
         if end is not None and len(events) == len(row.marks) < MOST_EVENTS:
@@ -289,9 +374,6 @@ class CardClock:
                 times = [one.elapsed_time(other) for one, other in pairwise([*events, end])]
         self._take(row, times, waiting.arrived())
         self._pool += events
-        if delivery is not None and delivery.own is not None:
-            self._pool.append(delivery.own)
-            delivery.own = None
         if timing_ns:
             allowed = allowed_ns(row.end_ns - row.marks[0][0])
             left = max(allowed // 4, allowed - self._numbers.cost_ns, 1)
@@ -312,9 +394,6 @@ class CardClock:
             elif value.number is not None:
                 row.values[name] = value.number
         self._tracker.take(row)
-
-    def _look_at_memory(self) -> None:
-        self.memory = allocator_figures(self._device) or self.memory
 
 
 def allocator_figures(device: int) -> AllocatorFigures | None:
@@ -340,10 +419,13 @@ def is_there() -> bool:
     return torch.version.cuda is not None and torch.cuda.device_count() > 0
 
 
+def _only_floats(values: Mapping[str, object]) -> bool:
+    return all(type(value) is float for value in values.values())
+
+
 def _stream() -> Any:
     """The current stream of the current device; the stream's number is the first of three."""
-    call = getattr(torch._C, "_cuda_getCurrentStream", None)  # in a tenth of the time
-    return torch.cuda.current_stream() if call is None else call(torch._C._cuda_getDevice())
+    return torch.cuda.current_stream() if _stream_now is None else _stream_now(_device_now())
 
 
 def _capturing(stream: Any) -> bool:

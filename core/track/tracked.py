@@ -130,6 +130,7 @@ class Tracked:
         self._claims: list[Claim] = []  # the loops and steps that are on
         self._names: dict[str, str] = {}  # of phases, as they are shown
         self._values: dict[str, str] = {}  # of logged values
+        self._clean_names: set[str] = set()  # that are shown as they are
         self._writer: Writer | None = None
         self._hooks = hooks
         self._installed = False
@@ -236,6 +237,11 @@ class Tracked:
             return
         start = time.monotonic_ns()
         try:
+            if self._card is not None and self._clean_names.issuperset(values):
+                again = self._card.again(values)
+                if again is not None:
+                    self._tracker.log(again, start)
+                    return
             kept: dict[str, object] = {}
             on_card: dict[str, object] = {}
             for name, value in values.items():
@@ -244,6 +250,7 @@ class Tracked:
                     known = self._values.get(name)
                     if known is None:
                         known = self._values[name] = clean(name, 80)
+                        self._clean_names |= {known} & {name}
                     (kept if isinstance(number, float) else on_card)[known] = number
             if on_card and self._card is not None:
                 kept |= self._card.take(on_card)

@@ -16,6 +16,7 @@ MOST_ROWS = 8192  # that wait for the writer
 INTERRUPTED_NS = 1_000_000
 BETWEEN = "between"
 _now = time.monotonic_ns
+_ident = threading.get_ident
 
 
 class Row:
@@ -79,7 +80,7 @@ class Tracker:
         self.find_device: Callable[[], DeviceClock | None] | None = None
         self.working = True
         self.marks: list[Mark] = [(_now(), BETWEEN, None)]
-        self._owner = threading.get_ident()
+        self._owner = _ident()
         self._part = BETWEEN
         self._open = False  # within a step
         self._user = 0  # depth of the user's phases
@@ -94,7 +95,7 @@ class Tracker:
 
     def begin(self) -> None:
         """Time counts from now, on this thread."""
-        self._owner = threading.get_ident()
+        self._owner = _ident()
         self.marks = [(_now(), BETWEEN, None)]
 
     # What the hooks say
@@ -108,8 +109,7 @@ class Tracker:
         if before not in (GAP, "loss", "forward") or (before == part):
             self._spent(start)
             return None
-        self._mark(part, start)
-        self._spent(start)
+        self._marked(part, start)
         return before
 
     def leave(self, before: str | None) -> None:
@@ -117,15 +117,13 @@ class Tracker:
         if before is None or not self._open or not self.mine():
             return
         start = _now()
-        self._mark(GAP if before == "loss" else before, start)
-        self._spent(start)
+        self._marked(GAP if before == "loss" else before, start)
 
     def forward_ended(self, before: str | None) -> None:
         """The model's forward ended: what follows is the loss."""
         if before is not None and self._open and self.mine():
             start = _now()
-            self._mark("loss", start)
-            self._spent(start)
+            self._marked("loss", start)
 
     def update_begins(self, optimizer: object) -> int:
         """An optimizer's step begins, perhaps within another's; how deep."""
@@ -149,7 +147,8 @@ class Tracker:
         if self._updating == 0:
             self.updates += whole
             if self._part == "optimizer" and not self._user:
-                self._mark(GAP, start)
+                self._marked(GAP, start)
+                return
         self._spent(start)
 
     def update_skipped(self, optimizer: object) -> None:
@@ -162,16 +161,14 @@ class Tracker:
         if self._part != "optimizer" or self._user or not self.mine():
             return False
         start = _now()
-        self._mark(GAP, start)
-        self._spent(start)
+        self._marked(GAP, start)
         return True
 
     def closure_ended(self, marked: bool) -> None:
         """The closure ended: the optimizer goes on."""
         if marked and self._open and not self._user and self.mine():
             start = _now()
-            self._mark("optimizer", start)
-            self._spent(start)
+            self._marked("optimizer", start)
 
     # What the user's lines say
 
@@ -184,9 +181,9 @@ class Tracker:
             self._release()
         if self._open:
             self._end(start, "input")
+            self._spent(start)
         else:
-            self._mark("input", start)
-        self._spent(start)
+            self._marked("input", start)
 
     def begin_epoch(self, length: int | None) -> None:
         """A loop over a loader begins."""
@@ -201,9 +198,9 @@ class Tracker:
         start = _now()
         if batch:
             self._begin(start)
+            self._spent(start)
         else:
-            self._mark(BETWEEN, start)
-        self._spent(start)
+            self._marked(BETWEEN, start)
 
     def begin_step(self) -> None:
         """A step begins without a loader that is known; an open one ends."""
@@ -242,8 +239,7 @@ class Tracker:
         start = _now()
         before = self._part
         self._user += 1
-        self._mark(name, start)
-        self._spent(start)
+        self._marked(name, start)
         return before
 
     def end_phase(self, before: str | None) -> None:
@@ -252,8 +248,7 @@ class Tracker:
             return
         start = _now()
         self._user = max(0, self._user - 1)
-        self._mark(before if self._open or before != GAP else BETWEEN, start)
-        self._spent(start)
+        self._marked(before if self._open or before != GAP else BETWEEN, start)
 
     def log(self, values: dict[str, object], start_ns: int) -> None:
         """Values of the open step, or of the next where none is open; read from start_ns on."""
@@ -294,7 +289,7 @@ class Tracker:
 
     def mine(self) -> bool:
         """Whether this is the thread that trains, and it is watched still."""
-        return self.working and threading.get_ident() == self._owner
+        return self.working and _ident() == self._owner
 
     def take(self, row: Row) -> None:
         """Hand a row to the writer, unless too many wait."""
@@ -302,6 +297,18 @@ class Tracker:
             self.dropped += 1
         else:
             self.rows.append(row)
+
+    def _marked(self, part: str, start: int) -> None:
+        """A mark, which is all that was to do; written out, for every call here is a cold one."""
+        self._part = part
+        if len(self.marks) < MOST_MARKS:
+            device = self.device
+            event = device.event() if device is not None and device.timed else None
+            self.marks.append((start, part, event))
+        took = _now() - start
+        if took < INTERRUPTED_NS:
+            self.own_ns += took
+        self.calls += 1
 
     def _mark(self, part: str, t: int) -> None:
         self._part = part

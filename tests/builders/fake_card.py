@@ -75,9 +75,14 @@ class FakeCard:
         self._index = 0
         self._edge: object = None
 
-    def log(self, **tensors: torch.Tensor) -> dict[str, object]:
+    def log(self, **values: torch.Tensor | float) -> dict[str, object]:
         """Numbers of the step that goes on."""
-        return self.clock.take(tensors)
+        again = self.clock.again(values)
+        if again is not None:
+            return again
+        tensors = {name: one for name, one in values.items() if isinstance(one, torch.Tensor)}
+        floats = {name: float(one) for name, one in values.items() if name not in tensors}
+        return floats | self.clock.take(tensors)
 
     def end_step(self, values: dict[str, object], step_ns: int | None = None) -> None:
         """The step is over."""
@@ -92,7 +97,7 @@ class FakeCard:
         self._edge = self.clock.boundary()
         self.clock.keep(row, self._edge, values)
 
-    def step(self, **tensors: torch.Tensor) -> None:
+    def step(self, **tensors: torch.Tensor | float) -> None:
         """One that does nothing but log."""
         self.end_step(self.log(**tensors))
 

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from llmprof.core.track import card_numbers, device_clock
 from llmprof.core.track.card_numbers import MOST_TOGETHER, REGULAR, TOGETHER_NS
-from llmprof.core.track.device_clock import MOST_HANDED_ON, MOST_SKIPPED, MOST_WAITING
+from llmprof.core.track.device_clock import (
+    MOST_HANDED_ON,
+    MOST_PASSED,
+    MOST_SKIPPED,
+    MOST_WAITING,
+    Kept,
+)
 from llmprof.core.track.tracker import Row
 from tests.builders.fake_card import MS, FakeCard
 
@@ -66,10 +72,12 @@ def test_tensors_stay_themselves_once_they_were_seen_to_stay_as_they_are(card: F
     copies = []
     for at in range(2 * MOST_TOGETHER):
         values = card.log(loss=number(at))
-        held = values["loss"]
-        assert isinstance(held, card_numbers.Held)
-        assert held.tensor is not None
-        copies.append(held.copy is not None)
+        logged = values["loss"]
+        if isinstance(logged, card_numbers.Held):
+            assert logged.tensor is not None
+            copies.append(logged.copy is not None)
+        else:
+            assert isinstance(logged, tuple)  # looked at when a later step ends
         card.end_step(values)
     assert sum(copies) <= 6  # the first and the last of those that are fetched together
 
@@ -387,12 +395,59 @@ def test_a_step_that_ends_on_another_stream_shows_nothing_wrong(card: FakeCard) 
     values = card.log(loss=number(5))
     card.stream = (7, -1, 1)
     card.end_step(values)
-    assert not card.clock._numbers.held
     more = settled(card)
     found = card.finish()
-    assert found[SETTLED] is None
+    assert found[SETTLED] in (None, 5.0)
+    assert found[SETTLED + 1] in (None, 0.0)  # in it the change is seen
     assert all(ours in (truth, None) for ours, truth in zip(found, expected, strict=False))
-    assert found[SETTLED + 1 :] == more
+    assert found[SETTLED + 2 :] == more[1:]
+
+
+def test_most_steps_pass_without_a_look(card: FakeCard, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = settled(card)
+    looks: list[Kept] = []
+    look = card.clock._look
+
+    def counted(kept: Kept) -> None:
+        looks.append(kept)
+        look(kept)
+
+    monkeypatch.setattr(card.clock, "_look", counted)
+    for at in range(4 * MOST_TOGETHER):
+        card.step(loss=number(at))
+    assert 0 < len(looks) <= 4 * 4
+    assert card.finish() == expected + [float(at) for at in range(4 * MOST_TOGETHER)]
+
+
+def test_steps_without_numbers_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = FakeCard(monkeypatch, COSTLY_NS, 4 * MS)
+    for _ in range(200):
+        card.step()
+    assert len(card.rows()) >= 200 - MOST_PASSED - MOST_HANDED_ON
+    assert len(card.finish()) == 200
+
+
+def test_floats_beside_a_tensor_and_what_is_logged_twice(card: FakeCard) -> None:
+    settled(card)
+    for at in range(100):
+        values: dict[str, object] = card.log(loss=number(at), rate=at / 2, count=at)
+        if at % 7 == 0:
+            values |= card.log(loss=number(-at))
+        card.end_step(values)
+    found = card.finish()[SETTLED:]
+    assert found == [float(-at if at % 7 == 0 else at) for at in range(100)]
+    assert card.rows("rate")[SETTLED:] == [at / 2 for at in range(100)]
+    assert card.rows("count")[SETTLED:] == list(range(100))
+
+
+def test_a_tensor_that_is_no_number_all_of_a_sudden_is_unknown(card: FakeCard) -> None:
+    expected = settled(card)
+    for at in range(100):
+        card.step(loss=torch.ones(3) if at == 40 else number(at))
+    found = card.finish()
+    assert found[: SETTLED + 40] == [*expected, *range(40)]
+    assert found[SETTLED + 40] is None
+    assert found[SETTLED + 41 :] == list(range(41, 100))
 
 
 @pytest.mark.parametrize("inference", [False, True])
