@@ -81,6 +81,7 @@ class Tables:
     out_of_memory_table: KeyedTable | None
     same: KeyedTable | None
     budget: Budget
+    left_out: tuple[str, ...] = ()  # sizes and lengths that a write-up had no time for
 
     @cached_property
     def grids(self) -> tuple[KeyedTable, ...]:
@@ -156,8 +157,10 @@ def _built(name: str, subject: Subject) -> list[Table]:
     return [built] if isinstance(built, Table) else list(built)
 
 
-def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables:
-    """All tables of some runs."""
+def tables_of(
+    sources: Sequence[Source], budget: Budget | None = None, left_out: tuple[str, ...] = ()
+) -> Tables:
+    """All tables of some runs; left_out: what their write-up had no time for."""
     budget = budget or Budget()
     steps, changes, warm = step_cells(sources), changes_of(sources), warmup_cells(sources)
     profiled, memory, oom = (
@@ -192,4 +195,5 @@ def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables
         out_of_memory_table=out_of_memory_table(oom),
         same=same_table(sources),
         budget=budget,
+        left_out=left_out,
     )
