@@ -10,6 +10,7 @@ from llmprof.core.document.changes import Change, change_table, changes_of
 from llmprof.core.document.cost import Budget, Rate, cost_table, rates
 from llmprof.core.document.data_types import who_tells
 from llmprof.core.document.growth import Growth, growth_table, growths
+from llmprof.core.document.host_floors import HostFloors
 from llmprof.core.document.levels import (
     level_table,
     memory_cells,
@@ -113,7 +114,12 @@ class Tables:
     @cached_property
     def rates(self) -> list[Rate]:
         """Tokens a second, here and elsewhere."""
-        return rates(self.sources)
+        return rates(self.sources, self.host_floors)
+
+    @cached_property
+    def host_floors(self) -> HostFloors:
+        """How soon the host launches a step."""
+        return HostFloors(self.sources)
 
     @cached_property
     def cost(self) -> KeyedTable | None:
