@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from llmprof.cli.exits import CRASHED, OK, UserError
-from llmprof.cli.found_writeup import found_writeup
+from llmprof.cli.found import found_writeup
 from llmprof.cli.show import find_source
 from llmprof.cli.streams import put, tell
 from llmprof.cli.types import listed, one_of, positive, tokens_type
