@@ -65,7 +65,12 @@ def test_the_journal_of_a_run_stands_for_its_folder(
     run = RunStore(tmp_path / "runs").create("x")
     unpack(RUN, run)
     seen: list[Run] = []
-    monkeypatch.setattr(screen, "open_screen", lambda *, watch, **_: seen.append(watch) or 0)
+
+    def look(*, watch: Run, **_: Any) -> int:
+        seen.append(watch)
+        return 0
+
+    monkeypatch.setattr(screen, "open_screen", look)
     for given in (run.journal, run.path):
         assert main(["screen", str(given)]) == 0
     assert seen == [run, run]
