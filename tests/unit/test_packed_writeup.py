@@ -380,7 +380,7 @@ def test_a_finished_write_up_is_packed_and_documented(
     measured(lambda run: pytest.fail("nothing is missing"))
     asked = ["run", "writeup", "--into=wu", "--pack=wu/wu.llmprof"]
     assert main(asked) == 0
-    assert (tmp_path / "wu" / "report.html").is_file()
+    assert "the write-up left out 2.7B;" in (tmp_path / "wu" / "report.html").read_text("utf-8")
     assert f"packed {tmp_path / 'wu' / 'wu.llmprof'}" in capsys.readouterr().err
     whole = printed(capsys, "report", "wu/wu.llmprof")
     assert whole == printed(capsys, "report", "wu")
