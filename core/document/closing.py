@@ -12,13 +12,14 @@ from llmprof.core.document import profiles as profile_rows
 from llmprof.core.document import same_cells as same_rows
 from llmprof.core.document import steps as step_rows
 from llmprof.core.document import warmups as warmup_rows
-from llmprof.core.document.commands import SWITCHES
+from llmprof.core.document.commands import SWITCHES, WRITEUP
 from llmprof.core.document.quotes import Sentence
 from llmprof.core.document.sources import differences
 from llmprof.core.document.spread import spread
 from llmprof.core.document.tables import Tables
 from llmprof.core.lint import EXPLAINED as CHECKS
 from llmprof.core.lint.in_short import IN_SHORT
+from llmprof.core.report.sentences import listing
 
 EXPLAINED = {  # notes that stand in the method
     "steps": step_rows.NOTES,
@@ -42,8 +43,19 @@ METHOD = (
 )
 
 
+def left_out(tables: Tables) -> tuple[Sentence, ...]:
+    """What a write-up was to measure and left out for time; nothing where it left out nothing."""
+    names = [name.replace("`", "'") for name in tables.left_out]
+    if not names:
+        return ()
+    return (
+        (f"For time the write-up left out {listing(names)}; `{WRITEUP}` with a higher `--minutes`, "
+         "or none, measures them too.",),
+    )  # fmt: skip
+
+
 def limits(tables: Tables) -> tuple[Sentence, ...]:
-    """What the document cannot say, in six lines."""
+    """What was left out for time, and what the document cannot say, in six lines."""
     lines: list[Sentence] = [
         ("Random tokens and random weights on one device: loading of data, evaluation, "
          "checkpoints and communication are not in any figure.",),
@@ -67,7 +79,7 @@ def limits(tables: Tables) -> tuple[Sentence, ...]:
     if not all(rate.measured for rate in tables.rates):
         lines.append(("Predicted rates of other cards are bounds from published peaks, and no "
                       "measurement.",))  # fmt: skip
-    return tuple(lines[:6])
+    return (*left_out(tables), *lines[:6])
 
 
 def _checks(tables: Tables) -> list[Sentence]:

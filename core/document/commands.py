@@ -14,6 +14,7 @@ from llmprof.core.spec.case import Case, Probe
 
 TRAIN = "llmprof run --mode train"
 SWITCHES = "llmprof run switches"
+WRITEUP = "llmprof run writeup"
 
 
 def in_mode(case: Case, mode: Mode, probe: Probe = "timing") -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from llmprof.core.catalog.cards import CardSpec, load_cards, match_device
@@ -14,6 +13,7 @@ from llmprof.core.document.configurations import (
     source_columns,
     switches_text,
 )
+from llmprof.core.document.host_floors import HostFloors
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, keyed
 from llmprof.core.document.sources import Source
 from llmprof.core.document.steps import Found, between_processes, host_phases
@@ -135,36 +135,11 @@ def unsound_training(sources: Sequence[Source]) -> str:
     return ", ".join(dict.fromkeys(rules))
 
 
-def rates(sources: Sequence[Source]) -> list[Rate]:
+def rates(sources: Sequence[Source], floors: HostFloors) -> list[Rate]:
     """Measured rates block by block, then those predicted for other cards."""
     cells = [found for block in training_blocks(sources) for found in block]
-    launched = launch_times(sources)
     measured = [rate for found in cells if (rate := _measured(found)) is not None]
-    return [*measured, *(rate for found in cells for rate in _elsewhere(found, launched))]
-
-
-def launch_times(sources: Sequence[Source]) -> dict[Hashable, float]:
-    """The least milliseconds in which the host launched a step, by model and way of computing.
-
-    Of each phase whose pace it sets somewhere: elsewhere it may have waited for the card in its
-    launches, so that other phases count as none.
-    """
-    least: dict[tuple[Hashable, str], float] = {}
-    for source in sources:
-        ran = (each for state in filter(_trains, source.cases) for each in processes_of(state))
-        for process in ran:
-            for phase in host_phases(process) or ():
-                took = statistics.median(process.measured.host_ms(phase))
-                key = (_way(process), phase)
-                least[key] = min(took, least.get(key, took))
-    found: dict[Hashable, float] = {}
-    for (way, _), took in least.items():
-        found[way] = found.get(way, 0.0) + took
-    return found
-
-
-def _way(state: CaseState) -> Hashable:
-    return state.case.model, switches_text(state.case)
+    return [*measured, *(rate for found in cells for rate in _elsewhere(found, floors))]
 
 
 def cost_table(
@@ -250,13 +225,13 @@ def _measured(found: Found) -> Rate | None:
     return Rate(found, name, True, low, high)
 
 
-def _elsewhere(found: Found, launched: Mapping[Hashable, float]) -> Iterator[Rate]:
+def _elsewhere(found: Found, floors: HostFloors) -> Iterator[Rate]:
     source, state = found
     environment = state.environment or source.environment
     here = None if environment is None else match_device(environment.device_name)
     if here is None or state.total is None or host_phases(state) or state.case.compile:
         return
-    least = launched.get(_way(state), 0.0)
+    least = floors.of(state.case).launches_ms
     for card in load_cards().values():
         times = None if card.name == here.name else _step_ms(state, here, card)
         if times is not None and _fits(state, card):

@@ -6,18 +6,17 @@ busy with what the change does not act on. A gain is capped by both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from llmprof.core.document.configurations import parameters
+from llmprof.core.document.host_floors import launches_of
 from llmprof.core.document.paces import profile_of
 from llmprof.core.document.profiles import part_of
 from llmprof.core.document.steps import Found
 from llmprof.core.document.tables import Tables
 from llmprof.core.figures.replicates import processes_of
-from llmprof.core.report.sentences import is_launch_bound
 from llmprof.core.spec.case import Case, Phase
 from llmprof.core.state.view import CaseState
 
@@ -38,45 +37,12 @@ class Bound:
 
 
 def host_floor(tables: Tables, case: Case) -> Bound | None:
-    """The shortest step of the same launches that the host set the pace of: as fast as it gets.
-
-    Of another context or batch as well, and in TF32 as in fp32: what is launched is the same. bf16
-    launches no less than fp32, whose steps tell it where none in bf16 does.
-    """
-    return _floor_of(tables, case, case.precision) or _floor_of(tables, case, "fp32")
-
-
-def _floor_of(tables: Tables, case: Case, precision: str) -> Bound | None:
-    alike = ("fp32", "tf32") if precision in ("fp32", "tf32") else (precision,)
-    wanted = _launches(case)
-    found = [
-        (process.total.mean, process.case)
-        for state in _train_steps(tables)
-        if state.case.precision in alike and _launches(state.case) == wanted
-        for process in processes_of(state)
-        if process.total is not None and is_launch_bound(process)
-    ]
-    if not found:
+    """The shortest step of the same launches that the host set the pace of: as fast as it gets."""
+    step = tables.host_floors.of(case).shortest
+    if step is None:
         return None
-    ms, least = min(found, key=lambda each: each[0])
-    return Bound(ms, f"by the host, which takes so long to enqueue it at {least.context_length:,} "
-                     "tokens")  # fmt: skip
-
-
-def _train_steps(tables: Tables) -> Iterator[CaseState]:
-    return (
-        state
-        for source in tables.sources
-        for state in source.cases
-        if state.case.probe == "timing" and state.case.mode == "train"
-    )
-
-
-def _launches(case: Case) -> Case:
-    """Equal for cases whose steps are the same launches, but for those of the precision."""
-    return replace(
-        case.configuration(), context_length=1, batch_size=1, precision="fp32", warmup_steps=1
-    )
+    where = f"at {step.context_length:,} tokens"
+    return Bound(step.ms, f"by the host, which takes so long to enqueue it {where}")
 
 
 def own_enqueueing_ms(state: CaseState) -> float | None:
@@ -126,6 +92,6 @@ def _nearest_profile(tables: Tables, state: CaseState) -> CaseState | None:
         for source, each in tables.profiled
         if source.sound(each)
         and each.case.precision == state.case.precision
-        and replace(_launches(each.case), model=state.case.model) == _launches(state.case)
+        and replace(launches_of(each.case), model=state.case.model) == launches_of(state.case)
     ]
     return min(there, key=lambda each: abs(parameters(each) - parameters(state)), default=None)

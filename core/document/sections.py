@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from llmprof.core.document import cost as cost_rows
 from llmprof.core.document import levels as level_rows
 from llmprof.core.document import steps as step_rows
-from llmprof.core.document.closing import EXPLAINED, METHOD, limits, method_items
+from llmprof.core.document.closing import EXPLAINED, METHOD, left_out, limits, method_items
 from llmprof.core.document.commands import SWITCHES, TRAIN
 from llmprof.core.document.configurations import parameters
 from llmprof.core.document.figures.svg import Figure
@@ -183,7 +183,11 @@ def _beside(every: dict[str, Section], trained: Sequence[Source]) -> dict[str, S
 def _by_questions(tables: Tables, page: _Page, look: Outlook) -> Document:
     """Sections by the hand-out's groups, each answer quoting cells; the tables whole below."""
     sections = [
-        Section("machine", SECTIONS["machine"], items=machine_lines(tables.sources)),
+        Section(
+            "machine",
+            SECTIONS["machine"],
+            items=(*machine_lines(tables.sources), *left_out(tables)),
+        ),
         *_training_loops(with_loops(tables.sources)),
     ]
     pictures: dict[str, Figure | None] = {

@@ -10,6 +10,7 @@ from llmprof.core.document.changes import Change, change_table, changes_of
 from llmprof.core.document.cost import Budget, Rate, cost_table, rates
 from llmprof.core.document.data_types import who_tells
 from llmprof.core.document.growth import Growth, growth_table, growths
+from llmprof.core.document.host_floors import HostFloors
 from llmprof.core.document.levels import (
     level_table,
     memory_cells,
@@ -81,6 +82,7 @@ class Tables:
     out_of_memory_table: KeyedTable | None
     same: KeyedTable | None
     budget: Budget
+    left_out: tuple[str, ...] = ()  # sizes and lengths that a write-up had no time for
 
     @cached_property
     def grids(self) -> tuple[KeyedTable, ...]:
@@ -112,7 +114,12 @@ class Tables:
     @cached_property
     def rates(self) -> list[Rate]:
         """Tokens a second, here and elsewhere."""
-        return rates(self.sources)
+        return rates(self.sources, self.host_floors)
+
+    @cached_property
+    def host_floors(self) -> HostFloors:
+        """How soon the host launches a step."""
+        return HostFloors(self.sources)
 
     @cached_property
     def cost(self) -> KeyedTable | None:
@@ -156,8 +163,10 @@ def _built(name: str, subject: Subject) -> list[Table]:
     return [built] if isinstance(built, Table) else list(built)
 
 
-def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables:
-    """All tables of some runs."""
+def tables_of(
+    sources: Sequence[Source], budget: Budget | None = None, left_out: tuple[str, ...] = ()
+) -> Tables:
+    """All tables of some runs; left_out: what their write-up had no time for."""
     budget = budget or Budget()
     steps, changes, warm = step_cells(sources), changes_of(sources), warmup_cells(sources)
     profiled, memory, oom = (
@@ -192,4 +201,5 @@ def tables_of(sources: Sequence[Source], budget: Budget | None = None) -> Tables
         out_of_memory_table=out_of_memory_table(oom),
         same=same_table(sources),
         budget=budget,
+        left_out=left_out,
     )

@@ -18,6 +18,7 @@ from llmprof.core import events as ev
 from llmprof.core.devices.metrics import METRICS
 from llmprof.core.monitor.printed import Printed, as_sample, nanoseconds
 from llmprof.core.store.files import JOURNAL
+from llmprof.core.store.pack import check_one_run
 from llmprof.core.system.archive import PackError, is_packed, member, opened
 from llmprof.core.system.text import clean, counted, moment
 
@@ -111,13 +112,14 @@ class Recording:
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
     """The lines of a file, or of the journal in a folder or packed run."""
-    if path.is_dir():
-        path = path / JOURNAL
-    if not is_packed(path):
-        with path.open("rb") as file:
-            yield file
-        return
     try:
+        check_one_run(path)
+        if path.is_dir():
+            path = path / JOURNAL
+        if not is_packed(path):
+            with path.open("rb") as file:
+                yield file
+            return
         with opened(path) as archive, member(archive, JOURNAL) as file:
             yield file
     except PackError as error:

@@ -10,6 +10,8 @@ import shlex
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -69,6 +71,19 @@ def unpack(path: Path, run: Run, *, journal: bool = True) -> int:
     return taken + MAX_ARTIFACT_BYTES - left
 
 
+@contextmanager
+def unpacked(path: Path) -> Iterator[Run]:
+    """A packed run in a temporary folder, under the file's name; it goes at the end.
+
+    Raises PackError or OSError.
+    """
+    with tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
+        run = Run(Path(folder) / path.stem)
+        run.artifacts.mkdir(parents=True)
+        unpack(path, run)
+        yield run
+
+
 def adopt(path: Path, store: RunStore) -> Run:
     """The packed run as a run of the store, under its own id; one of that id must not be there.
 
@@ -105,12 +120,7 @@ def open_view(path: Path) -> RunView:
     Nothing is executed and nothing is unpacked outside a temporary folder. Raises PackError
     for a file that holds no run (NotOneRun: a write-up), OSError for one that can't be read.
     """
-    if holds_writeup(path):
-        given = shlex.quote(str(path))
-        raise NotOneRun(
-            f"{path} is a write-up of several runs: `llmprof report {given}` writes its document, "
-            f"`llmprof screen {given}` shows its runs"
-        )
+    check_one_run(path)
     if path.is_dir():
         path = path / JOURNAL
     if not path.exists():
@@ -119,6 +129,18 @@ def open_view(path: Path) -> RunView:
     if not view.events:
         raise PackError(f"{path} holds no run of llmprof")
     return view
+
+
+def check_one_run(path: Path) -> None:
+    """Raise NotOneRun for a folder or file that is a whole write-up; PackError or OSError."""
+    if not holds_writeup(path):
+        return
+    given = shlex.quote(str(path))
+    each = "" if path.is_dir() else f", `unzip {given}` makes a file of each"
+    raise NotOneRun(
+        f"{path} is a write-up of several runs: `llmprof report {given}` writes its document, "
+        f"`llmprof screen {given}` shows its runs{each}"
+    )
 
 
 def holds_writeup(path: Path) -> bool:

@@ -20,7 +20,7 @@ import msgspec
 from llmprof.core import events as ev
 from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.journal import JournalWriter
-from llmprof.core.store.pack import unpack
+from llmprof.core.store.pack import check_one_run, unpack
 from llmprof.core.store.run import Run
 from llmprof.core.store.time_shift import shifted
 from llmprof.core.system.archive import PackError, is_packed, member, opened
@@ -31,8 +31,9 @@ LONGEST_S = 3.0  # a longer silence of the recording is cut to this
 def recorded(path: Path) -> Iterator[ev.AnyEvent]:
     """Events of a packed run or a plain journal, in order; what cannot be read is left out.
 
-    Raises OSError, and PackError for a packed run that is none or damaged.
+    Raises OSError, and PackError for a file that is no packed run, a write-up or damaged.
     """
+    check_one_run(path)
     if is_packed(path):
         with opened(path) as archive, member(archive, JOURNAL) as lines:
             yield from _decoded(lines)

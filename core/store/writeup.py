@@ -38,7 +38,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a write-up measures, in order."""
 
     entries: tuple[Entry, ...]
-    left_out: tuple[str, ...] = ()  # sizes that would take too long
+    left_out: tuple[str, ...] = ()  # sizes and lengths that would take too long
     schema: int = 1
 
 
@@ -55,7 +55,8 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
         if entry.run.startswith(".") or "/" in entry.run or clean(entry.run, LONGEST) != entry.run:
             name = clean(repr(entry.run), 80)
             raise WriteupError(f"{where} is damaged: a run cannot be called {name}")
-    return manifest
+    left_out = tuple(clean(each, LONGEST) for each in manifest.left_out)
+    return msgspec.structs.replace(manifest, left_out=left_out)
 
 
 class Writeup:

@@ -13,11 +13,12 @@ import pytest
 
 from llmprof.core.document import cost as cost_rows
 from llmprof.core.document.answers.timing import phases
-from llmprof.core.document.cost import Budget, Rate, launch_times, training_blocks
+from llmprof.core.document.cost import Budget, Rate, training_blocks
 from llmprof.core.document.figures.bars import DASHES
 from llmprof.core.document.figures.loglog import Reading, Series, loglog
 from llmprof.core.document.figures.svg import SHAPES
 from llmprof.core.document.files import document_files
+from llmprof.core.document.host_floors import HostFloor
 from llmprof.core.document.html import write_html
 from llmprof.core.document.pictures import step_bars
 from llmprof.core.document.quotes import cell_text, plain
@@ -110,9 +111,10 @@ def test_no_step_elsewhere_is_quicker_than_this_host_launches_it() -> None:
     launched = measured([case()], [300.0], host=1.0)
     ran = measured([case(context_length=256)], [330.0])
     alone, bounded = planted(ran), planted(ran, launched)
-    assert launch_times(alone.sources) == {}
-    assert list(launch_times(bounded.sources).values()) == pytest.approx([300.0], rel=0.02)
-    tokens = case(context_length=256).tokens
+    asked = case(context_length=256)
+    assert alone.host_floors.of(asked) == HostFloor()
+    assert bounded.host_floors.of(asked).launches_ms == pytest.approx(300.0, rel=0.02)
+    tokens = asked.tokens
 
     def fastest(found: Tables) -> float:
         return max(rate.high for rate in found.rates if not rate.measured)

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from llmprof.cli import resume, screen
+from llmprof.cli import demo, resume, screen
 from llmprof.cli import writeup as command
 from llmprof.cli.main import main
 from llmprof.core.state.view import RunView
@@ -141,15 +141,29 @@ def test_a_run_that_is_no_run_yet_stays_out(tmp_path: Path) -> None:
     assert not (tmp_path / "none.llmprof").exists()
 
 
+def what_takes(given: str) -> str:
+    each = ", `unzip wu.llmprof` makes a file of each" if given == "wu.llmprof" else ""
+    return (
+        f"{given} is a write-up of several runs: `llmprof report {given}` writes its document, "
+        f"`llmprof screen {given}` shows its runs{each}"
+    )
+
+
+@pytest.mark.parametrize("given", ["wu", "wu.llmprof"])
+def test_a_replay_of_a_whole_write_up_is_refused_in_one_line(
+    given: str, small: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "require_terminal", lambda: None)
+    for words in (["demo", "--recording", given], ["monitor", "--replay", given, "--json"]):
+        assert failed(capsys, *words) == f"llmprof: {what_takes(given)}\n"
+
+
 @pytest.mark.parametrize("given", ["wu", "wu.llmprof"])
 def test_commands_for_one_run_say_what_takes_a_write_up(
     given: str, small: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for words in (["show", given], ["compare", given, given], ["baseline", "set", given]):
-        assert failed(capsys, *words) == (
-            f"llmprof: {given} is a write-up of several runs: `llmprof report {given}` writes its "
-            f"document, `llmprof screen {given}` shows its runs\n"
-        )
+        assert failed(capsys, *words) == f"llmprof: {what_takes(given)}\n"
     monkeypatch.setattr(resume, "require_torch", lambda: None)
     assert "`llmprof run writeup --into" in failed(capsys, "resume", given)
     with pytest.raises(NotOneRun):
@@ -366,7 +380,7 @@ def test_a_finished_write_up_is_packed_and_documented(
     measured(lambda run: pytest.fail("nothing is missing"))
     asked = ["run", "writeup", "--into=wu", "--pack=wu/wu.llmprof"]
     assert main(asked) == 0
-    assert (tmp_path / "wu" / "report.html").is_file()
+    assert "the write-up left out 2.7B;" in (tmp_path / "wu" / "report.html").read_text("utf-8")
     assert f"packed {tmp_path / 'wu' / 'wu.llmprof'}" in capsys.readouterr().err
     whole = printed(capsys, "report", "wu/wu.llmprof")
     assert whole == printed(capsys, "report", "wu")

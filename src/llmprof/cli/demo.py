@@ -15,6 +15,7 @@ from llmprof.core.events import Environment, RunStarted, Segment
 from llmprof.core.store.pack import SUFFIX, unpack
 from llmprof.core.store.replay import recorded
 from llmprof.core.store.run import Run, RunStore, wait_started
+from llmprof.core.system.archive import PackError
 from llmprof.core.system.text import moment
 
 RECORDING = "demo.llmprof"
@@ -86,6 +87,8 @@ def _plan(recording: Path) -> tuple[RunStarted, tuple[str, ...]]:
                 plan = event
             elif isinstance(event, Environment) and plan is not None:
                 return plan, (event.device_name, *day)
+    except PackError as error:
+        raise UserError(str(error)) from error
     except Exception as error:  # a foreign file fails in many ways
         raise UserError(f"{recording} cannot be replayed: {error}") from error
     if plan is None:

@@ -96,9 +96,7 @@ def dispatch(arguments: list[str]) -> int:
         arguments = ["run", *arguments]
     name, *rest = arguments
     if name not in COMMANDS:
-        from llmprof.core.catalog.names import unknown
-
-        raise UserError(f"unknown command {unknown(name, COMMANDS)}")
+        raise UserError(_no_command(name))
     module, summary = COMMANDS[name]
     if [name, *(word.casefold() for word in rest[:1])] == WRITEUP[0].split():
         name, (module, summary) = WRITEUP
@@ -109,6 +107,24 @@ def dispatch(arguments: list[str]) -> int:
     parser = Parser(prog=f"llmprof {name}", description=_sentence(summary))
     command.add_arguments(parser)
     return command.run(parser.parse(rest))
+
+
+def _no_command(name: str) -> str:
+    """What to say of a word that is no command; a path is one that several commands take."""
+    import shlex  # rarely needed
+    from pathlib import Path
+
+    from llmprof.core.catalog.names import unknown
+    from llmprof.core.system.text import clean
+
+    path = Path(name)
+    if not path.is_file() and not ("/" in name and path.exists()):
+        return f"unknown command {unknown(name, COMMANDS)}"
+    given = clean(shlex.quote(name), 200)
+    return (
+        f"{clean(name, 200)} is no command: `llmprof screen {given}` shows a run or a write-up, "
+        f"`llmprof report {given}` writes its document, `llmprof show {given}` prints a run"
+    )
 
 
 def overview() -> str:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from llmprof.cli.exits import OK, UserError
-from llmprof.cli.found_writeup import found_writeup
+from llmprof.cli.found import found_writeup
 from llmprof.cli.show import find_source
 from llmprof.cli.streams import put, tell
-from llmprof.core.store.pack import SUFFIX, pack, unpack
+from llmprof.core.store.pack import SUFFIX, pack, unpacked
 from llmprof.core.store.packed_writeup import pack_redacted_writeup, pack_writeup
 from llmprof.core.store.redact import pack_redacted
 from llmprof.core.store.run import Run, RunNotFound
@@ -122,8 +121,5 @@ def _found(source: Path) -> Iterator[Run]:
     elif not is_packed(source):
         yield Run(source.parent)
     else:
-        with tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
-            run = Run(Path(folder) / source.stem)
-            run.artifacts.mkdir(parents=True)
-            unpack(source, run)
+        with unpacked(source) as run:
             yield run

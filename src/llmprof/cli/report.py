@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from llmprof.cli.exits import CRASHED, OK, UserError
-from llmprof.cli.found_writeup import found_writeup
+from llmprof.cli.found import found_writeup
 from llmprof.cli.show import find_source
 from llmprof.cli.streams import put, tell
 from llmprof.cli.types import listed, one_of, positive, tokens_type
@@ -29,10 +29,11 @@ from llmprof.core.system.archive import PackError
 
 
 class Place(NamedTuple):
-    """Where a run lies, and how that is told."""
+    """Where a run lies, how that is told, and what its write-up left out for time."""
 
     path: Path
     told: str
+    left_out: tuple[str, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,13 +134,15 @@ def places_in(writeup: Writeup, given: Path) -> list[Place]:
 
     Nobody knows of the folder into which a file is unpacked.
     """
-    if given.is_dir():
-        return [Place(each.path, str(each.path)) for each in writeup.runs()]
-    return [Place(each.path, f"{each.id} in {given}") for each in writeup.runs()]
+    left_out = writeup.load().left_out
+    return [
+        Place(each.path, str(each.path) if given.is_dir() else f"{each.id} in {given}", left_out)
+        for each in writeup.runs()
+    ]
 
 
 def make_document(
-    places: Iterable[Place],
+    places: Sequence[Place],
     budget: Budget,
     *,
     sections: Iterable[str] = (),
@@ -151,10 +154,11 @@ def make_document(
         sources = sources_of(_each_once(places), mixed=mixed)
     except SourcesDiffer as error:
         raise UserError(str(error)) from error
-    return document(tables_of(sources, budget), sections, questions=questions)
+    left_out = tuple(dict.fromkeys(name for place in places for name in place.left_out))
+    return document(tables_of(sources, budget, left_out), sections, questions=questions)
 
 
-def write_document(places: Iterable[Place], target: Path, budget: Budget) -> None:
+def write_document(places: Sequence[Place], target: Path, budget: Budget) -> None:
     """Write the whole document of some runs. Raises UserError."""
     _write(make_document(places, budget), target)
 

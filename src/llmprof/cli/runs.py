@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from llmprof.cli.exits import OK, UserError
-from llmprof.cli.found_writeup import found_writeup
+from llmprof.cli.found import found_writeup
 from llmprof.cli.printed import put_list
 from llmprof.cli.streams import put
 from llmprof.core.report.table import Cell, Column, Table
@@ -48,7 +48,9 @@ def _store_at(path: Path, stack: ExitStack) -> RunStore:
     if writeup is not None:
         return writeup.store
     if not path.is_dir():
-        raise UserError(f"{path} is no folder of runs; `llmprof show` prints one run")
+        raise UserError(
+            f"{path} is no folder of runs; `llmprof show` prints one run, `llmprof screen` shows it"
+        )
     return RunStore(path)
 
 

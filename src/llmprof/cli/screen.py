@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from llmprof.cli.exits import UserError
 from llmprof.cli.open_screen import open_screen
+from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.run import Run, RunNotFound, RunStore
 
 if TYPE_CHECKING:
@@ -18,11 +19,15 @@ MOST_HZ = 20.0
 
 
 class Shown(NamedTuple):
-    """What the screen is opened with: runs, the one in sight, and how others are started there."""
+    """What the screen is opened with: runs, the one in sight, and how others are started there.
+
+    view: that which shows it, where the run alone does not tell.
+    """
 
     store: RunStore
     watch: Run | None = None
     starter: Starter | None = None
+    view: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "run",
         nargs="?",
         help="a run to show at once: its name, `last`, its folder, "
-        "a folder of runs such as a write-up's, or a packed write-up",
+        "a folder of runs such as a write-up's, or a file of a packed run or write-up",
     )
     add_look_options(parser)
 
@@ -60,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
         shown = Shown(RunStore()) if args.run is None else find_beside_others(args.run, stack)
         return open_screen(
             watch=shown.watch,
+            view=shown.view,
             refresh=args.refresh,
             ascii_only=args.ascii,
             theme=args.theme,
@@ -71,9 +77,10 @@ def run(args: argparse.Namespace) -> int:
 def find_beside_others(name: str, stack: ExitStack) -> Shown:
     """A run by name or folder, or the newest of a folder of runs; and those that lie beside it.
 
-    A packed write-up is such a folder for as long as the stack. Raises UserError.
+    A packed run or write-up is in such a folder for as long as the stack. Raises UserError.
     """
-    run = Run(Path(name).resolve())
+    path = Path(name).resolve()
+    run = Run(path.parent if path.name == JOURNAL else path)
     if run.journal.is_file():
         return Shown(RunStore(run.path.parent), run)
     try:
@@ -86,17 +93,36 @@ def find_beside_others(name: str, stack: ExitStack) -> Shown:
 
 
 def _unpacked(path: Path, stack: ExitStack) -> Shown | None:
-    """The runs of a packed write-up; None where the path is none's. Raises UserError."""
+    """What a packed run or write-up holds; None where the path is none's. Raises UserError."""
     if not path.is_file():
         return None
-    from llmprof.cli.found_writeup import found_writeup  # not needed for the first frame
+    from llmprof.cli.found import found_run, found_writeup  # not needed for the first frame
     from llmprof.tui.session.starter import NoStarter
 
-    writeup = found_writeup(path, stack)
-    if writeup is None:
-        return None
     starter = NoStarter(f"{path.name} is shown from a copy, which goes with the screen")
-    return Shown(writeup.store, writeup.store.find(None), starter)
+    writeup = found_writeup(path, stack)
+    if writeup is not None:
+        return Shown(writeup.store, writeup.store.find(None), starter)
+    run = found_run(path, stack)
+    if run is None:
+        return None
+    return Shown(RunStore(run.path.parent), run, starter, _view_of(run, path))
+
+
+def _view_of(run: Run, path: Path) -> str:
+    """The view that shows a run which came without its lock, by which loops are told.
+
+    Raises UserError where the file at path held no run.
+    """
+    from llmprof.core.events import LoopStarted, RunStarted  # not needed for the first frame
+    from llmprof.core.store.replay import recorded
+
+    for event in recorded(run.journal):
+        if isinstance(event, LoopStarted):
+            return "loop"
+        if isinstance(event, RunStarted):
+            return "bench"
+    raise UserError(f"{path} holds no run of llmprof")
 
 
 def hertz(text: str) -> float:
