@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from llmprof.core.spec.own_function import path_and_name
-from llmprof.core.worker.failures import OwnModelError, Stopped
+from llmprof.core.worker.failures import Overdue, OwnModelError, Stopped
 
 
 class Source(NamedTuple):
@@ -87,7 +87,7 @@ def put_back(name: str) -> Iterator[None]:
     folder, paths = Path.cwd(), list(sys.path)
     try:
         yield
-    except Stopped:
+    except (Exception, Stopped, Overdue):
         raise
     except SystemExit as error:
         raise OwnModelError(f"{name} called sys.exit({error.code!r})") from error

@@ -59,6 +59,7 @@ def own_task(case: Case, model: OwnModel, device: torch.device) -> Task:
         )
     parts = dict(_parts(_configured(case, model) if model.is_configuration
                         else _called(case, model, device)))  # fmt: skip
+    _check_vocabulary(parts.get("vocab_size"))
     module = parts["module"]
     _move(module, device)
     module.train()
@@ -221,9 +222,29 @@ def _on_own_batch(
         else "module(batch)"
     )
     if loss is not None:
-        return Task(module, batch, run, loss, False, optimizer, f"{how}, loss(output, batch)",
-                    _unit(batch))  # fmt: skip
+        return Task(module, batch, run, _checked(loss), False, optimizer,
+                    f"{how}, loss(output, batch)", _unit(batch))  # fmt: skip
     return Task(module, batch, run, _inner_loss, True, optimizer, f"{how} → loss", _unit(batch))
+
+
+def _checked(loss: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Tensor]:
+    """The user's loss; what no backward can start from is said in their words, not torch's."""
+
+    def checked(output: Any, batch: Any) -> Tensor:
+        return _one_number(loss(output, batch), "loss(output, batch) returned")
+
+    return checked
+
+
+def _one_number(found: Any, whose: str) -> Tensor:
+    if not isinstance(found, Tensor):
+        raise OwnModelError(f"{whose} {_kind(found)}; it must be a tensor of one number")
+    if found.numel() != 1:
+        shape = " × ".join(map(str, found.shape))
+        raise OwnModelError(f"{whose} a tensor of {shape}; it must be one number, as a mean is")
+    if torch.is_grad_enabled() and not found.requires_grad:
+        raise OwnModelError(f"{whose} a tensor without a gradient: something detached it")
+    return found
 
 
 def _as_arguments(batch: Any, *, pair: bool) -> tuple[Iterable[Any], Mapping[str, Any]]:
@@ -279,10 +300,10 @@ def _on_tokens(
     names = list(inspect.signature(module.forward).parameters)
     forward, loss = parts.get("forward"), parts.get("loss")
     if forward is not None:
-        return Task(module, batch, forward, loss or _inner_loss, loss is None, optimizer,
-                    "forward(module, batch)")  # fmt: skip
+        return Task(module, batch, forward, _checked(loss) if loss else _inner_loss, loss is None,
+                    optimizer, "forward(module, batch)")  # fmt: skip
     if loss is not None:
-        return Task(module, batch, on_tokens, loss, False, optimizer,
+        return Task(module, batch, on_tokens, _checked(loss), False, optimizer,
                     "module(ids), loss(output, batch)")  # fmt: skip
     if "input_ids" in names and "labels" in names:
         return Task(module, batch, _hugging_face, _inner_loss, True, optimizer,
@@ -317,7 +338,15 @@ def _inner_loss(output: Any, batch: Any) -> Tensor:
             f"the forward returned {_kind(output)} in which no loss is found; give loss(output, "
             "batch) in the factory's dict"
         )
-    return found
+    return _one_number(found, "the loss that the forward returned is")
+
+
+def _check_vocabulary(said: Any) -> None:
+    whole = isinstance(said, int) and not isinstance(said, bool) and said > 0
+    if said is not None and not whole:
+        raise OwnModelError(
+            f"vocab_size of the factory's dict is {said!r}, no whole number above zero"
+        )
 
 
 def _vocabulary(module: nn.Module, parts: Mapping[str, Any]) -> int:

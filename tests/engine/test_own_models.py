@@ -216,6 +216,10 @@ HARM = {
     "frozen": "no parameters that are trained",
     "misspelt": "'losss', which is none of",
     "no_ids": "give batch(batch_size, context_length, device)",
+    "interrupts": "hostile.py:100 in interrupts: KeyboardInterrupt",
+    "exits_in_forward": "hostile.py:111 in forward: sys.exit('no data') was called",
+    "interrupts_in_forward": "hostile.py:111 in forward: KeyboardInterrupt",
+    "loss_of_many": "loss(output, batch) returned a tensor of 2 × 16 × 50; it must be one number",
 }
 AT_IMPORT = {
     "raises_at_import": "raises_at_import.py:8 in <module>: KeyError: 'wdith'",
@@ -327,6 +331,11 @@ def test_a_file_that_changed_is_another_case(tmp_path: Path) -> None:
         (("--model=models.py",), "write path/to/file.py:factory"),
         (("--model=no.such.module:build",), "no such module here"),
         (("--model-arg=a=1",), "--model-arg has no effect without --model"),
+        (
+            (f"--model={MODELS}:nano", "--model-arg=a=1", "--model-arg=a=2"),
+            "--model-arg a: given twice, as 1 and 2",
+        ),
+        ((f"--model={MODELS}:nano", "--num-layers=2"), "--num-layers is for presets"),
         ((f"--model={MODELS}:nano", "--model-arg=a"), "write name=value"),
     ],
 )
