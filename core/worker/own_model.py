@@ -6,6 +6,7 @@ for what it looks like (docs/own-model.md): there is no base class to inherit fr
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -64,9 +65,11 @@ def own_task(case: Case, model: OwnModel, device: torch.device) -> Task:
     _move(module, device)
     module.train()
     optimizer = _optimizer(parts.get("optimizer"))
-    if parts.get("batch") is not None:
-        return _on_own_batch(case, module, parts, device, optimizer)
-    return _on_tokens(case, module, parts, device, optimizer)
+    on = _on_tokens if parts.get("batch") is None else _on_own_batch
+    task = on(case, module, parts, device, optimizer)
+    if optimizer is None:
+        return task
+    return dataclasses.replace(task, form=f"{task.form}, with an optimizer of its own")
 
 
 def _called(case: Case, model: OwnModel, device: torch.device) -> Any:
