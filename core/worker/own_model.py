@@ -24,6 +24,7 @@ from llmprof.core.spec.own_model import FILLED, OwnModel
 from llmprof.core.worker.failures import OwnModelError, Unsupported
 from llmprof.core.worker.own_code import (
     Source,
+    check_unchanged,
     load_attention,
     load_function,
     put_back,
@@ -58,6 +59,7 @@ def own_task(case: Case, model: OwnModel, device: torch.device) -> Task:
             "--checkpoint: which blocks an own model has is not known; wrap them in "
             "torch.utils.checkpoint in the factory"
         )
+    check_unchanged(model.path, model.content)
     parts = dict(_parts(_configured(case, model) if model.is_configuration
                         else _called(case, model, device)))  # fmt: skip
     _check_vocabulary(parts.get("vocab_size"))

@@ -115,6 +115,21 @@ def test_what_can_be_is_called(mine: Path) -> None:
         assert found.run(found.module, found.batch).shape == (2, 4)
 
 
+def test_a_file_that_changed_within_a_run_is_refused(mine: Path) -> None:
+    model = find_own_model(f"{mine}:chosen", {}, ())
+    attention = function_value(f"{mine.with_name('flash.py')}:attend", "--attention")
+    task(model, attention)
+    for file in (mine, mine.with_name("flash.py")):
+        before = file.read_text()
+        file.write_text(f"{before}\n# edited\n")
+        with pytest.raises(OwnModelError, match=f"{file.name} has changed since this run was"):
+            task(model, attention)
+        file.write_text(before)
+    mine.unlink()
+    with pytest.raises(OwnModelError, match=r"mine\.py: No such file or directory"):
+        task(model, attention)
+
+
 def test_a_factory_is_given_an_attention_as_a_function_or_a_word(mine: Path) -> None:
     model = find_own_model(f"{mine}:chosen", {}, ())
     given = task(model, function_value(f"{mine.parent}/flash.py:attend", "--attention"))

@@ -60,7 +60,7 @@ def written(root: Path, of: Secrets) -> Run:
     path = f"/home/{of.user}/{of.folder}/train.py"
     blank = f"/data/{of.folder} with blanks/{of.host}.log"
     own = OwnModel(
-        name="theirs", path=path, folder=f"/home/{of.user}/{of.folder}", module="train",
+        name=f"{of.folder}/theirs", path=path, folder=f"/home/{of.user}/{of.folder}", module="train",
         factory="build", arguments=(("weights", f"/data/{of.folder}/w.pt"),), content="c0ffee",
     )  # fmt: skip
     plan = Experiment(name="shared", models=(SHAPE, own))
@@ -269,7 +269,8 @@ def test_a_redacted_write_up_tells_apart_without_names(tmp_path: Path) -> None:
         hosts = [view.environment.host for view in map(opened, found.runs()) if view.environment]
         assert len(set(hosts)) == 2  # as in one file, not host-1 in each
         own = manifest.entries[0].experiment.models[1]
-        assert own[:3] == ("theirs", "train.py", "")  # type: ignore[index]
+        assert own[0] == "folder-1:theirs"  # type: ignore[index]
+        assert own[1:3] == ("train.py", "")  # type: ignore[index]
         assert manifest.left_out == ("x.py:big",)
 
 
