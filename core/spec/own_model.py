@@ -64,6 +64,11 @@ def find_own_model(
             f"--model {clean(source, 100)}: write path/to/file.py:factory, package.module:factory "
             "or hf:path/to/config.json"
         )
+    if "," in where and not Path(where).expanduser().exists():
+        raise SpecError(
+            f"--model {clean(source, 100)}: --model is given once for each model, as in --model "
+            "a.py:build --model b.py:build"
+        )
     if where.endswith(".py"):
         path = Path(where).expanduser().absolute()
         folder, module = path.parent, path.stem

@@ -334,6 +334,7 @@ def test_a_file_that_changed_is_another_case(tmp_path: Path) -> None:
     [
         (("--model=nowhere.py:build",), "nowhere.py: No such file or directory"),
         (("--model=models.py",), "write path/to/file.py:factory"),
+        (("--model=a.py:build,b.py:build",), "--model is given once for each model"),
         (("--model=no.such.module:build",), "no such module here"),
         (("--model-arg=a=1",), "--model-arg has no effect without --model"),
         (

@@ -175,7 +175,7 @@ def test_nothing_secret_is_left_in_any_byte(of: Secrets) -> None:
         assert (view.events, view.unknown_events) == (7, 1)
         assert view.environment is not None
         assert view.environment.host.startswith("host-")
-        assert view.cases[1].case.model[:3] == ("theirs", "train.py", "")  # type: ignore[index]
+        assert view.cases[1].case.model[:3] == ("folder-1:theirs", "train.py", "")  # type: ignore[index]
         assert view.environment.device_uuid == view.cards[0].last.uuid  # type: ignore[union-attr]
         assert b"tokens/s" in data
         assert b"train.py:12 in forward" in data
