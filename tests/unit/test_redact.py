@@ -60,8 +60,8 @@ def written(root: Path, of: Secrets) -> Run:
     path = f"/home/{of.user}/{of.folder}/train.py"
     blank = f"/data/{of.folder} with blanks/{of.host}.log"
     own = OwnModel(
-        name=f"{of.folder}/theirs", path=path, folder=f"/home/{of.user}/{of.folder}", module="train",
-        factory="build", arguments=(("weights", f"/data/{of.folder}/w.pt"),), content="c0ffee",
+        name=f"{of.folder}/theirs", path=path, folder=f"/home/{of.user}/{of.folder}",
+        module="train", factory="build", arguments=(("weights", f"/data/{of.folder}/w.pt"),), content="c0ffee",
     )  # fmt: skip
     plan = Experiment(name="shared", models=(SHAPE, own))
     process = ev.CardProcess(pid=7, user=of.user, command=f"{path} --token zqsecret")
