@@ -61,7 +61,8 @@ def written(root: Path, of: Secrets) -> Run:
     blank = f"/data/{of.folder} with blanks/{of.host}.log"
     own = OwnModel(
         name=f"{of.folder}/theirs", path=path, folder=f"/home/{of.user}/{of.folder}",
-        module="train", factory="build", arguments=(("weights", f"/data/{of.folder}/w.pt"),), content="c0ffee",
+        module="train", factory="build", content="c0ffee",
+        arguments=(("weights", f"/data/{of.folder}/w.pt"),),
     )  # fmt: skip
     plan = Experiment(name="shared", models=(SHAPE, own))
     process = ev.CardProcess(pid=7, user=of.user, command=f"{path} --token zqsecret")
