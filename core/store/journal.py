@@ -14,7 +14,8 @@ from llmprof.core import events as ev
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
 from llmprof.core.store.earlier_versions import TRANSLATED, translated
-from llmprof.core.store.files import files_of
+from llmprof.core.store.exit_codes import ExitCode
+from llmprof.core.store.files import exit_of, files_of
 from llmprof.core.store.run import Run
 from llmprof.core.store.time_shift import shifted
 
@@ -131,7 +132,7 @@ class Follower:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._sources = [_Source(path, first=True)]
+        self._sources: list[_Source | ExitCode] = [_Source(path, first=True)]
         self._reducer = Reducer()
         self._base: ev.Segment | None = None  # ties the run's clock to the wall clock
         self._looked = -NEW_FILES_S
@@ -164,7 +165,8 @@ class Follower:
             return
         self._looked = now
         known = {source.path for source in self._sources}
-        self._sources += [_Source(path) for path in files_of(self._path) if path not in known]
+        new = [path for path in files_of(self._path) if path not in known]
+        self._sources += [_source(path) for path in new]
 
 
 class _Source:
@@ -206,6 +208,10 @@ class _Source:
 
     def close(self) -> None:
         self._reader.close()
+
+
+def _source(path: Path) -> _Source | ExitCode:
+    return _Source(path) if exit_of(path.name) is None else ExitCode(path)
 
 
 def between_clocks(other: ev.Segment | None, base: ev.Segment | None) -> int:
