@@ -16,7 +16,7 @@ SETTING = "LLMPROF_WATCH"  # what `llmprof watch` was told, JSON
 SETTLED_STEPS = 10  # after which it is said what cannot be seen
 BLIND = (
     "no batch came from a DataLoader on the thread that trains: waiting for input and what "
-    "follows an update stand in forward; `with llmprof.track() as run: for batch in "
+    "follows an update stand in forward + loss; `with llmprof.track() as run: for batch in "
     "run.steps(loader)` tells them apart"
 )
 
@@ -83,16 +83,25 @@ class Watching:
 
 def watch_process() -> None:
     """Watch this process as its environment says."""
-    text = os.environ.get(SETTING, "")
-    watch(msgspec.json.decode(text, type=Setting) if text else Setting())
+    watch(Setting())
 
 
 def watch(setting: Setting) -> Watching:
-    """Hooks for the training of this process; those that are there already."""
+    """Hooks for the training of this process; those that are there already.
+
+    What `llmprof watch` was told goes before what a trainer's callback says.
+    """
     global _watching
+    text = os.environ.get(SETTING, "")
+    told = msgspec.json.decode(text, type=Setting) if text else Setting()
+    setting = Setting(
+        label=told.label or setting.label,
+        sample_devices=told.sample_devices and setting.sample_devices,
+        total_steps=setting.total_steps,
+    )
     if _watching is None or not _watching.tracker.working:
         _watching = Watching(setting)
-    elif _watching.tracked is None and not _watching.setting.label:  # nothing has begun
+    elif _watching.tracked is None:  # nothing has begun
         _watching.setting = setting
     return _watching
 
