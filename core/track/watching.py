@@ -94,16 +94,21 @@ def watch(setting: Setting) -> Watching:
     global _watching
     text = os.environ.get(SETTING, "")
     told = msgspec.json.decode(text, type=Setting) if text else Setting()
-    setting = Setting(
-        label=told.label or setting.label,
-        sample_devices=told.sample_devices and setting.sample_devices,
-        total_steps=setting.total_steps,
-    )
+    setting = _together(told, setting)
     if _watching is None or not _watching.tracker.working:
         _watching = Watching(setting)
     elif _watching.tracked is None:  # nothing has begun
-        _watching.setting = setting
+        _watching.setting = _together(setting, _watching.setting)
     return _watching
+
+
+def _together(first: Setting, other: Setting) -> Setting:
+    """What two say, the first before the other."""
+    return Setting(
+        label=first.label or other.label,
+        sample_devices=first.sample_devices and other.sample_devices,
+        total_steps=other.total_steps if first.total_steps is None else first.total_steps,
+    )
 
 
 def script_name(path: str) -> str:
