@@ -44,7 +44,8 @@ class JournalWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._linked = os.fstat(self._fd).st_nlink > 0  # which not every file system counts
+        self._file = os.fstat(self._fd)
+        self._linked = self._file.st_nlink > 0  # which not every file system counts
         _cut_torn_line(self._fd)
 
     def append(self, event: ev.Event) -> None:
@@ -58,8 +59,14 @@ class JournalWriter:
             view = view[os.write(self._fd, view) :]
 
     def append_whole(self, lines: bytes) -> None:
-        """Write whole encoded lines or none. Raises OSError, after which it may be tried again."""
-        before = os.fstat(self._fd).st_size
+        """Write whole encoded lines or none. Raises OSError, after which it may be tried again.
+
+        Another's process may have closed what is open here, and its number be another file's now.
+        """
+        now = os.fstat(self._fd)
+        if not os.path.samestat(now, self._file):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self._path))
+        before = now.st_size
         try:
             self.append_lines(lines)
         except OSError:
@@ -85,7 +92,8 @@ class JournalWriter:
 
     def let_go(self) -> None:
         """Let go of the file at once: a slow disk keeps nobody waiting."""
-        os.close(self._fd)
+        if os.path.samestat(os.fstat(self._fd), self._file):
+            os.close(self._fd)
 
 
 class JournalReader:

@@ -123,10 +123,12 @@ class Writer:
         except Exception as error:
             self.problem = cause(error)
             self._tracker.fail(error)
-            say(f"{self._plan.label} is not watched any more: {self.problem}")
+            more = "" if self.run is None else " any more"
+            say(f"{self._plan.label} is not watched{more}: {self.problem}")
         finally:
-            if self._samples is not None:
-                self._samples.close()
+            with contextlib.suppress(OSError):
+                if self._samples is not None:
+                    self._samples.close()
             for held in (self._file, self._run_lock):
                 with contextlib.suppress(OSError):
                     if held is not None:
