@@ -139,10 +139,9 @@ def own_us(training: Training, run: Tracked, step_us: float) -> float:
     assert writer is not None
     count = max(20, min(OWN_STEPS, int(OWN_S * 1e6 / step_us)))
     training.loop(run, count // 3)
-    own_ns, calls, steps = tracker.own_ns, tracker.calls, tracker.steps
+    tracker.own_ns = tracker.own_steps = tracker.calls = tracker.steps = 0
     training.loop(run, count)
-    spent_us = (tracker.own_ns - own_ns) / 1000 + (tracker.calls - calls) * writer.call_us
-    return spent_us / (tracker.steps - steps)
+    return tracker.own_us(writer.call_us)
 
 
 def host_costs(device: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from llmprof.core.events.loop import EVALUATION
 from llmprof.core.track.parts import GAP
-from llmprof.core.track.tracker import BETWEEN, MOST_MARKS, Place, Row, Tracker
+from llmprof.core.track.tracker import BETWEEN, MOST_MARKS, Row, Tracker
 
 AFTER = "after"
 BUSY = frozenset({"backward", "optimizer"})  # within them nothing else is marked
@@ -227,9 +227,7 @@ class AutomaticTracker(Tracker):
         rest = self.marks[at:]
         t, _, event = rest[0]
         row = Row(self._index, self._epoch, self.marks[:at], t)
-        self.steps += 1
-        self._position += 1
-        self._index += 1
+        self._next_step()
         self._count_batches()
         rest[0] = t, self._then, event
         self.marks = rest
@@ -246,7 +244,7 @@ class AutomaticTracker(Tracker):
         self._nexts.clear()
         if self.device is None and self.find_device is not None:
             self.device = self.find_device()
-        self.place = Place(self._index, self._epoch, self._position, self._length)
+        self._place = self._index, self._epoch, self._position, self._length
 
     def _count_batches(self) -> None:
         """Steps of an epoch: its batches, of which a step takes as many as the last one did."""

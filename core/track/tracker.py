@@ -14,6 +14,7 @@ from llmprof.core.track.parts import GAP, Mark
 MOST_MARKS = 4096  # of a step; what comes later belongs to the last of them
 MOST_ROWS = 8192  # that wait for the writer
 INTERRUPTED_NS = 1_000_000
+COUNTED = 7  # our own time counts in one step of so many: reading the clock is a good part of it
 BETWEEN = "between"
 _now = time.monotonic_ns
 _ident = threading.get_ident
@@ -69,12 +70,13 @@ class Tracker:
     def __init__(self, first_step: int = 0) -> None:
         self.rows: deque[Row] = deque()
         self.dropped = 0
-        self.own_ns = 0  # spent in here, by the hooks' own timers
+        self.own_ns = 0  # spent in here in the steps that are counted, by the hooks' own timers
+        self.own_steps = 1  # that are counted
         self.calls = 0  # of hooks
         self.steps = 0
         self.updates = 0  # of optimizers
         self.updates_skipped: int | None = 0
-        self.place = Place(first_step)
+        self._place: tuple[int, int | None, int | None, int | None] = first_step, None, None, None
         self.problem = ""  # what ended the tracking
         self.device: DeviceClock | None = None
         self.find_device: Callable[[], DeviceClock | None] | None = None
@@ -82,6 +84,7 @@ class Tracker:
         self.marks: list[Mark] = [(_now(), BETWEEN, None)]
         self._owner = _ident()
         self._part = BETWEEN
+        self._counting = True  # our own time in this step
         self._open = False  # within a step
         self._user = 0  # depth of the user's phases
         self._updating = 0  # depth of optimizers
@@ -102,7 +105,7 @@ class Tracker:
 
     def enter(self, part: str) -> str | None:
         """A backward begins, or the like; gives what leave() wants, None where it is not marked."""
-        if not self._open or self._user or not self.mine():
+        if not self._open or self._user or _ident() != self._owner or not self.working:
             return None
         start = _now()
         before = self._part
@@ -114,7 +117,7 @@ class Tracker:
 
     def leave(self, before: str | None) -> None:
         """It ended."""
-        if before is None or not self._open or not self.mine():
+        if before is None or not self._open or _ident() != self._owner or not self.working:
             return
         start = _now()
         self._marked(GAP if before == "loss" else before, start)
@@ -127,7 +130,7 @@ class Tracker:
 
     def update_begins(self, optimizer: object) -> int:
         """An optimizer's step begins, perhaps within another's; how deep."""
-        if not self.mine():
+        if _ident() != self._owner or not self.working:
             return 0
         start = _now()
         if self._part != "optimizer":
@@ -140,7 +143,7 @@ class Tracker:
 
     def update_ended(self, depth: int | None = None, *, whole: bool = True) -> None:
         """An optimizer's step ended; not whole by an exception, which ended those within too."""
-        if not self.mine():
+        if _ident() != self._owner or not self.working:
             return
         start = _now()
         self._updating = max(0, self._updating - 1) if depth is None else depth
@@ -174,7 +177,7 @@ class Tracker:
 
     def begin_input(self) -> None:
         """The thread waits for a batch, which begins a step; an open one ends."""
-        if not self.mine():
+        if _ident() != self._owner or not self.working:
             return
         start = _now()
         if self._held is not None:
@@ -193,7 +196,7 @@ class Tracker:
 
     def end_input(self, *, batch: bool) -> None:
         """The batch is there, and the step's body begins; without one an epoch is over."""
-        if not self.mine():
+        if _ident() != self._owner or not self.working:
             return
         start = _now()
         if batch:
@@ -251,10 +254,12 @@ class Tracker:
         self._marked(before if self._open or before != GAP else BETWEEN, start)
 
     def log(self, values: dict[str, object], start_ns: int) -> None:
-        """Values of the open step, or of the next where none is open; read from start_ns on."""
-        if self.mine():
-            self._values.update(values)
-            self._spent(start_ns)
+        """Values of the open step, or of the next where none is open; read from start_ns on.
+
+        On the thread that trains, as who calls has seen.
+        """
+        self._values.update(values)
+        self._spent(start_ns)
 
     def finish(self, *, whole: bool) -> str:
         """The loop is over; the part in which it ended. A step in which it broke is none."""
@@ -287,9 +292,21 @@ class Tracker:
         """Identity of the thread that trains."""
         return self._owner
 
+    @property
+    def place(self) -> Place:
+        """Where the step is that began last."""
+        return Place(*self._place)
+
     def mine(self) -> bool:
-        """Whether this is the thread that trains, and it is watched still."""
+        """Whether this is the thread that trains, and it is watched still.
+
+        What is called in every step asks so itself: after a step even a call is costly.
+        """
         return self.working and _ident() == self._owner
+
+    def own_us(self, call_us: float) -> float:
+        """Our own host time a step: the hooks' timers, and calls that take so much each."""
+        return self.own_ns / 1000 / self.own_steps + self.calls * call_us / max(1, self.steps)
 
     def take(self, row: Row) -> None:
         """Hand a row to the writer, unless too many wait."""
@@ -299,15 +316,14 @@ class Tracker:
             self.rows.append(row)
 
     def _marked(self, part: str, start: int) -> None:
-        """A mark, which is all that was to do; written out, for every call here is a cold one."""
+        """A mark, which is all that there was to do; written out for the same reason."""
         self._part = part
         if len(self.marks) < MOST_MARKS:
             device = self.device
             event = device.event() if device is not None and device.timed else None
             self.marks.append((start, part, event))
-        took = _now() - start
-        if took < INTERRUPTED_NS:
-            self.own_ns += took
+        if self._counting:
+            self._count(start)
         self.calls += 1
 
     def _mark(self, part: str, t: int) -> None:
@@ -318,10 +334,14 @@ class Tracker:
             self.marks.append((t, part, event))
 
     def _spent(self, start: int) -> None:
+        if self._counting:
+            self._count(start)
+        self.calls += 1
+
+    def _count(self, start: int) -> None:
         took = _now() - start
         if took < INTERRUPTED_NS:  # else another process had the core
             self.own_ns += took
-        self.calls += 1
 
     def _begin(self, t: int) -> None:
         self._open = True
@@ -329,7 +349,7 @@ class Tracker:
         if self.device is None and self.find_device is not None:
             self.device = self.find_device()
         self._mark(GAP, t)
-        self.place = Place(self._index, self._epoch, self._position, self._length)
+        self._place = self._index, self._epoch, self._position, self._length
 
     def _end(self, t: int, then: str = BETWEEN) -> None:
         row = Row(self._index, self._epoch, self.marks, t)
@@ -338,13 +358,18 @@ class Tracker:
     def _after(self, end_ns: int, then: str = BETWEEN) -> object:
         """The next step's marks begin where this one ended; the device's event there."""
         self._open = False
-        self.steps += 1
-        self._position += 1
-        self._index += 1
+        self._next_step()
         event = None if self.device is None else self.device.boundary()
         self._part = then
         self.marks = [(end_ns, then, event)]  # never empty: the writer looks at the last
         return event
+
+    def _next_step(self) -> None:
+        self.steps += 1
+        self._position += 1
+        self._index += 1
+        self._counting = self.steps % COUNTED == 0
+        self.own_steps += self._counting
 
     def _hand_on(self, row: Row, end: object) -> None:
         values, self._values = self._values, {}

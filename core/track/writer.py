@@ -228,7 +228,7 @@ class Writer:
                 position=place.position,
                 length=place.length,
                 dropped=tracker.dropped + self._file.lost,
-                own_us=self._own_us(),
+                own_us=round(tracker.own_us(self.call_us), 1),
                 updates_skipped=tracker.updates_skipped,
                 allocated_bytes=None if memory is None else memory.allocated,
                 peak_bytes=None if memory is None else memory.peak,
@@ -242,12 +242,6 @@ class Writer:
                 blocked_at=self._looks.most,
             )
         )
-
-    def _own_us(self) -> float:
-        """Our own host time a step: the hooks' timers, and calls of them as calibrated."""
-        tracker = self._tracker
-        whole = tracker.own_ns / 1000 + tracker.calls * self.call_us
-        return round(whole / max(1, tracker.steps), 1)
 
 
 class _Lines:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
 import torch
 
+from llmprof.core.track import tracker as tracker_module
 from llmprof.core.track.card_numbers import SLOTS, Landing
 from llmprof.core.track.device_clock import ALLOWED_NS, MOST_SKIPPED, Pace, allowed_ns
 from llmprof.core.track.hooks import Hooks
 from llmprof.core.track.parts import GAP
-from llmprof.core.track.tracker import Tracker
+from llmprof.core.track.tracker import COUNTED, Tracker
 
 
 def paced(cost_ns: int, wall_ns: int, steps: int = 200) -> tuple[Pace, int]:
@@ -87,6 +89,23 @@ def test_all_that_is_done_on_the_training_thread_is_counted() -> None:
         before = tracker.calls
         call()
         assert tracker.calls > before, call
+
+
+def test_our_own_time_is_that_of_the_steps_in_which_it_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = itertools.count(step=1000)
+    monkeypatch.setattr(tracker_module, "_now", lambda: next(reads))
+    tracker = Tracker()
+    tracker.begin()
+    for _ in range(10 * COUNTED):
+        tracker.begin_step()
+        tracker.leave(tracker.enter("backward"))
+    assert tracker.own_steps == 10
+    assert tracker.calls == 30 * COUNTED
+    # three calls, of which one has a step's end within it and reads the clock for the next
+    assert tracker.own_us(0.0) == pytest.approx(3.0, rel=0.1)
+    assert tracker.own_us(0.5) - tracker.own_us(0.0) == pytest.approx(1.5, rel=0.1)
 
 
 class Slower(torch.optim.SGD):
