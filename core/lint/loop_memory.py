@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmprof.core.figures.part_words import place_words
 from llmprof.core.lint.loop_verdict import (
     MIB,
     LoopVerdict,
@@ -26,7 +27,7 @@ def out_of_memory(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict 
     done = loop.done
     if done is None or not says_out_of_memory(done.error):
         return None
-    where = f" in {done.part}" if done.part else ""
+    where = f" {place_words(done.part, apart=loop.started.model)}" if done.part else ""
     found = loop.out_of_memory
     last = loop.beat if found is None or found.allocated_bytes is None else found
     read = [

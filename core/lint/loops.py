@@ -11,6 +11,7 @@ import statistics
 
 from llmprof.core.events.loop import CHECKPOINT, EVALUATION
 from llmprof.core.figures.loops import straggler
+from llmprof.core.figures.part_words import part_words
 from llmprof.core.lint.loop_memory import (
     allocator_retries,
     fragmentation,
@@ -33,6 +34,7 @@ from llmprof.core.state.histories import CardHistoryView
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
 from llmprof.core.system.numbers import significant
+from llmprof.core.system.text import counted
 
 MOST_VERDICTS = 3
 INPUT_SHARE = 0.15  # of the time: less is no finding
@@ -102,6 +104,9 @@ def aside(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
     name, part = max(among.items(), key=lambda each: each[1].share)
     rows = _rows(loop, name)
     times = [ms for ms in rows if ms > max(rows) / 10]
+    often = f"{counted(len(times), 'time')}, {ms(statistics.fmean(times))} " + (
+        "each on average" if len(times) > 1 else "in all"
+    )
     what = {"between": "work between steps", EVALUATION: "evaluation", CHECKPOINT: "checkpoints"}
     remedies = {
         "between": "move it out of the loop or do it less often; `with run.phase(name)` tells "
@@ -114,8 +119,7 @@ def aside(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
         f"{what[name]} {'stall' if name == CHECKPOINT else 'stalls'} the training",
         loop.rank,
         share,
-        f"{what[name]} took {percent(part.share)} of the time: {len(times)} times, "
-        f"{ms(statistics.median(times))} each",
+        f"{what[name]} took {percent(part.share)} of the time: {often}",
         remedies[name],
         f"the share of {what[name]} falls below {percent(ASIDE_SHARE / 2)}",
     )
@@ -202,12 +206,13 @@ def slow_rank(view: RunView) -> LoopVerdict | None:
     loop = next(each for each in loops if each.rank == slow.rank)
     wall = wall_ms(settled(loop)) if settled(loop) else math.inf
     crowded = _crowded(view)
+    where = part_words(slow.part, apart=loop.started.model)
     return LoopVerdict(
         "straggler",
         slow.rank,
         min(1.0, slow.excess_ms / wall),
         f"rank {slow.rank} works {ms(slow.excess_ms)} longer a step than the others, most of it "
-        f"in {slow.part}, and they wait for it in backward{crowded}",
+        f"in {where}, and they wait for it in backward{crowded}",
         "give each rank processors of its own (OMP_NUM_THREADS, taskset), then look again"
         if crowded
         else "compare its batches, its card's clocks and its machine with the others'",

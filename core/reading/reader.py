@@ -27,7 +27,7 @@ from llmprof.core.state.step_columns import StepRow
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import Summary
 from llmprof.core.store.baselines import find_baseline
-from llmprof.core.store.pack import open_view
+from llmprof.core.store.pack import is_path, open_view
 from llmprof.core.store.run import RunStore
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def open_run(run: str | PathLike[str]) -> Run:
 
 def _located(run: str | PathLike[str]) -> Path:
     path = Path(run)
-    if not isinstance(run, str) or "/" in run or path.exists():
+    if not isinstance(run, str) or is_path(run):
         return path
     return find_baseline(run) or RunStore().find(run).path
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from llmprof.core.figures.loops import Part, parts
+from llmprof.core.figures.part_words import part_words
 from llmprof.core.report.exports import table_document
 from llmprof.core.report.formats import Format
 from llmprof.core.report.long_csv import to_cells
-from llmprof.core.report.loop_words import part_words
 from llmprof.core.report.loops import in_order
 from llmprof.core.report.markdown_table import escape, section
 from llmprof.core.report.table import Cell, Column, Figure, Table
@@ -73,6 +73,7 @@ def render(found: LoopComparison, fmt: Format) -> str:
 def _figures(base: LoopState, other: LoopState, notes: tuple[str, ...]) -> Table:
     """A row a figure of the whole loop."""
     rows: list[tuple[Cell, ...]] = []
+    rows.append(("Steps", "", base.steps, other.steps, _change(base.steps, other.steps)))
     for name, unit, figure in FIGURES:
         before, after = figure(base), figure(other)
         if before is not None or after is not None:
@@ -197,10 +198,6 @@ def _most(name: str) -> Callable[[LoopState], float | None]:
     return read
 
 
-def _steps(loop: LoopState) -> float:
-    return float(loop.steps)
-
-
 def _change(before: float | None, after: float | None) -> Figure:
     """Per cent by which the second is more than the first."""
     if before is None or after is None or not before:
@@ -209,7 +206,6 @@ def _change(before: float | None, after: float | None) -> Figure:
 
 
 FIGURES: Sequence[tuple[str, str, Callable[[LoopState], float | None]]] = (
-    ("Steps", "", _steps),
     ("Pace", "steps/s", _pace),
     ("Step, median", "ms", _median),
     ("Peak allocated", "MiB", _most("peak_bytes")),

@@ -1,36 +1,14 @@
-"""Parts of a loop and its state in words, for tables and screens."""
+"""The state of a loop in words, for tables and screens."""
 
 from __future__ import annotations
 
 from llmprof.core.figures.loops import steps_per_s
+from llmprof.core.figures.part_words import place_words
 from llmprof.core.state.loops import LoopState
 from llmprof.core.system.numbers import significant
 from llmprof.core.system.text import clock
 
-PART_WORDS = {
-    "between": "between steps",
-    "input": "input wait",
-    "forward": "forward + loss",
-    "loss": "loss",
-    "backward": "backward",
-    "before": "before the optimizer",
-    "optimizer": "optimizer",
-    "after": "after the optimizer",
-}
 LINGERS_S = 0.3  # in one part: what is over sooner is not worth a word
-
-
-def part_words(name: str, *, apart: bool = False) -> str:
-    """A part's name as it is shown; apart: the loss is told from the forward."""
-    if name == "forward" and apart:
-        return "forward"
-    return PART_WORDS.get(name, name)
-
-
-def place_words(name: str, *, apart: bool = False) -> str:
-    """Where in a step that is: in a part, or before, between or after what is part of it."""
-    words = part_words(name, apart=apart)
-    return words if name in ("between", "before", "after") else f"in {words}"
 
 
 def loop_line(loop: LoopState, now_ns: int | None, dot: str = "·", *, error: bool = True) -> str:

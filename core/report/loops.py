@@ -14,9 +14,9 @@ import msgspec
 
 from llmprof.core.events.loop import PARTS, LoopOutOfMemory
 from llmprof.core.figures.loops import parts, steps_per_s, straggler
+from llmprof.core.figures.part_words import part_words, place_words
 from llmprof.core.memory.refusals import says_out_of_memory
 from llmprof.core.report.csv_cells import csv_cell
-from llmprof.core.report.loop_words import part_words, place_words
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView

@@ -29,7 +29,7 @@ def render(view: RunView, first: str = "") -> str:
     """The whole report: `first`, the tables, then what is long behind folds."""
     from llmprof.core.report.registry import tables  # all tables: of a run alone
 
-    parts = [f"# llmprof: {escape(_title(view))}", header(view)]
+    parts = [f"# llmprof: {escape(title_of(view))}", header(view)]
     parts += filter(None, (first,))
     written = [section(lean(table)) for table in tables(view)]
     parts += sorted(written, key=lambda text: text.startswith("<details>"))
@@ -120,7 +120,8 @@ def steps_of(cases: Sequence[CaseState]) -> str:
     )
 
 
-def _title(view: RunView) -> str:
+def title_of(view: RunView) -> str:
+    """What a run is called above its tables."""
     if view.loops:
         return f"{view.loops[0].started.label}, a training loop"
     if view.experiment is None:

@@ -27,10 +27,30 @@ def section(table: Table, *, any_width: bool = False) -> str:
     else:
         grids = [grid(table, aligned=False)] if table.folded else _within_a_line(table)
     body = "\n\n".join([*(grids or [grid(table, aligned=False)]), *_notes(table.notes)])
+    if not grids and _reads_as_list(table):
+        return "\n\n".join((f"## {escape(table.title)}", _list(table), *_notes(table.notes)))
     if grids and not table.folded:
         return f"## {escape(table.title)}\n\n{body}"
     title = _html(table.title)
     return f"<details>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
+def _reads_as_list(table: Table) -> bool:
+    """Whether it is short and has a sentence that no line of a table has room for."""
+    cells = (cell for row in table.rows for cell in row)
+    return len(table.rows) <= MOST_SPLIT and any(isinstance(cell, Prose) for cell in cells)
+
+
+def _list(table: Table) -> str:
+    """A row as a point of a list, with a point below it for each of its other cells."""
+    heads = [escape(column.heading) for column in table.columns]
+    lines: list[str] = []
+    for row in table.rows:
+        first, *others = (escape_cell(cell) for cell in row)
+        lines.append(wrapped(f"- **{first}**", "  "))
+        pairs = zip(heads[1:], others, strict=True)
+        lines += [wrapped(f"  - {head}: {text}", "    ") for head, text in pairs if text]
+    return "\n".join(lines)
 
 
 def _within_a_line(table: Table) -> list[str]:

@@ -14,7 +14,8 @@ from llmprof.core import events as ev
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.state.view import RunView
 from llmprof.core.store.earlier_versions import TRANSLATED, translated
-from llmprof.core.store.files import files_of
+from llmprof.core.store.exit_codes import ExitCode
+from llmprof.core.store.files import exit_of, files_of
 from llmprof.core.store.run import Run
 from llmprof.core.store.time_shift import shifted
 
@@ -43,7 +44,8 @@ class JournalWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._linked = os.fstat(self._fd).st_nlink > 0  # which not every file system counts
+        self._file = os.fstat(self._fd)
+        self._linked = self._file.st_nlink > 0  # which not every file system counts
         _cut_torn_line(self._fd)
 
     def append(self, event: ev.Event) -> None:
@@ -57,8 +59,14 @@ class JournalWriter:
             view = view[os.write(self._fd, view) :]
 
     def append_whole(self, lines: bytes) -> None:
-        """Write whole encoded lines or none. Raises OSError, after which it may be tried again."""
-        before = os.fstat(self._fd).st_size
+        """Write whole encoded lines or none. Raises OSError, after which it may be tried again.
+
+        Another's process may have closed what is open here, and its number be another file's now.
+        """
+        now = os.fstat(self._fd)
+        if not os.path.samestat(now, self._file):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self._path))
+        before = now.st_size
         try:
             self.append_lines(lines)
         except OSError:
@@ -84,7 +92,8 @@ class JournalWriter:
 
     def let_go(self) -> None:
         """Let go of the file at once: a slow disk keeps nobody waiting."""
-        os.close(self._fd)
+        if os.path.samestat(os.fstat(self._fd), self._file):
+            os.close(self._fd)
 
 
 class JournalReader:
@@ -131,7 +140,7 @@ class Follower:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._sources = [_Source(path, first=True)]
+        self._sources: list[_Source | ExitCode] = [_Source(path, first=True)]
         self._reducer = Reducer()
         self._base: ev.Segment | None = None  # ties the run's clock to the wall clock
         self._looked = -NEW_FILES_S
@@ -164,7 +173,8 @@ class Follower:
             return
         self._looked = now
         known = {source.path for source in self._sources}
-        self._sources += [_Source(path) for path in files_of(self._path) if path not in known]
+        new = [path for path in files_of(self._path) if path not in known]
+        self._sources += [_source(path) for path in new]
 
 
 class _Source:
@@ -206,6 +216,10 @@ class _Source:
 
     def close(self) -> None:
         self._reader.close()
+
+
+def _source(path: Path) -> _Source | ExitCode:
+    return _Source(path) if exit_of(path.name) is None else ExitCode(path)
 
 
 def between_clocks(other: ev.Segment | None, base: ev.Segment | None) -> int:

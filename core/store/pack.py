@@ -154,6 +154,17 @@ def holds_writeup(path: Path) -> bool:
         return MANIFEST in names and JOURNAL not in names
 
 
+def is_path(name: str) -> bool:
+    """Whether a word means a file or folder rather than a run's name.
+
+    A folder that only happens to be called like a run, as one of data, is not meant.
+    """
+    path = Path(name)
+    if "/" in name or name.endswith(SUFFIX) or path.is_file():
+        return True
+    return (path / JOURNAL).is_file() or (path / MANIFEST).is_file()
+
+
 def _from_zip(path: Path) -> RunView:
     with opened(path) as archive, tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
         _copy_events(archive, Path(folder))

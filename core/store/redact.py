@@ -18,6 +18,8 @@ from typing import Any
 import msgspec
 
 from llmprof.core import events as ev
+from llmprof.core.store.exit_codes import read_byte
+from llmprof.core.store.files import exit_of, files_of
 from llmprof.core.store.pack import compressed
 from llmprof.core.store.run import Run
 from llmprof.core.system.atomic import whole_file
@@ -60,6 +62,9 @@ def write_redacted(run: Run, archive: zipfile.ZipFile, redactor: Redactor) -> tu
         with archive.open(no_day(journal.name), "w", force_zip64=True) as out:
             for line in _lines(journal):
                 out.write(redacted(line, redactor, _is_event) + b"\n")
+    for path in files_of(run.journal):
+        if exit_of(path.name) is not None:
+            archive.writestr(no_day(path.name), read_byte(path))
     for path in _artifacts(run):
         data = _redacted_file(path, redactor)
         if data is not None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from llmprof.core.store import lock
-from llmprof.core.store.files import JOURNAL
+from llmprof.core.store.files import JOURNAL, exit_file
 from llmprof.core.store.lock import Holder
 from llmprof.core.store.opening import ended, opened_at
 from llmprof.core.system.atomic import write_file
@@ -178,7 +178,7 @@ class Run(msgspec.Struct, frozen=True):
             return False
         for path in (self.journal, self.lock_file):
             with contextlib.suppress(OSError):
-                return time.time() - path.stat().st_mtime < QUIET_S and not ended(path)
+                return time.time() - path.stat().st_mtime < QUIET_S and not self._ended(path)
         return False
 
     def _beats(self) -> bool:
@@ -187,8 +187,14 @@ class Run(msgspec.Struct, frozen=True):
         if who is None or not who.loop or not who.local or not who.unlocked:
             return False
         with contextlib.suppress(OSError):
-            return time.time() - self.journal.stat().st_mtime < BEATS_S and not ended(self.journal)
+            age_s = time.time() - self.journal.stat().st_mtime
+            return age_s < BEATS_S and not self._ended(self.journal)
         return False
+
+    def _ended(self, path: Path) -> bool:
+        """Whether a last word was written, or an exit code. Raises OSError."""
+        code = self.path / exit_file(0, 0)
+        return ended(path) or (code.is_file() and code.stat().st_size > 0)
 
     def status(self, view: RunView) -> RunStatus:
         """Status from what was read of the journal and from the lock."""

@@ -1,21 +1,26 @@
 """How a script ends that nobody sees end: by an exception, by sys.exit, or at its last line.
 
 Python says nothing of a SystemExit to what runs at exit: what is asked of sys.exit, exit and quit
-is noted, and counts where the program's outermost frame was left by an exception.
+is noted, and counts where the program's outermost frame was left by an exception. Of a SystemExit
+that a program raises by itself the C library is asked to write the code down.
 """
 
 from __future__ import annotations
 
 import builtins
+import ctypes
 import dis
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from llmprof.core.store.exit_codes import exited
 from llmprof.core.system.text import clean
 
 _LEAVES = ("RETURN_VALUE", "RETURN_CONST")
@@ -72,6 +77,23 @@ class UnseenExit(SystemExit):
     """A SystemExit that a program raised by itself, whose code nobody saw."""
 
 
+def code_follows(path: Path) -> bool:
+    """Have the C library write the process's exit code there, as one byte, once Python is gone.
+
+    False where it can't: the library is another than GNU's, or the file can't be made.
+    """
+    try:
+        library = ctypes.CDLL(None)
+        library.fopen.restype = ctypes.c_void_p
+        library.fopen.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+        library.on_exit.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+        put = ctypes.cast(library.fputc, ctypes.c_void_p)  # int code, FILE *: what on_exit calls
+        file = library.fopen(os.fsencode(path), b"wbe")
+        return bool(file) and library.on_exit(put, file) == 0
+    except (AttributeError, OSError):
+        return False
+
+
 def ended_well(error: BaseException | None) -> bool:
     """Whether a script came to its end, or left with 0."""
     return error is None or (isinstance(error, SystemExit) and exit_code(error) == 0)
@@ -91,7 +113,7 @@ def exit_words(error: BaseException) -> str:
         return "the script raised SystemExit; its code was not seen"
     if isinstance(error, SystemExit):
         said = f": {error.code}" if isinstance(error.code, str) else ""
-        return clean(f"the script exited with code {exit_code(error)}{said}", 300)
+        return clean(f"{exited(exit_code(error))}{said}", 300)
     if isinstance(error, KeyboardInterrupt):
         return f"KeyboardInterrupt ({signal.Signals.SIGINT.name})"
     return clean(f"{type(error).__name__}: {error}", 300)

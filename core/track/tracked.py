@@ -191,7 +191,8 @@ class Tracked:
                 self._hooks.remove()
             if self._writer is not None:
                 self._say_out_of_memory(error, part)
-                self._writer.finish(_done(error, part), FINISH_PATIENCE_S)
+                unseen = isinstance(error, UnseenExit)
+                self._writer.finish(_done(error, part), FINISH_PATIENCE_S, unseen=unseen)
         except Exception as failure:
             self._give_up(failure)
 

@@ -16,7 +16,7 @@ SETTING = "LLMPROF_WATCH"  # what `llmprof watch` was told, JSON
 SETTLED_STEPS = 10  # after which it is said what cannot be seen
 BLIND = (
     "no batch came from a DataLoader on the thread that trains: waiting for input and what "
-    "follows an update stand in forward; `with llmprof.track() as run: for batch in "
+    "follows an update stand in forward + loss; `with llmprof.track() as run: for batch in "
     "run.steps(loader)` tells them apart"
 )
 
@@ -83,18 +83,32 @@ class Watching:
 
 def watch_process() -> None:
     """Watch this process as its environment says."""
-    text = os.environ.get(SETTING, "")
-    watch(msgspec.json.decode(text, type=Setting) if text else Setting())
+    watch(Setting())
 
 
 def watch(setting: Setting) -> Watching:
-    """Hooks for the training of this process; those that are there already."""
+    """Hooks for the training of this process; those that are there already.
+
+    What `llmprof watch` was told goes before what a trainer's callback says.
+    """
     global _watching
+    text = os.environ.get(SETTING, "")
+    told = msgspec.json.decode(text, type=Setting) if text else Setting()
+    setting = _together(told, setting)
     if _watching is None or not _watching.tracker.working:
         _watching = Watching(setting)
-    elif _watching.tracked is None and not _watching.setting.label:  # nothing has begun
-        _watching.setting = setting
+    elif _watching.tracked is None:  # nothing has begun
+        _watching.setting = _together(setting, _watching.setting)
     return _watching
+
+
+def _together(first: Setting, other: Setting) -> Setting:
+    """What two say, the first before the other."""
+    return Setting(
+        label=first.label or other.label,
+        sample_devices=first.sample_devices and other.sample_devices,
+        total_steps=other.total_steps if first.total_steps is None else first.total_steps,
+    )
 
 
 def script_name(path: str) -> str:

@@ -16,7 +16,7 @@ import msgspec
 
 from llmprof.core import events as ev
 from llmprof.core.store import lock
-from llmprof.core.store.files import loop_file
+from llmprof.core.store.files import exit_file, loop_file
 from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.boot import boot_id, host_name
@@ -24,6 +24,7 @@ from llmprof.core.system.text import cause, clean
 from llmprof.core.track.allocator import AllocatorFigures
 from llmprof.core.track.batches import Batches
 from llmprof.core.track.environment import environment
+from llmprof.core.track.exits import code_follows
 from llmprof.core.track.identity import Identity, find_run
 from llmprof.core.track.parts import current
 from llmprof.core.track.readings import Looks, compiled, rss_bytes
@@ -77,15 +78,21 @@ class Writer:
         self._beat_ns = self._steps = 0
         self._said_card: ev.LoopDevice | None = None
         self._done: ev.LoopDone | None = None
+        self._follows = False  # how it ended, in a file of its own
         self._thread = threading.Thread(target=self._write, name="llmprof-track", daemon=True)
 
     def start(self) -> None:
         """Begin; the training thread waits for nothing."""
         self._thread.start()
 
-    def finish(self, done: ev.LoopDone, patience_s: float) -> None:
-        """Write what is left and the end; give up on a disk that hangs."""
+    def finish(self, done: ev.LoopDone, patience_s: float, *, unseen: bool = False) -> None:
+        """Write what is left and the end; give up on a disk that hangs.
+
+        Of an end that is unseen so far, the process's exit code is written later if it can be.
+        """
         self._done = msgspec.structs.replace(done, rank=self._rank, restart=self._restart)
+        if unseen and self.run is not None and self._file is not None:
+            self._follows = code_follows(self.run.path / exit_file(self._rank, self._restart))
         self._stop.set()
         self._thread.join(patience_s)
 
@@ -116,13 +123,17 @@ class Writer:
         except Exception as error:
             self.problem = cause(error)
             self._tracker.fail(error)
-            say(f"{self._plan.label} is not watched any more: {self.problem}")
+            more = "" if self.run is None else " any more"
+            say(f"{self._plan.label} is not watched{more}: {self.problem}")
         finally:
-            if self._samples is not None:
-                self._samples.close()
+            with contextlib.suppress(OSError):
+                if self._samples is not None:
+                    self._samples.close()
             for held in (self._file, self._run_lock):
                 with contextlib.suppress(OSError):
                     if held is not None:
+                        if self._follows:
+                            os.dup(held.fileno())  # locked until the process is gone
                         held.close()
 
     def _open(self) -> None:
@@ -185,7 +196,7 @@ class Writer:
             for event in self._batches.events(taken, last=last):
                 lines.put(event)
         self._beat()
-        if last and self._done is not None:
+        if last and self._done is not None and not self._follows:
             lines.put(self._done)
         lines.flush()
         if self._samples is not None:
@@ -265,6 +276,10 @@ class _Lines:
             self._retry_at = time.monotonic() + RETRY_S
         else:
             self._waiting.clear()
+
+    def fileno(self) -> int:
+        """Of the file that holds the lock."""
+        return self._lock.fileno()
 
     def close(self) -> None:
         """Let go of the file and its lock."""

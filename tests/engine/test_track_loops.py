@@ -229,7 +229,7 @@ def test_a_home_that_cannot_be_written_costs_the_run_alone(tmp_path: Path) -> No
     output, errors = process.communicate(timeout=100)
     assert process.returncode == 0, errors
     assert output
-    assert errors.startswith("llmprof: lost is not watched any more: ")
+    assert errors.startswith("llmprof: lost is not watched: ")
     assert len(errors.splitlines()) == 1
 
 

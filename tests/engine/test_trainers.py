@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from llmprof.core.state.loops import LoopState
 from llmprof.core.store.journal import replay
 from tests.builders import watched_scripts
 from tests.builders.tracked_scripts import newest
+from tests.engine.runs import command
 
 # The order in which Lightning calls a callback, its loops cut down to what the callback sees.
 LIGHTNING = """
@@ -223,3 +225,25 @@ def test_huggingface(tmp_path: Path, protocol: str, watched: bool) -> None:
     check(loop)
     assert loop.started.total_steps == 20
     assert "eval_loss" not in loop.rows.values
+
+
+@pytest.mark.parametrize("first", ["callback", "optimizer"])
+def test_the_label_of_watch_goes_before_the_callbacks(tmp_path: Path, first: str) -> None:
+    lines = {
+        "callback": "loop.begin(3)",
+        "optimizer": "optimizer = torch.optim.SGD(model.parameters(), 0.01)",
+    }
+    ordered = [lines.pop(first), *lines.values()]
+    script = (
+        "from llmprof.core.track.trainer_loop import TrainerLoop\n"
+        "model, loop = net(8), TrainerLoop('mine', sample_devices=True)\n"
+        + "\n".join(ordered)
+        + "\nfor _ in range(3):\n"
+        "    model(torch.randn(2, 8)).sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    watched = command("watch", "--label", "told", "--no-sampler", "--")
+    done = watched_scripts.run(tmp_path, script, watched=False, launcher=[*watched, sys.executable])
+    assert done.returncode == 0, done.stderr
+    (loop,) = replay(newest(tmp_path).journal).loops
+    assert (loop.started.label, loop.started.total_steps) == ("told", 3)

@@ -194,9 +194,9 @@ ENDS = {
     "import argparse; argparse.ArgumentParser().error('what')": (
         2, "failed", "the script exited with code 2"
     ),
-    "raise SystemExit(7)": (
-        7, "complete", "the script raised SystemExit; its code was not seen"
-    ),
+    "raise SystemExit(7)": (7, "failed", "the script exited with code 7"),
+    "raise SystemExit": (0, "complete", ""),
+    "def main(): raise SystemExit(300)\nmain()": (44, "failed", "the script exited with code 44"),
     "sys.exit(0)": (0, "complete", ""),
     "try:\n    sys.exit(3)\nexcept SystemExit:\n    pass": (0, "complete", ""),
     "1 / 0": (1, "failed", "ZeroDivisionError: division by zero"),

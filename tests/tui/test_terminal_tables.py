@@ -11,9 +11,11 @@ import pytest
 from llmprof.cli.terminal_tables import MOST_FOLDED, report_text, table_text
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
+from llmprof.core.store.journal import replay
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.run import RunStore
 from tests.builders import journals
+from tests.builders.tracked_rows import write_loop
 from tests.tui.terminal import Terminal, environment
 
 RECORDING = Path(__file__).parents[1] / "fixtures" / "switches-h100.llmprof"
@@ -50,6 +52,11 @@ def test_a_heading_keeps_percent_signs_with_what_they_are_of(
     columns = (Column("Part", numeric=False), Column("A 95 %", "± %"))
     lines = table_text(Table("t", "", columns, (("forward", Figure(3.0, 1.0)),)), 60).splitlines()
     assert [line.split("  ")[-1].strip() for line in lines[:3]] == ["A", "95 %", "(± %)"]
+
+
+def test_a_loop_has_its_name_as_title(tmp_path: Path) -> None:
+    text = report_text(replay(write_loop(tmp_path).journal), 100)
+    assert "my-run, a training loop" in text.splitlines()[0]
 
 
 LISTS = [

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -195,3 +196,19 @@ def test_launch_bound_is_told_from_gpu_bound(tmp_path: Path) -> None:
         texts.append(found["launch-bound"])
     assert texts[0].startswith("launch-bound")
     assert texts[1].startswith("GPU-bound")
+
+
+def test_a_file_that_took_the_place_of_a_closed_one_is_left_alone(tmp_path: Path) -> None:
+    """As where a program closes all that is open in its process and goes on."""
+    journal, mine = JournalWriter(tmp_path / "journal.jsonl"), tmp_path / "mine.txt"
+    number = journal._fd
+    os.close(number)
+    with mine.open("w") as file:
+        if file.fileno() != number:
+            os.dup2(file.fileno(), number)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            journal.append_whole(b"{}\n")
+        journal.let_go()
+        os.fstat(number)  # still open
+        file.write("mine")
+    assert mine.read_text() == "mine"

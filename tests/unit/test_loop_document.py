@@ -11,6 +11,8 @@ from llmprof.core.document.markdown import write_markdown
 from llmprof.core.document.sections import SECTIONS, document
 from llmprof.core.document.sources import Source, sources_of
 from llmprof.core.document.tables import tables_of
+from llmprof.core.report.markdown_table import WIDEST, section
+from llmprof.core.report.table import Column, Prose, Table
 from llmprof.core.store import lock
 from llmprof.core.store.pack import open_view
 from tests.builders.tracked_rows import USUAL, write_loop
@@ -87,3 +89,15 @@ def test_a_loop_beside_cases_adds_to_their_document(tmp_path: Path) -> None:
         assert words in both
         assert words not in alone
     assert "Random tokens" in both
+
+
+def test_a_finding_that_no_line_has_room_for_is_a_list_in_its_place() -> None:
+    columns = (Column("Finding", numeric=False), Column("Seen", numeric=False))
+    long = "many `words` " * 20
+    text = section(Table("t", "Found", columns, (("straggler", Prose(long)),), ("A note.",)))
+    heading, finding, seen, *rest = [line for line in text.splitlines() if line]
+    assert (heading, finding) == ("## Found", "- **straggler**")
+    assert seen.startswith("  - Seen: many `words` many")
+    assert rest[-1] == "A note."
+    assert max(map(len, rest)) <= WIDEST
+    assert "<details>" not in text

@@ -104,9 +104,9 @@ def evaluated(part: str) -> list[Parts]:
     ("view", "rule", "words"),
     [
         (planted([[usual(input=10.0)] * STEPS], beats=LEVEL), "input-bound", "36 %"),
-        (planted([evaluated("evaluation")]), "evaluation stalls the training", "1.5 s each"),
+        (planted([evaluated("evaluation")]), "evaluation stalls the training", "1.5 s each on av"),
         (planted([evaluated("checkpoint")]), "checkpoints stall the training", "5 times"),
-        (planted([HEALTHY, [usual(forward=25.0)] * STEPS]), "straggler", "rank 1 works 20 ms"),
+        (planted([HEALTHY, [usual(forward=25.0)] * STEPS]), "straggler", "in forward + loss, and"),
         (
             planted([HEALTHY], beats=[{"rss_bytes": (500 + 10 * 5 * at) * MIB}
                                       for at in range(20)]),

@@ -84,7 +84,7 @@ class LoopValues(Canvas):
         sight, look = self._sight, self.look
         names = () if sight is None else sight.loop.rows.values
         if sight is None or not names:
-            said = "run.log(loss=loss) shows it here"
+            said = "with llmprof.track, run.log(loss=loss)"
             return [heading(look, width, "Logged values"), [(said, "muted")]]
         name = names[self.chosen % len(names)]
         span = sight.span(max(1, width))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmprof.core.figures.loops import parts
-from llmprof.core.report.loop_words import part_words
+from llmprof.core.figures.part_words import part_words
 from llmprof.core.report.loops import in_order
 from llmprof.core.state.loops import LoopState
 from llmprof.core.system.text import clock

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmprof.core.figures.loops import Straggler, behind, own_ms, steps_per_s
-from llmprof.core.report.loop_words import LINGERS_S, part_words
+from llmprof.core.figures.part_words import part_words
+from llmprof.core.report.loop_words import LINGERS_S
 from llmprof.core.state.loops import LoopState
 from llmprof.core.system.text import clock
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from llmprof.core.figures.loops import Straggler
+from llmprof.core.figures.part_words import part_words
 from llmprof.core.lint.loop_verdict import LoopVerdict
-from llmprof.core.report.loop_words import loop_line, part_words
+from llmprof.core.report.loop_words import loop_line
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
 from llmprof.core.system.numbers import significant

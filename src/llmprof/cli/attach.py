@@ -7,6 +7,7 @@ import sys
 
 from llmprof.cli.exits import UserError
 from llmprof.cli.follow import Follow, exit_code_of
+from llmprof.cli.found import by_name_alone
 from llmprof.cli.open_screen import open_screen, require_terminal
 from llmprof.cli.options import add_export_option
 from llmprof.cli.output import deliver
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         found = RunStore().find_to_follow(args.run)
     except RunNotFound as error:
-        raise UserError(str(error)) from error
+        raise by_name_alone("attach", args.run, error) from error
     if not args.export and _terminal():
         return open_screen(
             watch=found, refresh=args.refresh, ascii_only=args.ascii, theme=args.theme

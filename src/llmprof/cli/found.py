@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from llmprof.cli.exits import UserError
-from llmprof.core.store.pack import unpacked
+from llmprof.core.store.pack import is_path, unpacked
 from llmprof.core.store.packed_writeup import writeup_at
-from llmprof.core.store.run import Run
+from llmprof.core.store.run import Run, RunNotFound
 from llmprof.core.store.writeup import Writeup
 from llmprof.core.system.archive import PackError, is_packed
+from llmprof.core.system.text import clean
 
 
 def found_writeup(path: Path, stack: ExitStack) -> Writeup | None:
@@ -30,6 +32,17 @@ def found_run(path: Path, stack: ExitStack) -> Run | None:
     """
     with _told(path):
         return stack.enter_context(unpacked(path)) if is_packed(path) else None
+
+
+def by_name_alone(command: str, name: str | None, error: RunNotFound) -> UserError:
+    """What a command that takes no paths says of a run that it did not find."""
+    if name is None or not is_path(name) or not Path(name).exists():
+        return UserError(str(error))
+    given = clean(shlex.quote(name), 200)
+    return UserError(
+        f"{clean(name, 200)} is a path, and `llmprof {command}` takes the name of a run of this "
+        f"machine: `llmprof screen {given}` shows what lies there, `llmprof show {given}` prints it"
+    )
 
 
 @contextmanager

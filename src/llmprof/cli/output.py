@@ -72,12 +72,13 @@ def _export(view: RunView, path: Path, run: Path | None) -> None:
 
 
 def _name_kept(view: RunView, run: Path) -> None:
-    """Say where the files for other tools are."""
+    """Say where the files for other tools are; a packed or redacted run may have none."""
     for state in view.cases:
         names = [found.snapshot for found in (state.memory_timeline,) if found is not None]
         names += [found.trace for found in (state.kernels,) if found is not None]
-        for name in filter(None, names):
-            tell(f"kept {run / 'artifacts' / clean(name)}")
+        for path in (run / "artifacts" / clean(name) for name in names if name):
+            if path.is_file():
+                tell(f"kept {path}")
 
 
 def _name_missing(view: RunView) -> None:

@@ -84,7 +84,7 @@ def find_beside_others(name: str, stack: ExitStack) -> Shown:
     if run.journal.is_file():
         return Shown(RunStore(run.path.parent), run)
     try:
-        if run.path.is_dir():
+        if run.path.is_dir() and ("/" in name or RunStore(run.path).list()):
             store = RunStore(run.path)
             return Shown(store, store.find(None))
         return _unpacked(run.path, stack) or Shown(RunStore(), RunStore().find(name))

@@ -21,7 +21,7 @@ from llmprof.core.report.markdown_table import section
 from llmprof.core.report.registry import BUILDERS, tables
 from llmprof.core.state.view import RunView
 from llmprof.core.store.baselines import find_baseline
-from llmprof.core.store.pack import open_view
+from llmprof.core.store.pack import is_path, open_view
 from llmprof.core.store.run import RunNotFound, RunStore
 from llmprof.core.system.archive import PackError
 
@@ -74,7 +74,7 @@ def find_source(name: str | None) -> Path:
 
     Raises RunNotFound.
     """
-    if name is not None and ("/" in name or Path(name).exists()):
+    if name is not None and is_path(name):
         return Path(name)
     kept = None if name is None else find_baseline(name)
     return RunStore().find(name).path if kept is None else kept

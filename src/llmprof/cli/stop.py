@@ -6,6 +6,7 @@ import argparse
 import time
 
 from llmprof.cli.exits import OK, UserError
+from llmprof.cli.found import by_name_alone
 from llmprof.cli.streams import put
 from llmprof.core.store.run import NotOurs, Run, RunNotFound, RunStore
 from llmprof.core.system.text import clean, counted, spoken
@@ -48,7 +49,7 @@ def _find(name: str | None) -> Run:
         try:
             return store.find(name)
         except RunNotFound as error:
-            raise UserError(str(error)) from error
+            raise by_name_alone("stop", name, error) from error
     going = store.going()
     ours = [run for run in going if not run.is_loop]  # a training is not ours to end
     if len(ours) == 1:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.cells import cell_len
 
 from llmprof.cli.streams import put
-from llmprof.core.report.markdown import facts
+from llmprof.core.report.markdown import facts, title_of
 from llmprof.core.report.registry import tables
 from llmprof.core.report.table import Column, Prose, Table, format_cell
 from llmprof.core.state.view import RunView
@@ -31,10 +31,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 def report_text(view: RunView, width: int) -> str:
     """A whole run: what it was measured on, then its tables."""
-    title = "an empty run" if view.experiment is None else (
-        view.experiment.title or view.experiment.name
-    )  # fmt: skip
-    parts = [_strong(clean(title)), _facts(view, width)]
+    parts = [_strong(clean(title_of(view))), _facts(view, width)]
     parts += [table_text(table, width) for table in tables(view)]
     return "\n\n".join(parts) + "\n"
 
