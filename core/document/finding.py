@@ -8,7 +8,16 @@ from typing import Literal
 from llmprof.core.document.quotes import Quote, Sentence
 
 Kind = Literal[
-    "change", "pace", "memory", "growth", "rate", "products", "warm-up", "prediction", "unjudged"
+    "change",
+    "pace",
+    "memory",
+    "growth",
+    "rate",
+    "products",
+    "warm-up",
+    "prediction",
+    "unjudged",
+    "wrong",
 ]
 
 

@@ -20,10 +20,12 @@ from llmprof.core.document.rules import (
     shares,
     unjudged,
     warmup,
+    wrong_results,
 )
 from llmprof.core.document.tables import Tables
 
 RULES: tuple[Callable[[Tables], Iterable[Finding]], ...] = (
+    wrong_results.attention,
     changes.switched,
     unjudged.large,
     pace.launch_bound,

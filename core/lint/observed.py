@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from llmprof.core.events import AttentionErrors
 from llmprof.core.lint.verdict import Context, Verdict
 from llmprof.core.state.view import CaseState
 from llmprof.core.system.numbers import as_given, significant
@@ -153,13 +152,15 @@ def _seen(state: CaseState) -> list[str]:
         wrong.append("the optimizer changed no parameter")
     if seen.qkv_gradients is False:
         wrong.append("Q, K or V has no gradient")
-    if seen.errors is not None:
-        wrong += _off(seen.errors, case.precision)
-    return wrong
+    return [*wrong, *off_reference(state)]
 
 
-def _off(errors: AttentionErrors, precision: str) -> list[str]:
+def off_reference(state: CaseState) -> list[str]:
     """Results of an attention that lie farther from the reference than rounding puts them."""
+    errors = None if state.observed is None else state.observed.errors
+    if errors is None:
+        return []
+    precision = state.case.precision
     known = {"output": errors.output, "gradient of Q": errors.query, "gradient of K": errors.key,
              "gradient of V": errors.value}  # fmt: skip
     most = ROUNDING.get(precision, ROUNDING["bf16"])

@@ -167,7 +167,7 @@ def _cells(
         plain = None
     return (
         "" if seen is None else seen.attention_backend or "",
-        _pace(state),
+        _pace(state, environment),
         _median(forward),
         _median(backward),
         _median(state.total),
@@ -178,9 +178,9 @@ def _cells(
     )
 
 
-def _pace(state: CaseState) -> str:
+def _pace(state: CaseState, environment: Environment | None) -> str:
     """Who sets a row's pace; "" where that is not known, as on a CPU."""
-    if state.launch_bound is None:
+    if state.launch_bound is None or (environment is not None and environment.device == "cpu"):
         return ""
     return "host" if is_launch_bound(state) else "card"
 

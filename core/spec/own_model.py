@@ -64,6 +64,11 @@ def find_own_model(
             f"--model {clean(source, 100)}: write path/to/file.py:factory, package.module:factory "
             "or hf:path/to/config.json"
         )
+    if "," in where and not Path(where).expanduser().exists():
+        raise SpecError(
+            f"--model {clean(source, 100)}: --model is given once for each model, as in --model "
+            "a.py:build --model b.py:build"
+        )
     if where.endswith(".py"):
         path = Path(where).expanduser().absolute()
         folder, module = path.parent, path.stem
@@ -85,6 +90,45 @@ def find_own_model(
         arguments=tuple(sorted(arguments.items())),
         content=content,
     )
+
+
+def find_own_models(
+    sources: Iterable[str], given: Mapping[str, Argument], folders: Iterable[str | Path]
+) -> list[OwnModel]:
+    """The models that several sources name, each once, under names that tell them apart.
+
+    Raises SpecError.
+    """
+    folders = tuple(folders)
+    return _told_apart(
+        list(dict.fromkeys(find_own_model(source, given, folders) for source in sources))
+    )
+
+
+def _told_apart(models: list[OwnModel]) -> list[OwnModel]:
+    """Models with names that differ: of `a/gpt.py:build` and `b/gpt.py:build` longer ones."""
+    alike: dict[str, list[OwnModel]] = {}
+    for each in models:
+        alike.setdefault(each.name, []).append(each)
+    longer = {
+        each: name
+        for same in alike.values()
+        if len(same) > 1
+        for each, name in zip(same, _longer_names(same), strict=True)
+    }
+    return [each._replace(name=longer.get(each, each.name)) for each in models]
+
+
+def _longer_names(same: list[OwnModel]) -> list[str]:
+    """A name for each of several: with the fewest folders of its path that tell all apart."""
+    paths = [Path(each.path).parts[1:-1] for each in same]
+    for many in range(1, max(map(len, paths)) + 1):
+        ends = ["/".join(parts[-many:]) for parts in paths]
+        pairs = zip(ends, same, strict=True)
+        names = [clean(f"{end}/{each.name}", LONGEST_NAME) for end, each in pairs]
+        if len(set(names)) == len(names):
+            return names
+    return [clean(f"{number}: {each.name}", LONGEST_NAME) for number, each in enumerate(same, 1)]
 
 
 def _configuration(where: str, arguments: Mapping[str, Argument]) -> OwnModel:
@@ -123,6 +167,16 @@ def _module_file(module: str, folders: Iterable[str | Path]) -> tuple[Path, Path
 def _named(name: str, arguments: Mapping[str, Argument]) -> str:
     given = " ".join(f"{key}={value}" for key, value in sorted(arguments.items()))
     return clean(f"{name} {given}" if given else name, LONGEST_NAME)
+
+
+def arguments(texts: Iterable[str]) -> dict[str, Argument]:
+    """Arguments for factories, each once. Raises SpecError."""
+    given: dict[str, Argument] = {}
+    for name, value in map(argument, texts):
+        if given.get(name, value) != value:
+            raise SpecError(f"--model-arg {name}: given twice, as {given[name]} and {value}")
+        given[name] = value
+    return given
 
 
 def argument(text: str) -> tuple[str, Argument]:

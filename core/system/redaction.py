@@ -105,6 +105,9 @@ class Redactor:
     def _own_model(self, value: list[Any], *, by_name: bool) -> list[Any]:
         """A model of someone's own: its name, its file, the file's folder, and what follows."""
         name, path, folder, *rest = [*value, "", "", ""][: max(3, len(value))]
+        where, slash, plain = str(name).rpartition("/")  # the folders that tell it from another
+        if slash:
+            name = f"{self._of('folder', where)}:{plain}"
         known = [name, str(path).rpartition("/")[2], "" if isinstance(folder, str) else folder]
         return [self.data(each, by_name=by_name) for each in (*known[: len(value)], *rest)]
 

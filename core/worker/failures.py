@@ -44,12 +44,20 @@ def describe_failure(error: BaseException, phase: str | None, folder: str | None
         return Failure(kind="unsupported", message=clean(text), phase=phase, instead=error.instead)
     if is_out_of_memory(error):
         return Failure(kind="oom", message=_plain(text), phase=phase, bytes_asked=bytes_asked(text))
-    told = telling_line(text)
-    said = told if isinstance(error, OwnModelError) else f"{type(error).__name__}: {told}"
     place = None if folder is None else _place(error, folder)
+    said = _said(error)
     return Failure(
         kind="error", message=clean(f"{place}: {said}" if place else said, 300), phase=phase
     )
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"sys.exit({error.code!r}) was called"
+    told = telling_line(str(error))
+    if isinstance(error, OwnModelError):
+        return told
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 
 def overdue(error: Overdue, silence_s: float, phase: str | None, folder: str | None) -> Failure:

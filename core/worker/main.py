@@ -113,15 +113,17 @@ def _probe(job: Job, request: WorkerRequest) -> None:
             limit_memory(request.memory_limit_bytes)
         importlib.import_module(f"{PROBES}.{case.probe}").run(job)
         job.emit(ev.CaseDone(case=job.index))
-    except Exception as error:
+    except Stopped:
+        raise
+    except Overdue as error:
+        late = overdue(error, request.silence_s, job.phase, _own_folder(case))
+        job.emit(ev.CaseFailed(case=job.index, failure=late))
+        log_traceback()
+    except BaseException as error:  # a user's code may raise an exit or an interrupt as well
         failure = describe_failure(error, job.phase, _own_folder(case))
         if failure.kind == "oom" and job.device.type == "cuda":
             failure = with_card_memory(failure, job.device)
         job.emit(ev.CaseFailed(case=job.index, failure=failure))
-        log_traceback()
-    except Overdue as error:
-        late = overdue(error, request.silence_s, job.phase, _own_folder(case))
-        job.emit(ev.CaseFailed(case=job.index, failure=late))
         log_traceback()
     if failure is not None and failure.kind == "oom":
         from llmprof.core.worker.failed_step import repeat, worth_repeating  # seldom needed

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from llmprof.core.spec.own_function import path_and_name
-from llmprof.core.worker.failures import OwnModelError, Stopped
+from llmprof.core.spec.own_function import content_of, path_and_name
+from llmprof.core.spec.shape import SpecError
+from llmprof.core.worker.failures import Overdue, OwnModelError, Stopped
 
 
 class Source(NamedTuple):
@@ -46,9 +47,25 @@ def load_function(source: Source) -> Callable[..., Any]:
     raise OwnModelError(f"{Path(source.path).name} has no function {source.function}; {has}")
 
 
+def check_unchanged(path: str, content: str) -> None:
+    """Raise OwnModelError where a file is not as it was when the run was planned.
+
+    As under a resumed run, or one that goes on while its file is edited. content: "" is any.
+    """
+    try:
+        if not content or content_of(Path(path), "") == content:
+            return
+    except SpecError as error:
+        raise OwnModelError(str(error).strip()) from error
+    raise OwnModelError(
+        f"{Path(path).name} has changed since this run was started; a new run measures it as it is"
+    )
+
+
 def load_attention(value: str) -> Callable[..., Any]:
     """The function that a value of the axis attention names. Raises what its module raises."""
     path, name = path_and_name(value)
+    check_unchanged(str(path), value.rpartition("#")[2])
     return load_function(Source(str(path), str(path.parent), path.stem, name))
 
 
@@ -64,7 +81,15 @@ def _module(source: Source) -> ModuleType:
         raise OwnModelError(f"{source.path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        if "relative import" not in str(error):
+            raise
+        raise OwnModelError(
+            f"{Path(source.path).name} imports relatively, as a part of a package does: name it as "
+            f"package.{source.module}:{source.function}, in the folder that holds the package"
+        ) from error
     return module
 
 
@@ -87,7 +112,7 @@ def put_back(name: str) -> Iterator[None]:
     folder, paths = Path.cwd(), list(sys.path)
     try:
         yield
-    except Stopped:
+    except (Exception, Stopped, Overdue):
         raise
     except SystemExit as error:
         raise OwnModelError(f"{name} called sys.exit({error.code!r})") from error

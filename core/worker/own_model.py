@@ -6,6 +6,7 @@ for what it looks like (docs/own-model.md): there is no base class to inherit fr
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,7 @@ from llmprof.core.spec.own_model import FILLED, OwnModel
 from llmprof.core.worker.failures import OwnModelError, Unsupported
 from llmprof.core.worker.own_code import (
     Source,
+    check_unchanged,
     load_attention,
     load_function,
     put_back,
@@ -57,15 +59,19 @@ def own_task(case: Case, model: OwnModel, device: torch.device) -> Task:
             "--checkpoint: which blocks an own model has is not known; wrap them in "
             "torch.utils.checkpoint in the factory"
         )
+    check_unchanged(model.path, model.content)
     parts = dict(_parts(_configured(case, model) if model.is_configuration
                         else _called(case, model, device)))  # fmt: skip
+    _check_vocabulary(parts.get("vocab_size"))
     module = parts["module"]
     _move(module, device)
     module.train()
     optimizer = _optimizer(parts.get("optimizer"))
-    if parts.get("batch") is not None:
-        return _on_own_batch(case, module, parts, device, optimizer)
-    return _on_tokens(case, module, parts, device, optimizer)
+    on = _on_tokens if parts.get("batch") is None else _on_own_batch
+    task = on(case, module, parts, device, optimizer)
+    if optimizer is None:
+        return task
+    return dataclasses.replace(task, form=f"{task.form}, with an optimizer of its own")
 
 
 def _called(case: Case, model: OwnModel, device: torch.device) -> Any:
@@ -221,9 +227,29 @@ def _on_own_batch(
         else "module(batch)"
     )
     if loss is not None:
-        return Task(module, batch, run, loss, False, optimizer, f"{how}, loss(output, batch)",
-                    _unit(batch))  # fmt: skip
+        return Task(module, batch, run, _checked(loss), False, optimizer,
+                    f"{how}, loss(output, batch)", _unit(batch))  # fmt: skip
     return Task(module, batch, run, _inner_loss, True, optimizer, f"{how} → loss", _unit(batch))
+
+
+def _checked(loss: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Tensor]:
+    """The user's loss; what no backward can start from is said in their words, not torch's."""
+
+    def checked(output: Any, batch: Any) -> Tensor:
+        return _one_number(loss(output, batch), "loss(output, batch) returned")
+
+    return checked
+
+
+def _one_number(found: Any, whose: str) -> Tensor:
+    if not isinstance(found, Tensor):
+        raise OwnModelError(f"{whose} {_kind(found)}; it must be a tensor of one number")
+    if found.numel() != 1:
+        shape = " × ".join(map(str, found.shape))
+        raise OwnModelError(f"{whose} a tensor of {shape}; it must be one number, as a mean is")
+    if torch.is_grad_enabled() and not found.requires_grad:
+        raise OwnModelError(f"{whose} a tensor without a gradient: something detached it")
+    return found
 
 
 def _as_arguments(batch: Any, *, pair: bool) -> tuple[Iterable[Any], Mapping[str, Any]]:
@@ -279,10 +305,10 @@ def _on_tokens(
     names = list(inspect.signature(module.forward).parameters)
     forward, loss = parts.get("forward"), parts.get("loss")
     if forward is not None:
-        return Task(module, batch, forward, loss or _inner_loss, loss is None, optimizer,
-                    "forward(module, batch)")  # fmt: skip
+        return Task(module, batch, forward, _checked(loss) if loss else _inner_loss, loss is None,
+                    optimizer, "forward(module, batch)")  # fmt: skip
     if loss is not None:
-        return Task(module, batch, on_tokens, loss, False, optimizer,
+        return Task(module, batch, on_tokens, _checked(loss), False, optimizer,
                     "module(ids), loss(output, batch)")  # fmt: skip
     if "input_ids" in names and "labels" in names:
         return Task(module, batch, _hugging_face, _inner_loss, True, optimizer,
@@ -317,7 +343,15 @@ def _inner_loss(output: Any, batch: Any) -> Tensor:
             f"the forward returned {_kind(output)} in which no loss is found; give loss(output, "
             "batch) in the factory's dict"
         )
-    return found
+    return _one_number(found, "the loss that the forward returned is")
+
+
+def _check_vocabulary(said: Any) -> None:
+    whole = isinstance(said, int) and not isinstance(said, bool) and said > 0
+    if said is not None and not whole:
+        raise OwnModelError(
+            f"vocab_size of the factory's dict is {said!r}, no whole number above zero"
+        )
 
 
 def _vocabulary(module: nn.Module, parts: Mapping[str, Any]) -> int:

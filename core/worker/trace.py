@@ -168,7 +168,7 @@ def explain(error: BaseException) -> str:
         reason = "its step reads a tensor's value (.item(), a mask's shape, an if on a tensor)"
     else:
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    return f"cannot be traced{place}: {reason}; measure it with `llmprof run` on a card instead"
+    return f"cannot be traced{place}: {reason}; record it with `llmprof run memory` instead"
 
 
 # This program, by the folder and by the link through which it may have been imported.

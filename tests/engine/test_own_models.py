@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 import torch
 
+from llmprof.core.document.findings import findings
+from llmprof.core.document.quotes import plain
+from llmprof.core.document.sources import sources_of
+from llmprof.core.document.tables import tables_of
 from llmprof.core.lint import lint
 from llmprof.core.predict.traced import trace_cases
 from llmprof.core.report.markdown import render
@@ -216,11 +220,16 @@ HARM = {
     "frozen": "no parameters that are trained",
     "misspelt": "'losss', which is none of",
     "no_ids": "give batch(batch_size, context_length, device)",
+    "interrupts": "hostile.py:100 in interrupts: KeyboardInterrupt",
+    "exits_in_forward": "hostile.py:111 in forward: sys.exit('no data') was called",
+    "interrupts_in_forward": "hostile.py:111 in forward: KeyboardInterrupt",
+    "loss_of_many": "loss(output, batch) returned a tensor of 2 × 16 × 50; it must be one number",
 }
 AT_IMPORT = {
     "raises_at_import": "raises_at_import.py:8 in <module>: KeyError: 'wdith'",
     "exits_at_import": "exits_at_import.py:14 in <module>: exits_at_import:build called "
     "sys.exit('usage: train.py FILE')",
+    "relative": "relative.py:5 in <module>: relative.py imports relatively, as a part of a package",
 }
 WITHOUT_A_CARD = {
     "touches_a_card": f"in touches_a_card: {NO_CARD}",
@@ -325,8 +334,14 @@ def test_a_file_that_changed_is_another_case(tmp_path: Path) -> None:
     [
         (("--model=nowhere.py:build",), "nowhere.py: No such file or directory"),
         (("--model=models.py",), "write path/to/file.py:factory"),
+        (("--model=a.py:build,b.py:build",), "--model is given once for each model"),
         (("--model=no.such.module:build",), "no such module here"),
         (("--model-arg=a=1",), "--model-arg has no effect without --model"),
+        (
+            (f"--model={MODELS}:nano", "--model-arg=a=1", "--model-arg=a=2"),
+            "--model-arg a: given twice, as 1 and 2",
+        ),
+        ((f"--model={MODELS}:nano", "--num-layers=2"), "--num-layers is for presets"),
         ((f"--model={MODELS}:nano", "--model-arg=a"), "write name=value"),
     ],
 )
@@ -412,7 +427,13 @@ def test_own_attention_among_kernels_with_its_errors(tmp_path: Path) -> None:
     assert "its output is" in said.text
     assert "where rounding in fp32 explains 0.001" in said.text
     assert "sees_the_future takes least" not in render(view)
-    assert "attentions.py:sees_the_future" in render(view)
+    (wrong,) = (
+        plain(each.text)
+        for each in findings(tables_of(sources_of([(view, None)])))
+        if each.kind == "wrong"
+    )
+    assert wrong.startswith("attentions.py:sees_the_future does not compute causal attention: ")
+    assert "Pace set by" not in render(view)  # a CPU has no host that launches for it
 
 
 def test_own_attention_that_cannot_is_a_row_that_says_why(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.own_function import function_value
-from llmprof.core.spec.own_model import OwnModel, find_own_model
+from llmprof.core.spec.own_model import Argument, OwnModel, find_own_model
 from llmprof.core.worker.failures import OwnModelError, Unsupported
 from llmprof.core.worker.own_model import own_task
 from llmprof.core.worker.task import Task
@@ -44,6 +44,16 @@ def fits(): return {"module": Net(), "batch": one}
 def with_loss(): return {"module": Net(), "batch": pair, "loss": lambda out, given: out.sum()}
 def called_model(): return {"model": Net()}
 def empty(): return {"batch": pair}
+def with_vocabulary(size): return {"module": Net(), "batch": one, "vocab_size": size}
+def losing(loss): return {"module": Net(), "batch": one, "loss": loss_of(loss)}
+def loss_of(kind):
+    losses = {
+        "float": lambda out, given: out.sum().item(),
+        "none": lambda out, given: None,
+        "many": lambda out, given: out,
+        "detached": lambda out, given: out.sum().detach(),
+    }
+    return losses[kind]
 def chosen(attention): return {"module": Net(attention), "batch": one}
 """
 ATTENTION = "def attend(q, k, v): return v\n"
@@ -78,10 +88,46 @@ def test_what_cannot_be_a_step_says_what_to_do(factory: str, said: str, mine: Pa
     assert len(str(raised.value)) < 300  # what a row of a failure holds
 
 
+@pytest.mark.parametrize("size", [-3, "fifty", True])
+def test_a_vocabulary_that_is_no_number_is_said(size: Argument, mine: Path) -> None:
+    with pytest.raises(OwnModelError, match=r"vocab_size of the factory's dict is .*, no whole"):
+        task(find_own_model(f"{mine}:with_vocabulary", {"size": size}, ()))
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        ("float", r"loss\(output, batch\) returned a float; it must be a tensor of one number"),
+        ("none", "returned nothing; it must be a tensor of one number"),
+        ("many", "returned a tensor of 2 × 4; it must be one number"),
+        ("detached", "returned a tensor without a gradient"),
+    ],
+)
+def test_a_loss_that_no_backward_starts_from_is_said(loss: str, said: str, mine: Path) -> None:
+    made = task(find_own_model(f"{mine}:losing", {"loss": loss}, ()))
+    with pytest.raises(OwnModelError, match=said):
+        made.loss(made.run(made.module, made.batch), made.batch)
+
+
 def test_what_can_be_is_called(mine: Path) -> None:
     for factory in ("fits", "with_loss"):
         found = task(find_own_model(f"{mine}:{factory}", {}, ()))
         assert found.run(found.module, found.batch).shape == (2, 4)
+
+
+def test_a_file_that_changed_within_a_run_is_refused(mine: Path) -> None:
+    model = find_own_model(f"{mine}:chosen", {}, ())
+    attention = function_value(f"{mine.with_name('flash.py')}:attend", "--attention")
+    task(model, attention)
+    for file in (mine, mine.with_name("flash.py")):
+        before = file.read_text()
+        file.write_text(f"{before}\n# edited\n")
+        with pytest.raises(OwnModelError, match=f"{file.name} has changed since this run was"):
+            task(model, attention)
+        file.write_text(before)
+    mine.unlink()
+    with pytest.raises(OwnModelError, match=r"mine\.py: No such file or directory"):
+        task(model, attention)
 
 
 def test_a_factory_is_given_an_attention_as_a_function_or_a_word(mine: Path) -> None:

@@ -12,6 +12,7 @@ from llmprof.cli.options import add_case_options, experiment_from
 from llmprof.cli.parser import Parser
 from llmprof.cli.run import add_arguments
 from llmprof.core.catalog.models import load_models
+from llmprof.core.spec.shape import SpecError
 from llmprof.tui.session.choices import (
     NUMBER_FIELDS,
     Choices,
@@ -21,6 +22,7 @@ from llmprof.tui.session.choices import (
     command,
     experiments,
     parse_numbers,
+    parse_own_models,
 )
 from llmprof.tui.session.probe_plan import probe_plan
 from llmprof.tui.session.remembered import recall, remember
@@ -165,6 +167,19 @@ def test_a_model_of_ones_own_that_is_not_there_is_said_at_its_field() -> None:
     for text, said in (("nowhere.py:build", "No such file"), ("a=1", "before the arguments")):
         checked = check_choices(Choices(own_models=text), MODELS)
         assert said in checked.errors["own_models"]
+
+
+def test_a_path_with_blanks_stands_in_quotes(tmp_path: Path) -> None:
+    file = tmp_path / "my code" / "net.py"
+    file.parent.mkdir()
+    file.write_text("def build(width=1, data=''): pass")
+    for quote in "\"'":
+        text = f"{quote}{file}:build{quote}, width=3 data={quote}a b{quote}"
+        (model,) = parse_own_models(text)
+        assert model.path == str(file)
+        assert dict(model.arguments) == {"width": 3, "data": "a b"}
+    with pytest.raises(SpecError, match="a quote is not closed"):
+        parse_own_models(f'"{file}:build')
 
 
 @pytest.mark.parametrize("name", ["kernels", "memory"])

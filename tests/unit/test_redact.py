@@ -60,8 +60,9 @@ def written(root: Path, of: Secrets) -> Run:
     path = f"/home/{of.user}/{of.folder}/train.py"
     blank = f"/data/{of.folder} with blanks/{of.host}.log"
     own = OwnModel(
-        name="theirs", path=path, folder=f"/home/{of.user}/{of.folder}", module="train",
-        factory="build", arguments=(("weights", f"/data/{of.folder}/w.pt"),), content="c0ffee",
+        name=f"{of.folder}/theirs", path=path, folder=f"/home/{of.user}/{of.folder}",
+        module="train", factory="build", content="c0ffee",
+        arguments=(("weights", f"/data/{of.folder}/w.pt"),),
     )  # fmt: skip
     plan = Experiment(name="shared", models=(SHAPE, own))
     process = ev.CardProcess(pid=7, user=of.user, command=f"{path} --token zqsecret")
@@ -175,7 +176,7 @@ def test_nothing_secret_is_left_in_any_byte(of: Secrets) -> None:
         assert (view.events, view.unknown_events) == (7, 1)
         assert view.environment is not None
         assert view.environment.host.startswith("host-")
-        assert view.cases[1].case.model[:3] == ("theirs", "train.py", "")  # type: ignore[index]
+        assert view.cases[1].case.model[:3] == ("folder-1:theirs", "train.py", "")  # type: ignore[index]
         assert view.environment.device_uuid == view.cards[0].last.uuid  # type: ignore[union-attr]
         assert b"tokens/s" in data
         assert b"train.py:12 in forward" in data
@@ -269,7 +270,8 @@ def test_a_redacted_write_up_tells_apart_without_names(tmp_path: Path) -> None:
         hosts = [view.environment.host for view in map(opened, found.runs()) if view.environment]
         assert len(set(hosts)) == 2  # as in one file, not host-1 in each
         own = manifest.entries[0].experiment.models[1]
-        assert own[:3] == ("theirs", "train.py", "")  # type: ignore[index]
+        assert own[0] == "folder-1:theirs"  # type: ignore[index]
+        assert own[1:3] == ("train.py", "")  # type: ignore[index]
         assert manifest.left_out == ("x.py:big",)
 
 

@@ -19,7 +19,7 @@ from llmprof.core.catalog.experiments import (
 )
 from llmprof.core.spec.axes import AXES, NONE, Axis, Value
 from llmprof.core.spec.experiment import Experiment
-from llmprof.core.spec.own_model import Model, OwnModel, argument, find_own_model
+from llmprof.core.spec.own_model import Model, OwnModel, arguments, find_own_models
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.text import clean
 
@@ -194,15 +194,28 @@ def experiments() -> dict[str, tuple[str, bool]]:
 def parse_own_models(text: str) -> tuple[OwnModel, ...]:
     """Models of the user's own, separated by commas; behind them arguments for their factories.
 
-    As in `mine.py:build, other.py:build n_layer=4`. Raises SpecError.
+    As in `mine.py:build, other.py:build n_layer=4`; what holds blanks stands in quotes. Raises
+    SpecError.
     """
-    words = text.replace(",", " ").split()
+    words = _unquoted(text)
     sources = [word for word in words if "=" not in word]
-    given = dict(argument(word) for word in words if "=" in word)
+    given = arguments(word for word in words if "=" in word)
     if given and not sources:
         raise SpecError("write file.py:factory before the arguments")
     folders = (Path.cwd(), *map(Path, filter(None, sys.path)))
-    return tuple(find_own_model(source, given, folders) for source in sources)
+    return tuple(find_own_models(sources, given, folders))
+
+
+def _unquoted(text: str) -> list[str]:
+    """The words between blanks and commas, those in quotes whole. Raises SpecError."""
+    split = shlex.shlex(text, posix=True)
+    split.whitespace += ","
+    split.whitespace_split = True
+    split.commenters = split.escape = ""
+    try:
+        return list(split)
+    except ValueError as error:
+        raise SpecError("a quote is not closed") from error
 
 
 def parse_numbers(text: str, field: NumberField) -> tuple[Value, ...]:

@@ -23,14 +23,14 @@ from llmprof.core.catalog.experiments import (
 )
 from llmprof.core.catalog.models import load_models, select_models
 from llmprof.core.catalog.names import named
-from llmprof.core.spec.axes import AXES, Axis, Value
+from llmprof.core.spec.axes import AXES, Axis, Value, option_name
 from llmprof.core.spec.experiment import (
     MOST_MEASURE_STEPS,
     MOST_WARMUP_STEPS,
     TARGET_PERCENT,
     Experiment,
 )
-from llmprof.core.spec.own_model import OwnModel, argument, find_own_model
+from llmprof.core.spec.own_model import OwnModel, arguments, find_own_models
 from llmprof.core.spec.shape import ModelShape, SpecError
 
 __all__ = ["add_case_options", "add_export_option", "experiment_from"]
@@ -116,6 +116,12 @@ def _models(args: argparse.Namespace, experiment: str) -> dict[str, Any]:
         return {"widths": changes["d_model"]}
     if not args.model_size and not changes:
         return {"models": own} if own else {}
+    if own and not args.model_size:
+        raise SpecError(
+            f"{option_name(next(iter(changes)))} is for presets: a model of your own is changed by "
+            "--model-arg, where its factory has such an argument; presets beside it are named by "
+            "--model-size"
+        )
     models = select_models(args.model_size or ["small"])
     grid = itertools.product(*changes.values())
     varied = {name for name, values in changes.items() if len(values) > 1}
@@ -131,11 +137,11 @@ def _models(args: argparse.Namespace, experiment: str) -> dict[str, Any]:
 
 def _own_models(args: argparse.Namespace) -> list[OwnModel]:
     """The user's own models that the options name. Raises SpecError."""
-    given = dict(map(argument, args.model_arg or ()))
+    given = arguments(args.model_arg or ())
     if given and not args.model:
         raise SpecError("--model-arg has no effect without --model")
     folders = (Path.cwd(), *map(Path, filter(None, sys.path)))
-    return [find_own_model(source, given, folders) for source in args.model or ()]
+    return find_own_models(args.model or (), given, folders)
 
 
 def _changed(model: ModelShape, changes: dict[str, int], varied: set[str]) -> ModelShape:

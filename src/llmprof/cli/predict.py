@@ -38,7 +38,11 @@ from llmprof.core.spec.case import Case
 Capability = tuple[int, int]
 Traced = dict[tuple[str, Capability], TracedCase]
 
-NO_CARD = "No card here: name some with `--card H100-80GB,RTX-4090,24GiB` for a verdict."
+NO_CARD = (
+    "No card here: name some with `--card H100-80GB,RTX-4090,24GiB` for a verdict. These figures "
+    "are for an H100, with the 32 MiB of workspace that its cuBLAS takes for the forward and again "
+    "for the backward; a CPU needs none of it, as `llmprof run memory --device cpu` shows."
+)
 NOTHING_FITS = (
     "No switch, no smaller batch or context and no narrower mode is certain to make it fit."
 )

@@ -94,3 +94,30 @@ def batch_on_meta() -> dict[str, Any]:
 
 def no_ids() -> nn.Module:
     return nn.Linear(16, 50)
+
+
+def interrupts() -> nn.Module:
+    raise KeyboardInterrupt
+
+
+class _Leaving(nn.Module):
+    """A model that ends the process in its forward."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.inner, self.error = _model(), error
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        raise self.error
+
+
+def exits_in_forward() -> nn.Module:
+    return _Leaving(SystemExit("no data"))
+
+
+def interrupts_in_forward() -> nn.Module:
+    return _Leaving(KeyboardInterrupt())
+
+
+def loss_of_many() -> dict[str, Any]:
+    return {"module": _model(), "loss": lambda output, given: output}
