@@ -39,7 +39,7 @@ def failures(view: RunView) -> Table | None:
         Column("Status", numeric=False),
         Column("Phase", numeric=False),
         Column("Asked or needed", "MiB"),
-        Column("Reason", numeric=False),
+        Column("Reason", numeric=False, sentences=True),
     )
     note = "OOM (predicted): not tried, since it needs more than is free."
     predicted = any(s.failure is not None and s.failure.predicted for s in view.cases)

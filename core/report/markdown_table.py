@@ -38,7 +38,10 @@ def section(table: Table, *, any_width: bool = False) -> str:
 def _reads_as_list(table: Table) -> bool:
     """Whether it is short and has a sentence that no line of a table has room for."""
     cells = (cell for row in table.rows for cell in row)
-    return len(table.rows) <= MOST_SPLIT and any(isinstance(cell, Prose) for cell in cells)
+    sentences = any(column.sentences for column in table.columns) or any(
+        isinstance(cell, Prose) for cell in cells
+    )
+    return len(table.rows) <= MOST_SPLIT and sentences
 
 
 def _list(table: Table) -> str:

@@ -29,11 +29,12 @@ Cell = str | int | float | Figure | None
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its heading, its unit (one a column) and whether it holds numbers."""
+    """One column: its heading, its unit (one a column), whether it holds numbers or sentences."""
 
     header: str
     unit: str = ""
     numeric: bool = True
+    sentences: bool = False  # which are read, also where no line has room for them
 
     @property
     def heading(self) -> str:

@@ -101,3 +101,6 @@ def test_a_finding_that_no_line_has_room_for_is_a_list_in_its_place() -> None:
     assert rest[-1] == "A note."
     assert max(map(len, rest)) <= WIDEST
     assert "<details>" not in text
+    reasons = Column("Reason", numeric=False, sentences=True)
+    told = section(Table("t", "Found", (columns[0], reasons), (("case", "no room " * 30),)))
+    assert "- **case**\n  - Reason: no room no room" in told
