@@ -50,7 +50,7 @@ def _list(table: Table) -> str:
     lines: list[str] = []
     for row in table.rows:
         first, *others = (escape_cell(cell) for cell in row)
-        lines.append(wrapped(f"- **{first}**", "  "))
+        lines.append(wrapped(f"- {heads[0]}: **{first}**", "  "))
         pairs = zip(heads[1:], others, strict=True)
         lines += [wrapped(f"  - {head}: {text}", "    ") for head, text in pairs if text]
     return "\n".join(lines)

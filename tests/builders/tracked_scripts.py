@@ -109,17 +109,21 @@ def newest(home: Path) -> Run:
     return RunStore(home / "runs").find(None)
 
 
-def agree(found: Told, parts: Sequence[str], skip: int = 3) -> None:
+def agree(
+    found: Told, parts: Sequence[str], skip: int = 3, at: Sequence[int] | None = None
+) -> None:
     """Every part against timers by hand: within 5 % or 0.1 ms in the median step.
 
     Both clocks are read one after the other, so that a busy machine hits both, but for an
-    interruption in between: hence the median.
+    interruption in between: hence the median, of the steps `at` where not all have the parts.
     """
     rows = found.loop.rows
     hand = found.said["rows"]
     assert len(rows) == len(hand)
+    looked = range(skip, len(hand)) if at is None else at
     for part in parts:
-        ours, theirs = rows.part_ms(part)[skip:], [row.get(part, 0.0) for row in hand[skip:]]
+        ours = [rows.part_ms(part)[each] for each in looked]
+        theirs = [hand[each].get(part, 0.0) for each in looked]
         apart = statistics.median(abs(a - b) for a, b in zip(ours, theirs, strict=True))
         size = statistics.median(theirs)
         assert apart <= max(0.05 * size, 0.1), f"{part}: {apart:.3f} ms of {size:.3f} ms"

@@ -96,11 +96,11 @@ def test_a_finding_that_no_line_has_room_for_is_a_list_in_its_place() -> None:
     long = "many `words` " * 20
     text = section(Table("t", "Found", columns, (("straggler", Prose(long)),), ("A note.",)))
     heading, finding, seen, *rest = [line for line in text.splitlines() if line]
-    assert (heading, finding) == ("## Found", "- **straggler**")
+    assert (heading, finding) == ("## Found", "- Finding: **straggler**")
     assert seen.startswith("  - Seen: many `words` many")
     assert rest[-1] == "A note."
     assert max(map(len, rest)) <= WIDEST
     assert "<details>" not in text
     reasons = Column("Reason", numeric=False, sentences=True)
     told = section(Table("t", "Found", (columns[0], reasons), (("case", "no room " * 30),)))
-    assert "- **case**\n  - Reason: no room no room" in told
+    assert "- Finding: **case**\n  - Reason: no room no room" in told
