@@ -130,3 +130,16 @@ def test_a_table_says_which_of_its_rows_are_in_sight(height: int, place: str) ->
     found.cursor = "5"
     heading = drawn_lines(found, 24, height)[0]
     assert heading.replace("─", "").split(maxsplit=1)[1:] == ([place] if place else [])
+
+
+@pytest.mark.parametrize(
+    ("width", "place"), [(40, "1–2 of 6"), (34, "1–2 of 6"), (32, "6 rows"), (26, "")]
+)
+def test_the_note_of_a_table_goes_before_its_place(width: int, place: str) -> None:
+    found = RowTable("Kernels", "nothing", id="t")
+    found.columns = (TableColumn("Kernel", 4),)
+    found.rows = rows_of(*([str(at)] for at in range(6)))
+    found.note = "30.15 ms a step"
+    heading = drawn_lines(found, width, 4)[0].replace("─", "").split(maxsplit=5)
+    assert " ".join(heading[:5]) == "Kernels 30.15 ms a step"
+    assert " ".join(heading[5:]) == place

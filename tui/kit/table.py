@@ -249,6 +249,9 @@ class RowTable(Canvas, can_focus=True):
         ]  # fmt: skip
         if not cut:
             lost = self.has_focus and not self._shown  # there is no row to show the cursor on
+            free = width - cell_len(self.title) - cell_len(note) - 4
+            said = (place, f"{len(self._shown)} rows" if place else "", "")  # the note goes first
+            place = next(text for text in said if cell_len(text) <= max(0, free))
             right: Row = [(place, "muted")] if place else []
             return heading(self.look, width, self.title, note, right, focused=lost)
         taken = len(self.title) + (cell_len(place) + 2 if place else 0)
