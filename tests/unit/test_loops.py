@@ -113,6 +113,15 @@ def test_values_that_are_not_finite_are_named_once_with_their_step() -> None:
     ]
 
 
+def test_a_loop_that_ended_before_its_writer_began_lasted_its_steps() -> None:
+    reducer = Reducer()
+    made = rows(3)
+    reducer.apply(ev.LoopStarted(t=made[-1].end_ns + SECOND, run_id="r", label="l"))
+    for event in Batches(0, 0).events(made):
+        reducer.apply(event)
+    assert reducer.view().loops[0].first_t == made[0].marks[0][0]
+
+
 def test_what_cannot_be_is_counted_and_not_taken() -> None:
     reducer = Reducer()
     steps = Batches(0, 0).events(rows(3))[0]
