@@ -44,6 +44,10 @@ BLOCKED_SHARE = 0.2  # of the looks at the training thread
 LEAST_LOOKS = 20
 LOCKSTEP = 0.1  # by how much of a part's time host and card may differ
 LAUNCHES_SHARE = 0.5  # of the time that such parts must take
+NAMED_SO = {  # what users call a phase of their own that is one of these
+    EVALUATION: frozenset({"eval", "evaluate", "val", "valid", "validate", "validation", "test"}),
+    CHECKPOINT: frozenset({"checkpointing", "save", "saving", "save checkpoint"}),
+}
 BUSY_PERCENT = 90.0  # from which a card is not said to wait, and processors are said to be full
 
 
@@ -97,11 +101,12 @@ def input_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | 
 def aside(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
     """Evaluation, checkpoints, or whatever else lies between steps."""
     found = settled(loop)
-    among = {name: found[name] for name in ("between", EVALUATION, CHECKPOINT) if name in found}
+    among = {name: part for name, part in found.items() if _kind(name) is not None}
     share = sum(part.share for part in among.values())
     if share < ASIDE_SHARE:
         return None
     name, part = max(among.items(), key=lambda each: each[1].share)
+    kind = _kind(name) or name
     rows = _rows(loop, name)
     times = [ms for ms in rows if ms > max(rows) / 10]
     often = f"{counted(len(times), 'time')}, {ms(statistics.fmean(times))} " + (
@@ -115,13 +120,14 @@ def aside(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
         CHECKPOINT: "save less often, to a faster disk, or in the background "
         "(`torch.distributed.checkpoint.async_save`)",
     }
+    said = what.get(name, f"the phase {name}")
     return LoopVerdict(
-        f"{what[name]} {'stall' if name == CHECKPOINT else 'stalls'} the training",
+        f"{what[kind]} {'stall' if kind == CHECKPOINT else 'stalls'} the training",
         loop.rank,
         share,
-        f"{what[name]} took {percent(part.share)} of the time: {often}",
-        remedies[name],
-        f"the share of {what[name]} falls below {percent(ASIDE_SHARE / 2)}",
+        f"{said} took {percent(part.share)} of the time: {often}",
+        remedies[kind],
+        f"the share of {said} falls below {percent(ASIDE_SHARE / 2)}",
     )
 
 
@@ -243,6 +249,15 @@ RULES: tuple[Rule, ...] = (
     allocator_retries,
     fragmentation,
 )
+
+
+def _kind(name: str) -> str | None:
+    """Which of what may stall a training a part is; None for a part of the step itself."""
+    plain = name.lower().replace("_", " ").replace("-", " ")
+    for kind, names in NAMED_SO.items():
+        if plain == kind or plain in names:
+            return kind
+    return name if name == "between" else None
 
 
 def _rows(loop: LoopState, name: str) -> list[float]:

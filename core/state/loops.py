@@ -118,6 +118,7 @@ class Loops:
         if isinstance(event, ev.LoopSteps):
             if not rank.columns.extend(event):
                 return False
+            rank.first_t = min(rank.first_t, event.start_ns)  # the writer's first word comes later
         elif event.restart < rank.started.restart:
             return True  # the last words of a process that was started anew
         elif isinstance(event, ev.LoopBeat):

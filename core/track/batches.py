@@ -15,6 +15,7 @@ from llmprof.core.track.tracker import Row
 V = TypeVar("V")
 FULL_STEPS = 100_000  # rows of their own for the first so many steps
 MOST_ROWS = 512  # of one event
+MOST_SAID = 3  # names of values that it is said of that they were not finite
 SECOND_NS = 1_000_000_000
 
 
@@ -59,6 +60,8 @@ class Batches:
         self._restart = restart
         self._left = full_steps
         self._second: list[Figures] = []
+        self._not_finite: set[str] = set()  # names of values of which that was said
+        self.said: list[str] = []  # what is to be known of the values
 
     @property
     def rolled_up(self) -> bool:
@@ -70,6 +73,8 @@ class Batches:
         ready: list[Figures] = []
         for row in rows:
             step = figures_of(row)
+            if None in step.values.values():
+                self._say_not_finite(row)
             if self._left > 0:
                 self._left -= 1
                 ready.append(step)
@@ -82,6 +87,16 @@ class Batches:
             ready.append(mean_of(self._second))
             self._second = []
         return [self._event(group) for group in _groups(ready)]
+
+    def _say_not_finite(self, row: Row) -> None:
+        for name, value in row.values.items():
+            if _finite(value) is None and name not in self._not_finite:
+                if len(self._not_finite) < MOST_SAID:
+                    self.said.append(
+                        f"{name} was {value:g} at step {row.index:,}: figures and charts of it "
+                        "leave such values out"
+                    )
+                self._not_finite.add(name)
 
     def _event(self, rows: Sequence[Figures]) -> LoopSteps:
         rolled = any(row.count > 1 for row in rows)

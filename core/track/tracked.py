@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import sys
 import time
@@ -29,8 +30,10 @@ DISABLED = "LLMPROF_DISABLED"
 FINISH_PATIENCE_S = 5.0  # for a disk that hangs
 BLIND_STEPS = 10  # after so many without a forward seen it is said that the hooks see none
 HOOKS_FILE = str(Path(__file__).with_name("hooks.py"))
+CLOCK = "llmprof.core.track.device_clock"
 PART_OF_HOOK = {"backward": "backward", "step": "optimizer"}  # functions in there
 MOST_NAMES = 40  # of a user's phases
+MOST_REFUSED = 3  # names of values that it is said of why they are not kept
 
 _active: Tracked | None = None
 _turns: dict[str, int] = {}
@@ -131,6 +134,7 @@ class Tracked:
         self._names: dict[str, str] = {}  # of phases, as they are shown
         self._values: dict[str, str] = {}  # of logged values
         self._clean_names: set[str] = set()  # that are shown as they are
+        self._refused: set[str] = set()  # names of values that are not kept, as was said
         self._writer: Writer | None = None
         self._hooks = hooks
         self._installed = False
@@ -246,8 +250,14 @@ class Tracked:
             kept: dict[str, object] = {}
             on_card: dict[str, object] = {}
             for name, value in values.items():
-                number = as_number(value)
-                if number is not None:
+                try:
+                    number = as_number(value)
+                except Exception as error:  # another's own __float__, a number out of range
+                    self._refuse(name, cause(error))
+                    continue
+                if number is None:
+                    self._refuse(name, "" if value is None else _no_number(value))
+                else:
                     known = self._values.get(name)
                     if known is None:
                         known = self._values[name] = clean(name, 80)
@@ -257,12 +267,18 @@ class Tracked:
                 kept |= self._card.take(on_card)
             self._tracker.log(kept, start)
         except Exception as error:
-            self.note(f"run.log could not read a value: {cause(error)}")
+            self._refuse(", ".join(values), cause(error))
 
     def note(self, message: str) -> None:
         """Say something about the loop to whoever looks at it."""
         if self._writer is not None and len(self._writer.logs) < 20:
             self._writer.logs.append(ev.Log(message=clean(message), level="warning"))
+
+    def _refuse(self, name: str, why: str) -> None:
+        """Say once of a value's name why it is not kept; without a reason, nothing."""
+        if why and name not in self._refused and len(self._refused) < MOST_REFUSED:
+            self._refused.add(name)
+            self.note(f"the logged value {name} is not kept: {why}")
 
     def forget(self) -> None:
         """In a forked child: nothing of it is this loop's."""
@@ -284,6 +300,7 @@ class Tracked:
         from llmprof.core.track.refusals import last_words  # now, not as the process ends
 
         self._last_words = last_words
+        importlib.import_module(CLOCK)  # now, for in a step it would count as a part of it
         self._installed = True
         self._hooks = self._hooks or Hooks(self._tracker)
         if self._model is not None:
@@ -346,6 +363,12 @@ def _done(error: BaseException | None, part: str) -> ev.LoopDone:
         return ev.LoopDone(outcome="complete", error=said)
     outcome: ev.Outcome = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
     return ev.LoopDone(outcome=outcome, error=exit_words(error), part=part)
+
+
+def _no_number(value: object) -> str:
+    shape = getattr(value, "shape", None)
+    of_shape = "" if shape is None else f" of shape {tuple(shape)}"
+    return f"a {type(value).__name__}{of_shape} is no single number"
 
 
 def _broke_in(error: BaseException | None) -> str:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from shlex import quote
 from typing import BinaryIO
 
 import msgspec
@@ -170,7 +171,7 @@ class Writer:
         if identity.rank == 0:
             lines.put(environment(None))
         if plan.announce and identity.rank == 0:
-            say(f"watching this loop as {run.id}: `llmprof attach {run.label}`")
+            say(f"watching this loop as {run.id}: `llmprof attach {quote(run.label)}`")
 
     def _flush(self, *, steps: bool, last: bool = False) -> None:
         lines = self._file
@@ -195,6 +196,10 @@ class Writer:
             taken = [rows.popleft() for _ in range(len(rows))]
             for event in self._batches.events(taken, last=last):
                 lines.put(event)
+            of_rank = f"rank {self._rank}: " if self._plan.identity.world_size > 1 else ""
+            while self._batches.said:
+                said = of_rank + self._batches.said.pop(0)
+                lines.put(ev.Log(level="warning", message=said))
         self._beat()
         if last and self._done is not None and not self._follows:
             lines.put(self._done)

@@ -350,6 +350,42 @@ def test_a_hang_is_named_by_its_part(tmp_path: Path) -> None:
         process.communicate()
 
 
+def test_one_bad_value_costs_no_other_and_is_named_once(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        with track("my run") as run:
+            for at, x in enumerate(run.steps(batches(4))):
+                run.log(before=at, huge=10**400, name="x", vector=x[0, :3], none=None, after=at)
+                run.log(loss=float("nan") if at == 2 else 1.0)
+        hand.tell()
+        """,
+    )
+    rows = found.loop.rows
+    assert rows.value("before") == rows.value("after") == [0, 1, 2, 3]
+    said = [entry.message for entry in found.view.log]
+    assert said[:3] == [
+        "the logged value huge is not kept: int too large to convert to float",
+        "the logged value name is not kept: a str is no single number",
+        "the logged value vector is not kept: a Tensor of shape (3,) is no single number",
+    ]
+    assert [text.partition(":")[0] for text in said[3:]] == ["loss was nan at step 2"]
+    assert "`llmprof attach 'my run'`" in found.errors
+
+
+def test_what_looks_for_a_card_is_loaded_before_the_first_step(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        run = track("early").start()
+        loaded = "llmprof.core.track.device_clock" in sys.modules
+        run.finish()
+        hand.tell(loaded=loaded)
+        """,
+    )
+    assert found.said["loaded"]
+
+
 def test_importing_llmprof_is_light(tmp_path: Path) -> None:
     code = "import sys, llmprof; print(len([m for m in sys.modules if m.startswith('llmprof.')]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

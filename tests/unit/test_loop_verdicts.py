@@ -105,6 +105,12 @@ def evaluated(part: str) -> list[Parts]:
     [
         (planted([[usual(input=10.0)] * STEPS], beats=LEVEL), "input-bound", "36 %"),
         (planted([evaluated("evaluation")]), "evaluation stalls the training", "1.5 s each on av"),
+        (
+            planted([evaluated("Validation")]),
+            "evaluation stalls the training",
+            "the phase Validation took",
+        ),
+        (planted([evaluated("save_checkpoint")]), "checkpoints stall the training", "5 times"),
         (planted([evaluated("checkpoint")]), "checkpoints stall the training", "5 times"),
         (planted([HEALTHY, [usual(forward=25.0)] * STEPS]), "straggler", "in forward + loss, and"),
         (

@@ -100,6 +100,28 @@ def test_a_second_is_one_row_once_there_are_many_steps() -> None:
     assert sum(wall * n for wall, n in weighted) == pytest.approx(20_000, rel=1e-4)
 
 
+def test_values_that_are_not_finite_are_named_once_with_their_step() -> None:
+    nan, inf = float("nan"), float("inf")
+    batches = Batches(0, 0)
+    first = row(7, SECOND, loss=1.0, scale=inf, rate=0.1)
+    batches.events([first, row(8, first.end_ns, loss=nan, scale=inf)])
+    batches.events([row(9, SECOND * 2, loss=nan, rate=nan)], last=True)
+    assert [said.partition(":")[0] for said in batches.said] == [
+        "scale was inf at step 7",
+        "loss was nan at step 8",
+        "rate was nan at step 9",
+    ]
+
+
+def test_a_loop_that_ended_before_its_writer_began_lasted_its_steps() -> None:
+    reducer = Reducer()
+    made = rows(3)
+    reducer.apply(ev.LoopStarted(t=made[-1].end_ns + SECOND, run_id="r", label="l"))
+    for event in Batches(0, 0).events(made):
+        reducer.apply(event)
+    assert reducer.view().loops[0].first_t == made[0].marks[0][0]
+
+
 def test_what_cannot_be_is_counted_and_not_taken() -> None:
     reducer = Reducer()
     steps = Batches(0, 0).events(rows(3))[0]
