@@ -88,6 +88,22 @@ async def test_without_colours_the_parts_have_letters(
         assert whole[-2:] == ["step", "46.00"]
 
 
+async def test_parts_that_have_no_line_are_one_with_the_others(tmp_path: Path) -> None:
+    own = [(f"phase {at}", float(at)) for at in range(1, 21)]
+    run = write_loop(tmp_path, 200, (own,))
+    app, _ = make_app(tmp_path, watch=run, view="loop")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: contains(app, "step 200"))
+        text = text_of(app)
+        shown = [float(ms) for ms in re.findall(r"phase \d+ +(\d+\.\d\d)", text)]
+        ((count, rest),) = re.findall(r"(\d+) other parts +(\d+\.\d\d)", text)
+        assert shown
+        assert len(shown) + int(count) == 20
+        assert min(shown) > 20 - len(shown)  # the longest ones
+        assert sum(shown) + float(rest) == 210
+        assert re.search(r"step +210\.00", text)
+
+
 @sizes
 async def test_a_loop_that_has_ended(tmp_path: Path, size: tuple[int, int]) -> None:
     run = write_loop(tmp_path, 200)

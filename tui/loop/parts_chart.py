@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llmprof.core.figures.loops import parts
+from llmprof.core.figures.loops import Part, parts
 from llmprof.core.figures.part_words import part_words
 from llmprof.core.report.loops import in_order
 from llmprof.core.state.loops import LoopState
 from llmprof.core.system.text import clock
 from llmprof.tui.chart.areas import Layer, StackedAreas, render_areas
-from llmprof.tui.chart.cells import Row
+from llmprof.tui.chart.cells import Row, StyledRun
 from llmprof.tui.chart.scale import StickyLimit, scale_for
 from llmprof.tui.chart.ticks import time_label, time_step
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
@@ -111,29 +111,40 @@ class PartsChart(Canvas):
             letters=self.colourless,
         )
         left = render_areas(areas, height, look.chart)[1:]
-        return [title, *_beside(left, self._table(sight, span), width - TABLE_WIDTH)]
+        table = self._table(sight, span, height - 1)
+        return [title, *_beside(left, table, width - TABLE_WIDTH)]
 
-    def _table(self, sight: LoopSight, span: Span) -> list[Row]:
-        """A row a part: its colour, mean and share in the time in sight; then the whole step."""
+    def _table(self, sight: LoopSight, span: Span, room: int) -> list[Row]:
+        """A row a part: its colour, mean and share in the time in sight; then the whole step.
+
+        The shortest parts are one row where there is no room for all.
+        """
         loop = sight.loop
         start = loop.rows.row_at(span.start_ns)
         found = parts(loop, min(start, max(0, len(loop.rows) - 1)))
         names = in_order(loop.rows.parts, str)
+        shown = sorted(found, key=lambda each: -each.host_ms)
+        if len(found) + 1 > room:
+            shown = shown[: max(0, room - 2)]
         rows: list[Row] = []
-        for part in reversed(in_order(found, lambda each: each.name)):
+        for part in reversed(in_order(shown, lambda each: each.name)):
             mark = part_letter(part.name, names) if self.colourless else self.look.on
-            words = self.look.text(part_words(part.name, apart=loop.started.model))
-            rows.append(
-                [
-                    (f" {mark} ", part_role(part.name, names)),
-                    (fit(words, WORDS, "left", self.look.ellipsis), "text"),
-                    (f"{part.host_ms:>8.2f}", "text"),
-                    (f"{100 * part.share:>4.0f}", "muted"),
-                ]
-            )
+            words = part_words(part.name, apart=loop.started.model)
+            rows.append(self._line((f" {mark} ", part_role(part.name, names)), words, [part]))
         whole = sum(part.host_ms for part in found)
+        if rest := [part for part in found if part not in shown]:
+            rows.append(self._line(("   ", ""), f"{len(rest)} other parts", rest))
         rows.append([(f"   {'step':<{WORDS}}{whole:>8.2f}", "title"), ("    ", "")])
         return rows
+
+    def _line(self, mark: StyledRun, words: str, found: Sequence[Part]) -> Row:
+        """What parts take of a step together."""
+        return [
+            mark,
+            (fit(self.look.text(words), WORDS, "left", self.look.ellipsis), "text"),
+            (f"{sum(part.host_ms for part in found):>8.2f}", "text"),
+            (f"{100 * sum(part.share for part in found):>4.0f}", "muted"),
+        ]
 
 
 def _within(column: Sequence[float], limit: float) -> tuple[float, ...]:
