@@ -13,9 +13,11 @@ from llmprof.core.figures.comparison import Comparison, Part, PartChange
 from llmprof.core.report.comparisons import (
     SIGN_UNCLEAR,
     TESTED_TOGETHER,
+    TOO_NOISY,
     beside_baselines,
     only_alone,
     switch_name,
+    unclear,
 )
 from llmprof.core.report.table import Cell, Column, Figure
 from llmprof.core.state.launch_bound import NEGLIGIBLE
@@ -44,6 +46,7 @@ NOTES = (
     "is less time; the ratio of the geometric means of processes (of their rounds, where they took "
     "turns), so that it differs a little from the ratio of the two columns before it, which are "
     f"arithmetic means. {SIGN_UNCLEAR}: the two differ in sign, for processes scatter widely. "
+    f"{TOO_NOISY}: the interval allows both faster and slower, and is too wide for a figure. "
     "Gain excluded above: a step shorter by more lies outside the interval. Of the step's change: "
     "the difference of each phase over the step's, of phases that changed the way it did; above "
     "100 % together where another changed the other way, as its own row says; those under 3 % "
@@ -168,7 +171,7 @@ def _figures(change: Change, part: PartChange, sources: Sequence[Source]) -> tup
         change.word(part),
         Figure(part.base.mean, part.base.ci95),
         Figure(part.other.mean, part.other.ci95),
-        Figure(100 * (time.value - 1), max(half, 0.5)) if part.sign_told else SIGN_UNCLEAR,
+        unclear(part) or Figure(100 * (time.value - 1), max(half, 0.5)),
         between,
         time.processes,
         _by_phase(change, part),

@@ -67,6 +67,12 @@ class PartChange:
         return (self.time.value - 1) * (self.other.mean - self.base.mean) >= 0
 
     @property
+    def told(self) -> bool:
+        """Whether the change may stand as a figure."""
+        noisy = self.time.judged and self.time.too_noisy
+        return self.sign_told and not noisy
+
+    @property
     def excluded_percent(self) -> float | None:
         """Changes of more than this many percent either way lie outside the interval."""
         if self.time.low is None or self.time.high is None:

@@ -19,6 +19,7 @@ JUDGED = (
     "called one."
 )
 SIGN_UNCLEAR = "sign unclear"  # of a change whose two kinds of mean move opposite ways
+TOO_NOISY = "too noisy"  # of a ratio whose interval holds 1 and has its ends far apart
 TESTED_TOGETHER = "tested together, none of them is"
 UNJUDGED = (
     "One process a cell: steps of one process say nothing of what another would measure, so "
@@ -58,9 +59,14 @@ def judging_note(found: Iterable[Comparison]) -> str:
 
 
 def times(ratio: Ratio) -> str:
-    """1.52 × (1.45 to 1.60) between processes; of single processes three digits and no interval."""
+    """1.52 × (1.45 to 1.60) between processes; of single processes three digits and no interval.
+
+    Between 0.0082 and 490 ×, without a figure, where that is too noisy.
+    """
     if not ratio.judged or ratio.low is None or ratio.high is None:
         return f"{three(ratio.value)} ×"
+    if ratio.too_noisy:
+        return f"between {three(ratio.low)} and {three(ratio.high)} ×"
     half = ratio.half or 0.01 * ratio.value
     return f"{format_number(ratio.value, half)} × ({interval(ratio.low, ratio.high)})"
 
@@ -76,8 +82,17 @@ def ratio_cells(ratio: Ratio | None) -> tuple[Cell, Cell]:
         return None, None
     if not ratio.judged or ratio.low is None or ratio.high is None:
         return Figure(ratio.value, 0.1 * ratio.value), "one process"
+    if ratio.too_noisy:
+        return TOO_NOISY, f"{three(ratio.low)} to {three(ratio.high)}"
     half = ratio.half or 0.01 * ratio.value
     return Figure(ratio.value, half), interval(ratio.low, ratio.high)
+
+
+def unclear(part: PartChange) -> str:
+    """Why a change does not stand as a figure; empty where it does."""
+    if part.told:
+        return ""
+    return TOO_NOISY if part.sign_told else SIGN_UNCLEAR
 
 
 def decision_cell(found: Comparison | None) -> str:

@@ -63,7 +63,7 @@ def _within_a_line(table: Table) -> list[str]:
         return [whole]
     if len(table.rows) > MOST_SPLIT:
         return []
-    labels = next((at for at, each in enumerate(table.columns) if each.numeric), 0) or 1
+    labels = _labels(table)
     parts: list[list[int]] = []
     for at in range(labels, len(table.columns)):
         if parts and _width(_narrowest(_part(table, [*parts[-1], at]))) <= WIDEST:
@@ -72,6 +72,20 @@ def _within_a_line(table: Table) -> list[str]:
             parts.append([*range(labels), at])
     grids = [_narrowest(_part(table, part)) for part in parts]
     return grids if all(_width(text) <= WIDEST for text in grids) else []
+
+
+def _labels(table: Table) -> int:
+    """How many leading columns each part repeats: those before the figures, or until rows differ.
+
+    A part whose rows read alike would not say which row a figure is of.
+    """
+    least = next((at for at, each in enumerate(table.columns) if each.numeric), 0) or 1
+    apart = (
+        at
+        for at in range(least, len(table.columns))
+        if len({tuple(map(format_cell, row[:at])) for row in table.rows}) == len(table.rows)
+    )
+    return next(apart, least)
 
 
 def _narrowest(table: Table) -> str:

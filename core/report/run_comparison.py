@@ -11,7 +11,7 @@ from llmprof.core.figures.comparison import Comparison, PartChange
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.report.case_groups import AXIS_COLUMNS, status_word
 from llmprof.core.report.class_changes import ByClass, by_class
-from llmprof.core.report.comparisons import SIGN_UNCLEAR
+from llmprof.core.report.comparisons import unclear
 from llmprof.core.report.run_comparison_words import (
     change_figure,
     counts,
@@ -252,7 +252,7 @@ def _change_cell(part: PartChange) -> Cell:
     """A change from A to B; ~ where they are not distinguished."""
     if part.decision == "not distinguished":
         return SAME
-    return change_figure(part.time) if part.sign_told else SIGN_UNCLEAR
+    return unclear(part) or change_figure(part.time)
 
 
 class _Head:

@@ -11,6 +11,7 @@ from llmprof.core.stats.student import student_t, t_quantile, two_sided_p
 from llmprof.core.stats.summary import Summary
 
 SMALLEST_CHANGE = 0.01  # a change below 1 % is not called one, however sure it is
+WIDEST = 4.0  # times its lower end, above which the upper end of an interval leaves no figure
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,13 @@ class Ratio:
     def resolved(self) -> bool:
         """Whether it differs from 1 beyond its interval."""
         return self.log_half is not None and abs(math.log(self.value)) > self.log_half
+
+    @property
+    def too_noisy(self) -> bool:
+        """Whether a figure would mislead: the interval holds 1 and its ends lie far apart."""
+        return (
+            self.log_half is not None and not self.resolved and 2 * self.log_half > math.log(WIDEST)
+        )
 
     @property
     def large(self) -> bool:

@@ -13,6 +13,7 @@ from llmprof.core import events as ev
 from llmprof.core.figures.comparison import ONE_PROCESS, Comparison, compare
 from llmprof.core.figures.losses import loss_difference, losses
 from llmprof.core.figures.replicates import Replicated, configurations
+from llmprof.core.report.comparisons import TOO_NOISY, ratio_cells, times
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.ratio import paired_ratio, ratio, ratio_of_processes
@@ -294,3 +295,17 @@ def test_a_switch_that_trains_differently_is_seen() -> None:
     explained = loss_difference(rounded, base)
     assert explained is not None
     assert not explained.unexplained
+
+
+def test_a_ratio_whose_interval_says_nothing_is_no_figure() -> None:
+    scattered = ratio_of_processes([0.018, 1.205, 1.995], [0.033, 0.246, 0.440])
+    assert scattered.too_noisy
+    assert times(scattered).startswith("between ")
+    assert ratio_cells(scattered)[0] == TOO_NOISY
+
+
+@pytest.mark.parametrize("other", [[5.0, 5.1, 5.2], [1.0, 1.01, 1.02], [0.06, 0.1, 0.17]])
+def test_a_ratio_that_is_told_or_narrow_is_a_figure(other: list[float]) -> None:
+    found = ratio_of_processes([1.0, 1.02, 0.99], other)
+    assert not found.too_noisy
+    assert "between" not in times(found)

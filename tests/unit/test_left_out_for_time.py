@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from llmprof.cli.main import main
+from llmprof.cli.writeup import say
+from llmprof.core.catalog.experiments import build_experiment
 from llmprof.core.document.closing import left_out, limits
 from llmprof.core.document.quotes import plain
 from llmprof.core.document.sections import document
@@ -15,7 +17,7 @@ from llmprof.core.document.sources import sources_of
 from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.store.pack import open_view
 from llmprof.core.store.packed_writeup import pack_writeup
-from llmprof.core.store.writeup import LONGEST, Writeup
+from llmprof.core.store.writeup import LONGEST, Entry, Manifest, Writeup
 from tests.builders.writeups import recorded_writeup
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "precision-h200.llmprof"
@@ -92,3 +94,12 @@ def test_names_of_strangers_are_made_plain(tmp_path: Path) -> None:
     assert len(name) == LONGEST
     (line,) = left_out(tables("`big`"))
     assert "left out 'big';" in plain(line)
+
+
+@pytest.mark.parametrize(("minutes", "warned"), [(None, False), (5.0, False), (0.7, True)])
+def test_a_writeup_that_cannot_be_as_short_as_asked_says_so(
+    capsys: pytest.CaptureFixture[str], minutes: float | None, warned: bool
+) -> None:
+    entry = Entry(experiment=build_experiment("end-to-end", {}, smoke=True), estimate_s=180.0)
+    say(Manifest(entries=(entry,)), minutes)
+    assert ("more than --minutes 0.7" in capsys.readouterr().out) == warned

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from llmprof.core import events as ev
 from llmprof.core.report.formats import ExportError, check_writable, export, format_of, render
 from llmprof.core.report.long_csv import to_cells
-from llmprof.core.report.markdown_table import code, escape, escape_text, grid
+from llmprof.core.report.markdown_table import code, escape, escape_text, grid, section
 from llmprof.core.report.table import Column, Figure, Table, format_cell
 from llmprof.core.spec.experiment import Experiment
 from llmprof.core.state.view import RunView
@@ -263,3 +263,16 @@ def test_a_folder_is_no_export_path(tmp_path: Path) -> None:
     (tmp_path / "x.md").mkdir()
     with pytest.raises(ExportError, match="folder"):
         check_writable(tmp_path / "x.md")
+
+
+def test_every_part_of_a_split_table_says_which_row_is_which() -> None:
+    figures = tuple(Column(f"{name} of the matrix products", "ms") for name in "abcdefgh")
+    columns = (Column("Context", "tokens"), Column("Kernel", numeric=False), *figures)
+    rows = tuple((64, kernel, *range(8)) for kernel in ("naive", "flash"))
+    heads = [
+        line
+        for line in section(Table("kernels", "Kernels", columns, rows)).splitlines()
+        if line.startswith("| Context")
+    ]
+    assert len(heads) > 1
+    assert all("| Kernel" in head for head in heads)

@@ -171,13 +171,13 @@ def _changes(tables: Tables, wanted: Callable[[Change], bool]) -> Iterable[Sente
 
 def _phases(table: KeyedTable, change: Change) -> Sentence:
     """What the phases changed that the switch acts on."""
-    parts = [part for part in change.found.parts if part.touched and part.sign_told]
+    parts = [part for part in change.found.parts if part.touched and part.told]
     return joined(_percent(table, change, part, f"{part.part} ") for part in parts)
 
 
 def _percent(table: KeyedTable, change: Change, part: PartChange, before: str) -> Sentence:
-    """A change with its sign; () where its sign is not known."""
-    if not part.sign_told:
+    """A change with its sign; () where none stands as a figure."""
+    if not part.told:
         return ()
     cell = table.quote(change.key(part), "Change")
     return (f"{before}{'+' if number(cell) > 0 else ''}", cell, " %")
@@ -189,7 +189,7 @@ def trends(tables: Tables, precision: str) -> Iterable[Sentence]:
     alike: dict[Hashable, list[Change]] = {}
     for change in tables.all_changes if table else ():
         case = change.found.other.case
-        if _is_model(change) and change.name == precision and change.found.total.sign_told:
+        if _is_model(change) and change.name == precision and change.found.total.told:
             work = change.source.name, case.mode, case.context_length, case.batch_size
             alike.setdefault(work, []).append(change)
     for group in alike.values():

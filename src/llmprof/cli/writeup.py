@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     writeup = Writeup(folder)
     try:
         manifest = writeup.load() if writeup.there else _planned(args)
-        _say(manifest)
+        say(manifest, args.minutes)
         if args.dry_run:
             return OK
         if not writeup.there:
@@ -215,7 +215,8 @@ def _looked(experiment: Experiment) -> tuple[Environment, float]:
     return view.environment, time.monotonic() - began
 
 
-def _say(manifest: Manifest) -> None:
+def say(manifest: Manifest, minutes: float | None) -> None:
+    """What will be measured, and about how long it takes beside what was allowed."""
     columns = (
         Column("Experiment", numeric=False),
         Column("Sizes", numeric=False),
@@ -235,6 +236,16 @@ def _say(manifest: Manifest) -> None:
     total = sum(entry.estimate_s or 0.0 for entry in manifest.entries)
     more = f"; left out for time: {', '.join(manifest.left_out)}" if manifest.left_out else ""
     put(f"\nabout {duration(total)} in all{more}{busy_words()}")
+    if minutes is not None and total > 60 * minutes:
+        put(beyond(minutes))
+
+
+def beyond(minutes: float) -> str:
+    """That what is left after leaving out takes longer than was allowed, and what to do."""
+    return (
+        f"That is more than --minutes {minutes:g}, even at the smallest sizes: "
+        "--experiments measures fewer."
+    )
 
 
 def _all(writeup: Writeup) -> None:
