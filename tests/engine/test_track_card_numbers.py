@@ -362,6 +362,35 @@ def test_no_step_pays_for_all_that_came_together(card: FakeCard) -> None:
         before = len(card.rows())
 
 
+def test_what_waited_for_a_card_that_was_behind_goes_once_it_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    card = FakeCard(monkeypatch, COSTLY_NS, 4 * MS)
+    card.keeps_up = False
+    for _ in range(200):
+        card.step()
+    assert len(card.rows()) < 20
+    card.keeps_up = True
+    for _ in range(800):
+        card.step()
+    assert len(card.rows()) >= 1000 - MOST_PASSED - MOST_HANDED_ON
+
+
+def test_another_device_that_is_current_for_a_while_costs_times_alone(card: FakeCard) -> None:
+    settled(card)
+    expected = card.finish()
+    home, other = card.stream, (0, 5, 1)
+    for at in range(4 * MOST_TOGETHER):
+        card.stream = other if at % 7 in (3, 4) else home
+        card.step(loss=number(at))
+    found = card.finish()[len(expected) :]
+    assert len(found) == 4 * MOST_TOGETHER
+    assert all(ours in (truth, None) for truth, ours in enumerate(found))
+    told = [row.device_ms for row in card.tracker.rows][len(expected) :]
+    assert None in told
+    assert any(times is not None for times in told)
+
+
 def test_names_of_several_kinds(card: FakeCard) -> None:
     for at in range(SETTLED):
         card.step(

@@ -39,6 +39,15 @@ def test_as_many_steps_are_timed_as_may_be_paid_for() -> None:
     assert paced(10**9, 1)[0].every == MOST_SKIPPED
 
 
+@pytest.mark.parametrize("times", [COUNTED, 2 * COUNTED])
+def test_timed_steps_are_not_the_ones_in_which_our_own_time_counts(times: int) -> None:
+    pace, _ = paced(times * ALLOWED_NS, 40_000_000)
+    assert pace.every == times + 1
+    steps = range(COUNTED * pace.every)
+    both = [at for at in steps if at % pace.every == 0 and at % COUNTED == 0]
+    assert len(both) == 1
+
+
 def test_a_call_that_was_held_up_does_not_count() -> None:
     pace = Pace()
     for at in range(30):
