@@ -157,6 +157,10 @@ class Follower:
         behind.apply(self._reducer, self._base)
         return True
 
+    def look_again(self) -> None:
+        """Find files that have come at the next poll, however long ago the last look was."""
+        self._looked = -NEW_FILES_S
+
     def view(self) -> RunView:
         """The run as far as it was read."""
         return self._reducer.view()
