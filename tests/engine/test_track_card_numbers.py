@@ -19,6 +19,7 @@ from llmprof.core.track.device_clock import (
     MOST_WAITING,
     Kept,
 )
+from llmprof.core.track.steps import as_number
 from llmprof.core.track.tracker import Row
 from tests.builders.fake_card import MS, FakeCard
 
@@ -567,3 +568,9 @@ def test_numbers_leave_time_for_the_card_s_times(monkeypatch: pytest.MonkeyPatch
         card.step(loss=number(at))
     assert without < card.clock.every < MOST_SKIPPED
     assert not card.clock.together
+
+
+def test_what_is_no_real_number_is_none_to_log() -> None:
+    assert as_number(torch.tensor([2.0])) == 2.0
+    assert as_number(torch.zeros(2)) is None
+    assert as_number(torch.tensor(1j)) is None  # of a card it would fail as it arrives, in a step
