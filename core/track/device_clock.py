@@ -161,7 +161,11 @@ class CardClock:
     def event(self) -> object | None:
         """An event at this point of the current stream; None while a graph is captured."""
         start = _now()
-        found = None if _capturing(_stream()) else self._record()
+        try:
+            found = None if _capturing(_stream()) else self._record()
+        except RuntimeError as error:
+            self._lost(error)
+            return None
         self._timing_ns += _now() - start
         return found
 
@@ -260,8 +264,16 @@ class CardClock:
         if regular and self._may_pass > 0 and row.end_ns < self._look_ns:
             self._may_pass -= 1
             self._passed.append(kept)
-        else:
+            return
+        try:
             self._look(kept)
+        except RuntimeError as error:
+            self._lost(error)
+
+    def _lost(self, error: RuntimeError) -> None:
+        """The card answers no more, which the training's own calls are to tell: not ours."""
+        self.finish()
+        self._tracker.fail(error)
 
     def _look(self, kept: Kept) -> None:
         """See to a row, and to those that passed before it."""

@@ -21,7 +21,7 @@ from llmprof.core.track.device_clock import (
 )
 from llmprof.core.track.steps import as_number
 from llmprof.core.track.tracker import Row
-from tests.builders.fake_card import MS, FakeCard
+from tests.builders.fake_card import MS, FakeCard, FakeEvent
 
 SETTLED = REGULAR + 2 * MOST_TOGETHER + 8  # steps after which tensors stay as they are
 COSTLY_NS = 100_000
@@ -568,6 +568,25 @@ def test_numbers_leave_time_for_the_card_s_times(monkeypatch: pytest.MonkeyPatch
         card.step(loss=number(at))
     assert without < card.clock.every < MOST_SKIPPED
     assert not card.clock.together
+
+
+@pytest.mark.parametrize("call", ["record", "query"])
+def test_a_card_that_is_lost_ends_the_watching_and_no_training(
+    card: FakeCard, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def fails(*_: object) -> bool:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    card.keeps_up = False
+    for at in range(3):
+        card.step(loss=number(at))
+    monkeypatch.setattr(FakeEvent, call, fails)
+    assert card.clock.event() is None or call == "query"
+    assert card.tracker.working is (call == "query")
+    card.end_step({"loss": 3.0})
+    assert not card.tracker.working
+    assert "device-side assert" in card.tracker.problem
+    assert card.rows() == [None, None, None, 3.0]
 
 
 def test_what_is_no_real_number_is_none_to_log() -> None:
