@@ -272,6 +272,7 @@ class CardClock:
 
     def _lost(self, error: RuntimeError) -> None:
         """The card answers no more, which the training's own calls are to tell: not ours."""
+        self._may_pass = 0
         self.finish()
         self._tracker.fail(error)
 

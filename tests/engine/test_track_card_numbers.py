@@ -589,6 +589,19 @@ def test_a_card_that_is_lost_ends_the_watching_and_no_training(
     assert card.rows() == [None, None, None, 3.0]
 
 
+def test_the_step_at_whose_end_a_card_is_lost_is_handed_on(
+    card: FakeCard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    for at in range(2):
+        card.step(loss=float(at))
+    monkeypatch.setattr(FakeEvent, "record", fails)
+    card.step(loss=2.0)
+    assert card.rows() == [0.0, 1.0, 2.0]
+
+
 def test_what_is_no_real_number_is_none_to_log() -> None:
     assert as_number(torch.tensor([2.0])) == 2.0
     assert as_number(torch.zeros(2)) is None
