@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from llmprof.core.spec.shape import SpecError
-from llmprof.core.system.text import clean
+from llmprof.core.system.text import clean, telling_line
 
 _WRITTEN = re.compile(r"(?P<path>.+\.py):(?P<name>[^\W\d]\w*)")
 _KEPT = re.compile(r"(?P<path>/.+\.py):(?P<name>[^\W\d]\w*)#[0-9a-f]{16}")
@@ -20,12 +20,20 @@ def function_value(text: str, option: str) -> str:
     found = _WRITTEN.fullmatch(text)
     if found is None:
         raise SpecError(f"{option} {clean(text, 100)}: write path/to/file.py:function")
-    path = Path(found["path"]).expanduser().absolute()
+    path = given_path(found["path"], option)
     content = content_of(path, option)
     from llmprof.core.spec.source_names import check_name  # files are rare
 
     check_name(path, found["name"], option)
     return f"{path}:{found['name']}#{content}"
+
+
+def given_path(text: str, option: str) -> Path:
+    """The absolute path that is meant. Raises SpecError for the home of nobody."""
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise SpecError(f"{option} {clean(text, 200)}: {telling_line(str(error))}") from error
 
 
 def content_of(path: Path, option: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from llmprof.core.spec.own_function import content_of
+from llmprof.core.spec.own_function import content_of, given_path
 from llmprof.core.spec.shape import ModelShape, SpecError
 from llmprof.core.system.text import clean
 
@@ -64,13 +64,13 @@ def find_own_model(
             f"--model {clean(source, 100)}: write path/to/file.py:factory, package.module:factory "
             "or hf:path/to/config.json"
         )
-    if "," in where and not Path(where).expanduser().exists():
+    if "," in where and not given_path(where, "--model").exists():
         raise SpecError(
             f"--model {clean(source, 100)}: --model is given once for each model, as in --model "
             "a.py:build --model b.py:build"
         )
     if where.endswith(".py"):
-        path = Path(where).expanduser().absolute()
+        path = given_path(where, "--model")
         folder, module = path.parent, path.stem
     else:
         path, folder = _module_file(where, folders)
@@ -132,7 +132,7 @@ def _longer_names(same: list[OwnModel]) -> list[str]:
 
 
 def _configuration(where: str, arguments: Mapping[str, Argument]) -> OwnModel:
-    path = Path(where).expanduser().absolute()
+    path = given_path(where, "--model")
     if path.is_dir():
         path = path / "config.json"
     stem = path.parent.name if path.name == "config.json" else path.stem

@@ -59,14 +59,10 @@ class JournalWriter:
             view = view[os.write(self._fd, view) :]
 
     def append_whole(self, lines: bytes) -> None:
-        """Write whole encoded lines or none. Raises OSError, after which it may be tried again.
-
-        Another's process may have closed what is open here, and its number be another file's now.
-        """
-        now = os.fstat(self._fd)
-        if not os.path.samestat(now, self._file):
+        """Write whole encoded lines or none. Raises OSError, after which it may be tried again."""
+        if not self.is_open():
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self._path))
-        before = now.st_size
+        before = os.fstat(self._fd).st_size
         try:
             self.append_lines(lines)
         except OSError:
@@ -92,8 +88,15 @@ class JournalWriter:
 
     def let_go(self) -> None:
         """Let go of the file at once: a slow disk keeps nobody waiting."""
-        if os.path.samestat(os.fstat(self._fd), self._file):
+        if self.is_open():
             os.close(self._fd)
+
+    def is_open(self) -> bool:
+        """False where another's process closed all that is open: the number is another file's."""
+        try:
+            return os.path.samestat(os.fstat(self._fd), self._file)
+        except OSError:
+            return False
 
 
 class JournalReader:
@@ -156,6 +159,10 @@ class Follower:
         behind = min(waiting, key=lambda source: source.begins(self._base))
         behind.apply(self._reducer, self._base)
         return True
+
+    def look_again(self) -> None:
+        """Find files that have come at the next poll, however long ago the last look was."""
+        self._looked = -NEW_FILES_S
 
     def view(self) -> RunView:
         """The run as far as it was read."""

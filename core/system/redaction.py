@@ -22,6 +22,7 @@ _PATH = re.compile(
     r"(?:(?<![\w/:])/+|(?<=:)/(?!/)|file:/+|(?<![\w/.~])(?:~|\.{1,2})/+)(?=\S)"
     r"(?:[^\n\"'`<>|,;:]*/)?([^\s\"'`<>|,;:]*)"
 )
+_GIVEN = re.compile(r" (?=\w+=)")  # before a factory's arguments, behind the name of a model
 # Names that say nothing of a person or a machine, or would be found in every text.
 _COMMON = frozenset(
     ("root", "user", "users", "admin", "ubuntu", "nobody", "localhost", "unknown", "none", "home")
@@ -105,9 +106,12 @@ class Redactor:
     def _own_model(self, value: list[Any], *, by_name: bool) -> list[Any]:
         """A model of someone's own: its name, its file, the file's folder, and what follows."""
         name, path, folder, *rest = [*value, "", "", ""][: max(3, len(value))]
-        where, slash, plain = str(name).rpartition("/")  # the folders that tell it from another
+        named, given = str(name), list[str]()
+        if any(value[5:6]):  # arguments, of which a path is none of the name's own folders
+            named, *given = _GIVEN.split(named, 1)
+        where, slash, plain = named.rpartition("/")  # the folders that tell it from another
         if slash:
-            name = f"{self._of('folder', where)}:{plain}"
+            name = " ".join((f"{self._of('folder', where)}:{plain}", *given))
         known = [name, str(path).rpartition("/")[2], "" if isinstance(folder, str) else folder]
         return [self.data(each, by_name=by_name) for each in (*known[: len(value)], *rest)]
 

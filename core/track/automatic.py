@@ -216,15 +216,17 @@ class AutomaticTracker(Tracker):
     def _update_done(self) -> None:
         self._stepped.add(self._optimizer)
         if self._optimizer == self._closer:
+            start = _now()
             self._count_batches()
-            self._end(_now(), self._then)
+            self._end(start, self._then)
             self._open_next()
+            self._ended(start)
         else:
             self._update_at = len(self.marks) - 1
 
     def _split(self, at: int) -> None:
         """End the step at a mark that lies back; what came since belongs to the next one."""
-        rest = self.marks[at:]
+        start, rest = _now(), self.marks[at:]
         t, _, event = rest[0]
         row = Row(self._index, self._epoch, self.marks[:at], t)
         self._next_step()
@@ -235,6 +237,12 @@ class AutomaticTracker(Tracker):
         nexts = [(mark - at, loader) for mark, loader in self._nexts if mark >= at]
         self._open_next()
         self._nexts = nexts
+        self._ended(start)
+
+    def _ended(self, start: int) -> None:
+        """A step was ended within a call that is counted for itself."""
+        if self._counting:
+            self._count(start)
 
     def _open_next(self) -> None:
         """The next step begins where this one ended."""

@@ -27,12 +27,13 @@ from llmprof.core.track.card_numbers import (
     Held,
     Landing,
 )
-from llmprof.core.track.tracker import Row, Tracker
+from llmprof.core.track.tracker import COUNTED, Row, Tracker
 
 MOST_WAITING = 512 + MOST_TOGETHER  # steps that the card has not come to, or whose numbers it keeps
-MOST_HANDED_ON = 16  # at the end of a step, so that none pays for all that came together
-MOST_PASSED = MOST_HANDED_ON - 1  # steps in a row whose rows are kept and not looked at, and
+MOST_PASSED = 15  # steps in a row whose rows are kept and not looked at, and
 PASSED_NS = TOGETHER_NS  # how long they may take
+MOST_HANDED_ON = 24  # at the end of a step, so that none pays for all that came together: more than
+# come between two looks, or what has waited for a card that was behind would never grow less
 MOST_EVENTS = 48  # of one step
 ALLOWED_NS = 20_000  # of host time a step for the card's times and numbers, and
 ALLOWED_SHARE = 400  # at most one in so many of the step's; where they cost more, some are timed
@@ -71,7 +72,9 @@ class Pace:
         self._costs.add(cost_ns)
         cost = self._costs.median_ns
         if cost is not None:
-            self.every = min(MOST_SKIPPED, max(1, -(-cost // allowed_ns)))
+            every = min(MOST_SKIPPED, max(1, -(-cost // allowed_ns)))
+            # Of steps in which our own time counts all would be timed, or none.
+            self.every = every + (every % COUNTED == 0)
 
 
 class Delivery:
@@ -158,7 +161,11 @@ class CardClock:
     def event(self) -> object | None:
         """An event at this point of the current stream; None while a graph is captured."""
         start = _now()
-        found = None if _capturing(_stream()) else self._record()
+        try:
+            found = None if _capturing(_stream()) else self._record()
+        except RuntimeError as error:
+            self._lost(error)
+            return None
         self._timing_ns += _now() - start
         return found
 
@@ -171,8 +178,13 @@ class CardClock:
         return self._edge
 
     def _record(self) -> Any:
+        stream = self._current()
         found = self._pool.pop() if self._pool else _new_event(enable_timing=True)
-        found.record(self._current())
+        try:
+            found.record(stream)
+        except RuntimeError:  # one that was recorded on another device stays that one's
+            found = _new_event(enable_timing=True)
+            found.record(stream)
         return found
 
     def again(self, values: Mapping[str, Any]) -> dict[str, object] | None:
@@ -252,8 +264,17 @@ class CardClock:
         if regular and self._may_pass > 0 and row.end_ns < self._look_ns:
             self._may_pass -= 1
             self._passed.append(kept)
-        else:
+            return
+        try:
             self._look(kept)
+        except RuntimeError as error:
+            self._lost(error)
+
+    def _lost(self, error: RuntimeError) -> None:
+        """The card answers no more, which the training's own calls are to tell: not ours."""
+        self._may_pass = 0
+        self.finish()
+        self._tracker.fail(error)
 
     def _look(self, kept: Kept) -> None:
         """See to a row, and to those that passed before it."""
@@ -370,7 +391,7 @@ class CardClock:
         events: list[Any] = [event for _, _, event in row.marks if event is not None]
         times: list[float] | None = None
         if end is not None and len(events) == len(row.marks) < MOST_EVENTS:
-            with contextlib.suppress(RuntimeError):  # of a stream that is behind
+            with contextlib.suppress(RuntimeError):  # of a stream that is behind, or two devices
                 times = [one.elapsed_time(other) for one, other in pairwise([*events, end])]
         self._take(row, times, waiting.arrived())
         self._pool += events
@@ -382,7 +403,7 @@ class CardClock:
     def _give_up(self, waiting: Waiting) -> None:
         """A row without the card's times, and without numbers that have not come."""
         self._take(waiting.row, None, waiting.arrived())
-        # Its events may still be on their way: the pool takes them when they are old.
+        # Its events may still be on their way: they are not used again.
 
     def _take(self, row: Row, times: list[float] | None, values: dict[str, object]) -> None:
         row.device_ms = times

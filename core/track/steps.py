@@ -167,7 +167,7 @@ def as_number(value: object) -> object | None:
         return float(value)
     given = cast(Any, value)
     try:
-        if given.numel() != 1:
+        if given.numel() != 1 or given.is_complex():
             return None
     except AttributeError:  # of numpy, or no number at all
         item = getattr(value, "item", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import sys
@@ -39,6 +40,8 @@ BEAT_NS = 2_000_000_000
 ROLLED_FLUSH_S = 4.0  # once a row stands for a second's steps
 MOST_LINES = 4096  # that wait while the disk takes none
 RETRY_S = 5.0
+# What others closed: to close it again, as a last reference would, ends files of theirs by now.
+_left_alone: list[object] = []
 
 
 @dataclass(frozen=True)
@@ -99,13 +102,16 @@ class Writer:
 
     def forget(self) -> None:
         """In a forked child: let go of files and locks, which are the parent's."""
-        with contextlib.suppress(OSError):
-            if self._samples is not None:
-                self._samples.forget()
-        for held in (self._file, self._run_lock):
+        if self._all_closed():
+            _left_alone.append((self._samples, self._file, self._run_lock))
+        else:
             with contextlib.suppress(OSError):
-                if held is not None:
-                    held.close()
+                if self._samples is not None:
+                    self._samples.forget()
+            for held in (self._file, self._run_lock):
+                with contextlib.suppress(OSError):
+                    if held is not None:
+                        held.close()
         self._samples = self._file = self._run_lock = None
 
     def _write(self) -> None:
@@ -127,15 +133,25 @@ class Writer:
             more = "" if self.run is None else " any more"
             say(f"{self._plan.label} is not watched{more}: {self.problem}")
         finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._all_closed():
+            _left_alone.append((self._samples, self._file, self._run_lock))
+            return
+        with contextlib.suppress(OSError):
+            if self._samples is not None:
+                self._samples.close()
+        for held in (self._file, self._run_lock):
             with contextlib.suppress(OSError):
-                if self._samples is not None:
-                    self._samples.close()
-            for held in (self._file, self._run_lock):
-                with contextlib.suppress(OSError):
-                    if held is not None:
-                        if self._follows:
-                            os.dup(held.fileno())  # locked until the process is gone
-                        held.close()
+                if held is not None:
+                    if self._follows:
+                        os.dup(held.fileno())  # locked until the process is gone
+                    held.close()
+
+    def _all_closed(self) -> bool:
+        """Whether somebody closed all that is open in the process, and with it what is ours."""
+        return self._file is not None and not self._file.is_open()
 
     def _open(self) -> None:
         plan, identity = self._plan, self._plan.identity
@@ -176,6 +192,8 @@ class Writer:
     def _flush(self, *, steps: bool, last: bool = False) -> None:
         lines = self._file
         assert lines is not None
+        if self._all_closed():
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         if self._tracker.problem:
             said = f"tracking ended: {self._tracker.problem}"
             self.logs.append(ev.Log(level="error", message=said))
@@ -281,6 +299,10 @@ class _Lines:
             self._retry_at = time.monotonic() + RETRY_S
         else:
             self._waiting.clear()
+
+    def is_open(self) -> bool:
+        """Whether nobody else closed it."""
+        return self._journal.is_open()
 
     def fileno(self) -> int:
         """Of the file that holds the lock."""

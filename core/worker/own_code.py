@@ -18,7 +18,7 @@ import torch
 
 from llmprof.core.spec.own_function import content_of, path_and_name
 from llmprof.core.spec.shape import SpecError
-from llmprof.core.worker.failures import Overdue, OwnModelError, Stopped
+from llmprof.core.worker.failures import OwnModelError, Stopped
 
 
 class Source(NamedTuple):
@@ -112,7 +112,7 @@ def put_back(name: str) -> Iterator[None]:
     folder, paths = Path.cwd(), list(sys.path)
     try:
         yield
-    except (Exception, Stopped, Overdue):
+    except Stopped:
         raise
     except SystemExit as error:
         raise OwnModelError(f"{name} called sys.exit({error.code!r})") from error

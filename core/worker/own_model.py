@@ -10,6 +10,7 @@ import dataclasses
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -347,7 +348,7 @@ def _inner_loss(output: Any, batch: Any) -> Tensor:
 
 
 def _check_vocabulary(said: Any) -> None:
-    whole = isinstance(said, int) and not isinstance(said, bool) and said > 0
+    whole = type(said) is not bool and isinstance(said, Integral) and int(said) > 0
     if said is not None and not whole:
         raise OwnModelError(
             f"vocab_size of the factory's dict is {said!r}, no whole number above zero"
@@ -359,8 +360,8 @@ def _vocabulary(module: nn.Module, parts: Mapping[str, Any]) -> int:
     config = getattr(module, "config", None)
     for said in (parts.get("vocab_size"), getattr(config, "vocab_size", None),
                  getattr(module, "vocab_size", None)):  # fmt: skip
-        if isinstance(said, int) and said > 0:
-            return said
+        if isinstance(said, Integral) and int(said) > 0:
+            return int(said)
     first = next((each for each in module.modules() if isinstance(each, nn.Embedding)), None)
     if first is None:
         raise OwnModelError(

@@ -20,17 +20,22 @@ from llmprof.core.track.tracker import Row, Tracker
 MS = 1_000_000
 DEVICE = -1  # what a tensor of the CPU says
 DEFAULT_STREAM = 0, DEVICE, 1
+Stream = tuple[int, int, int]  # its number, its device and the kind of that
 
 
 class FakeEvent:
-    """Reached when the card is."""
+    """Reached when the card is; belongs to the device on which it was recorded first."""
 
     def __init__(self, card: FakeCard) -> None:
         self._card = card
         self._at = 0
+        self._device: int | None = None
 
-    def record(self, stream: object = None) -> None:
+    def record(self, stream: Stream) -> None:
         """At this point."""
+        if self._device not in (None, stream[1]):
+            raise RuntimeError("Event device does not match recording stream's device.")
+        self._device = stream[1]
         self._card.called("record")
         self._card.recorded += 1
         self._at = self._card.recorded
@@ -42,6 +47,8 @@ class FakeEvent:
 
     def elapsed_time(self, other: FakeEvent) -> float:
         """Of two events that are reached."""
+        if self._device != other._device:
+            raise RuntimeError("CUDA error: invalid resource handle")
         assert max(self._at, other._at) <= self._card.reached
         return 1.0
 
@@ -54,7 +61,7 @@ class FakeCard:
         self.keeps_up = True  # the card is through as soon as it is asked
         self.calls: list[str] = []
         self.capturing = False
-        self.stream: object = DEFAULT_STREAM
+        self.stream: Stream = DEFAULT_STREAM
         self.step_ns = step_ns
         self.now_ns = 0
         self.read_ns = copy_ns

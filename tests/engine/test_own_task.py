@@ -56,6 +56,10 @@ def loss_of(kind):
     return losses[kind]
 def chosen(attention): return {"module": Net(attention), "batch": one}
 """
+NUMPYS_VOCABULARY = """
+import numpy
+def of_numpy(): return {"module": nn.Embedding(50, 8), "vocab_size": numpy.int64(3)}
+"""
 ATTENTION = "def attend(q, k, v): return v\n"
 
 
@@ -92,6 +96,12 @@ def test_what_cannot_be_a_step_says_what_to_do(factory: str, said: str, mine: Pa
 def test_a_vocabulary_that_is_no_number_is_said(size: Argument, mine: Path) -> None:
     with pytest.raises(OwnModelError, match=r"vocab_size of the factory's dict is .*, no whole"):
         task(find_own_model(f"{mine}:with_vocabulary", {"size": size}, ()))
+
+
+def test_a_vocabulary_may_be_a_whole_number_of_numpys(mine: Path) -> None:
+    mine.write_text(f"{mine.read_text()}\n{NUMPYS_VOCABULARY}")
+    batch = task(find_own_model(f"{mine}:of_numpy", {}, ())).batch
+    assert int(batch.tokens.max()) < 3
 
 
 @pytest.mark.parametrize(

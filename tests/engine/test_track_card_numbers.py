@@ -19,8 +19,9 @@ from llmprof.core.track.device_clock import (
     MOST_WAITING,
     Kept,
 )
+from llmprof.core.track.steps import as_number
 from llmprof.core.track.tracker import Row
-from tests.builders.fake_card import MS, FakeCard
+from tests.builders.fake_card import MS, FakeCard, FakeEvent
 
 SETTLED = REGULAR + 2 * MOST_TOGETHER + 8  # steps after which tensors stay as they are
 COSTLY_NS = 100_000
@@ -362,6 +363,35 @@ def test_no_step_pays_for_all_that_came_together(card: FakeCard) -> None:
         before = len(card.rows())
 
 
+def test_what_waited_for_a_card_that_was_behind_goes_once_it_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    card = FakeCard(monkeypatch, COSTLY_NS, 4 * MS)
+    card.keeps_up = False
+    for _ in range(200):
+        card.step()
+    assert len(card.rows()) < 20
+    card.keeps_up = True
+    for _ in range(800):
+        card.step()
+    assert len(card.rows()) >= 1000 - MOST_PASSED - MOST_HANDED_ON
+
+
+def test_another_device_that_is_current_for_a_while_costs_times_alone(card: FakeCard) -> None:
+    settled(card)
+    expected = card.finish()
+    home, other = card.stream, (0, 5, 1)
+    for at in range(4 * MOST_TOGETHER):
+        card.stream = other if at % 7 in (3, 4) else home
+        card.step(loss=number(at))
+    found = card.finish()[len(expected) :]
+    assert len(found) == 4 * MOST_TOGETHER
+    assert all(ours in (truth, None) for truth, ours in enumerate(found))
+    told = [row.device_ms for row in card.tracker.rows][len(expected) :]
+    assert None in told
+    assert any(times is not None for times in told)
+
+
 def test_names_of_several_kinds(card: FakeCard) -> None:
     for at in range(SETTLED):
         card.step(
@@ -538,3 +568,41 @@ def test_numbers_leave_time_for_the_card_s_times(monkeypatch: pytest.MonkeyPatch
         card.step(loss=number(at))
     assert without < card.clock.every < MOST_SKIPPED
     assert not card.clock.together
+
+
+@pytest.mark.parametrize("call", ["record", "query"])
+def test_a_card_that_is_lost_ends_the_watching_and_no_training(
+    card: FakeCard, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def fails(*_: object) -> bool:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    card.keeps_up = False
+    for at in range(3):
+        card.step(loss=number(at))
+    monkeypatch.setattr(FakeEvent, call, fails)
+    assert card.clock.event() is None or call == "query"
+    assert card.tracker.working is (call == "query")
+    card.end_step({"loss": 3.0})
+    assert not card.tracker.working
+    assert "device-side assert" in card.tracker.problem
+    assert card.rows() == [None, None, None, 3.0]
+
+
+def test_the_step_at_whose_end_a_card_is_lost_is_handed_on(
+    card: FakeCard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    for at in range(2):
+        card.step(loss=float(at))
+    monkeypatch.setattr(FakeEvent, "record", fails)
+    card.step(loss=2.0)
+    assert card.rows() == [0.0, 1.0, 2.0]
+
+
+def test_what_is_no_real_number_is_none_to_log() -> None:
+    assert as_number(torch.tensor([2.0])) == 2.0
+    assert as_number(torch.zeros(2)) is None
+    assert as_number(torch.tensor(1j)) is None  # of a card it would fail as it arrives, in a step

@@ -8,12 +8,14 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from llmprof.core.track import automatic as automatic_module
 from llmprof.core.track import tracker as tracker_module
+from llmprof.core.track.automatic import AutomaticTracker
 from llmprof.core.track.card_numbers import SLOTS, Landing
 from llmprof.core.track.device_clock import ALLOWED_NS, MOST_SKIPPED, Pace, allowed_ns
 from llmprof.core.track.hooks import Hooks
 from llmprof.core.track.parts import GAP
-from llmprof.core.track.tracker import COUNTED, Tracker
+from llmprof.core.track.tracker import COUNTED, Row, Tracker
 
 
 def paced(cost_ns: int, wall_ns: int, steps: int = 200) -> tuple[Pace, int]:
@@ -37,6 +39,15 @@ def test_as_many_steps_are_timed_as_may_be_paid_for() -> None:
     short, _ = paced(ALLOWED_NS // 2, 400_000)  # 0.25 % of it is 1 µs
     assert short.every == 10
     assert paced(10**9, 1)[0].every == MOST_SKIPPED
+
+
+@pytest.mark.parametrize("times", [COUNTED, 2 * COUNTED])
+def test_timed_steps_are_not_the_ones_in_which_our_own_time_counts(times: int) -> None:
+    pace, _ = paced(times * ALLOWED_NS, 40_000_000)
+    assert pace.every == times + 1
+    steps = range(COUNTED * pace.every)
+    both = [at for at in steps if at % pace.every == 0 and at % COUNTED == 0]
+    assert len(both) == 1
 
 
 def test_a_call_that_was_held_up_does_not_count() -> None:
@@ -106,6 +117,45 @@ def test_our_own_time_is_that_of_the_steps_in_which_it_counts(
     # three calls, of which one has a step's end within it and reads the clock for the next
     assert tracker.own_us(0.0) == pytest.approx(3.0, rel=0.1)
     assert tracker.own_us(0.5) - tracker.own_us(0.0) == pytest.approx(1.5, rel=0.1)
+
+
+class SlowClock:
+    """A device's clock on which the end of a step is all that takes time."""
+
+    timed = False
+
+    def __init__(self, keep: Callable[[], object]) -> None:
+        self._keep = keep
+
+    def event(self) -> None:
+        """None is recorded."""
+
+    def boundary(self) -> None:
+        """None is recorded."""
+
+    def keep(self, row: Row, end: object | None, values: dict[str, object]) -> None:
+        """Takes its time."""
+        self._keep()
+
+    def finish(self) -> None:
+        """Nothing is left."""
+
+
+@pytest.mark.parametrize("optimizers", [1, 2])
+def test_the_end_of_a_step_is_our_own_time_where_updates_end_it(
+    optimizers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = [0]
+    for module in (tracker_module, automatic_module):
+        monkeypatch.setattr(module, "_now", lambda: passed[0])
+    tracker = AutomaticTracker(lambda: True)
+    tracker.device = SlowClock(lambda: passed.__setitem__(0, passed[0] + 5000))
+    turns = [object() for _ in range(optimizers)]
+    for _ in range(10 * COUNTED):
+        tracker.leave(tracker.enter("backward"))
+        for optimizer in turns:
+            tracker.update_ended(tracker.update_begins(optimizer))
+    assert tracker.own_us(0.0) == pytest.approx(5.0, rel=0.2)
 
 
 class Slower(torch.optim.SGD):

@@ -233,6 +233,34 @@ def test_a_home_that_cannot_be_written_costs_the_run_alone(tmp_path: Path) -> No
     assert len(errors.splitlines()) == 1
 
 
+@pytest.mark.parametrize("sampled", [False, True])
+def test_who_closes_all_files_keeps_those_opened_after(tmp_path: Path, sampled: bool) -> None:
+    """As a program does that goes on in the background."""
+    found = told(
+        tmp_path,
+        f"""
+        run = track("closed", sample_devices={sampled}).start()
+        while run.id is None:
+            busy(1)
+        for x in run.steps(batches(3)):
+            pass
+        os.closerange(3, 256)
+        files = [open(f"{tmp_path}/mine-{{at}}", "w") for at in range(40)]
+        for x in run.steps(batches(3)):
+            busy(50)
+        run.finish()
+        for file in files:
+            file.write("mine")
+            file.close()
+        hand.tell()
+        """,
+    )
+    assert {path.read_text() for path in tmp_path.glob("mine-*")} == {"mine"}
+    assert found.errors.splitlines()[1:] == [
+        "llmprof: closed is not watched any more: Bad file descriptor"
+    ]
+
+
 def test_a_full_disk_costs_rows_and_training_ends_well(tmp_path: Path) -> None:
     """A limit on the size of files stands for it: writes fail in mid-run in the same way."""
     found = told(

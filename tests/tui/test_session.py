@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from llmprof.core.spec.axes import Mode
+from llmprof.core.store.files import exit_file
 from llmprof.core.store.journal import Follower
 from llmprof.core.store.run import RunStore
 from llmprof.tui.session.feed import Feed
@@ -13,6 +14,7 @@ from llmprof.tui.session.run_index import RunIndex, headline
 from llmprof.tui.session.screen_session import ScreenSession
 from llmprof.tui.session.starter import CannotStart
 from tests.builders import journals, planted
+from tests.builders.tracked_rows import USUAL, write_loop
 from tests.tui.apps import FakeStarter, polled
 from tests.waiting import wait_for
 
@@ -249,5 +251,27 @@ def test_index_reads_on_where_a_growing_run_was_left(tmp_path: Path) -> None:
         assert sum(len(case.measured) for case in held.cases) == 0
         index.follow(False)
         wait_for(lambda: not index._growing)
+    finally:
+        index.close()
+
+
+def test_index_sees_how_a_rank_and_a_process_ended_beside_the_first_journal(
+    tmp_path: Path,
+) -> None:
+    """As after a bare `raise SystemExit(3)`, whose code comes when all journals are written."""
+    run = write_loop(tmp_path, ranks=(USUAL, USUAL), done=False)
+    index = RunIndex(RunStore(tmp_path))
+    try:
+        with run.lock():
+            index._scan()
+            assert newest(index, "status") == "running"
+            (run.path / exit_file(1, 0)).write_bytes(b"")
+            index._scan()
+        (run.path / exit_file(0, 0)).write_bytes(b"\x00")
+        index._scan()
+        assert newest(index, "status") == "interrupted"  # of one rank it is not known
+        (run.path / exit_file(1, 0)).write_bytes(b"\x03")
+        index._scan()
+        assert newest(index, "status") == "failed"
     finally:
         index.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from llmprof.core.spec.own_function import function_value
 from llmprof.core.spec.own_model import arguments, find_own_models
 from llmprof.core.spec.shape import SpecError
 
@@ -53,3 +54,11 @@ def test_an_argument_is_given_once_or_the_same() -> None:
     assert arguments(["n=2", "n=2", "bias=false"]) == {"n": 2, "bias": False}
     with pytest.raises(SpecError, match="--model-arg n: given twice, as 2 and 3"):
         arguments(["n=2", "n=3"])
+
+
+@pytest.mark.parametrize("source", ["~zq-nobody/gpt.py:build", "hf:~zq-nobody/llama"])
+def test_the_home_of_nobody_is_said(source: str) -> None:
+    with pytest.raises(SpecError, match=r"--model ~zq-nobody/.*: Could not determine home"):
+        find_own_models([source], {}, ())
+    with pytest.raises(SpecError, match=r"--attention ~zq-nobody/a\.py: Could not"):
+        function_value("~zq-nobody/a.py:attend", "--attention")

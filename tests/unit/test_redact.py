@@ -312,3 +312,17 @@ def test_the_command_packs_and_redacts_also_a_packed_file(
     assert main(["pack", "-o", str(tmp_path)]) == 2
     shutil.rmtree(run.path)
     assert main(["pack"]) == 2
+
+
+def test_the_name_of_an_own_model_keeps_its_arguments_apart_from_its_folders() -> None:
+    redactor = Redactor()
+
+    def told(name: str, **arguments: str) -> str:
+        model = [name, "/p/gpt.py", "/p", "gpt", "build", [*arguments.items()], ""]
+        return str(redactor.data({"model": model})["model"][0])
+
+    assert told("gpt:build data=/zq secret/w.pt n=3", data="/zq secret/w.pt", n="3") == (
+        "gpt:build data=w.pt n=3"
+    )
+    assert told("zq secret/gpt:build n=3", n="3") == "folder-1:gpt:build n=3"
+    assert told("zq n=3/gpt:build") == "folder-2:gpt:build"

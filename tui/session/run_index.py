@@ -16,6 +16,7 @@ from llmprof.core.state.loop_columns import LoopRows
 from llmprof.core.state.step_columns import StepsView
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.summary import stability
+from llmprof.core.store.files import files_of
 from llmprof.core.store.journal import Follower
 from llmprof.core.store.listing import RunSummary, summarize_run
 from llmprof.core.store.run import Run, RunStore
@@ -131,13 +132,13 @@ class RunIndex:
     def _read(self, run: Run) -> RunFigures:
         """The run without its steps, and its figures; a run that grew is read on from there."""
         try:
-            found = run.journal.stat()
+            stamp = _stamp(run)
         except OSError:
             return RunFigures()
-        stamp = found.st_mtime, found.st_size
         held = self._settled.get(run.id)
         if held is None or held[0] != stamp:
             follower = self._growing.pop(run.id, None) or Follower(run.journal)
+            follower.look_again()
             while follower.poll() and not self._stop.is_set():
                 pass
             view = follower.view()
@@ -155,6 +156,15 @@ class RunIndex:
             self._growing.pop(gone).close()
         for gone in set(self._settled) - kept if kept else ():
             del self._settled[gone]
+
+
+def _stamp(run: Run) -> Stamp:
+    """What changes where a run does: of ranks and of how a loop ended there are files of their own.
+
+    Raises OSError.
+    """
+    found = [path.stat() for path in files_of(run.journal)]
+    return max(each.st_mtime for each in found), sum(each.st_size for each in found)
 
 
 def figures_of(view: RunView) -> RunFigures:
