@@ -18,6 +18,7 @@ from llmprof.core.store.exit_codes import ExitCode
 from llmprof.core.store.files import exit_of, files_of
 from llmprof.core.store.run import Run
 from llmprof.core.store.time_shift import shifted
+from llmprof.core.system.descriptors import Held
 
 _TRANSLATED = [f'"{each.__struct_config__.tag}"'.encode() for each in TRANSLATED]
 NEW_FILES_S = 0.5  # between looks for files that have come
@@ -43,10 +44,10 @@ class JournalWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._file = os.fstat(self._fd)
-        self._linked = self._file.st_nlink > 0  # which not every file system counts
-        _cut_torn_line(self._fd)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file = Held(fd)
+        self._linked = os.fstat(fd).st_nlink > 0  # which not every file system counts
+        _cut_torn_line(fd)
 
     def append(self, event: ev.Event) -> None:
         """Write one event."""
@@ -54,23 +55,17 @@ class JournalWriter:
 
     def append_lines(self, lines: bytes) -> None:
         """Write whole encoded lines."""
-        view = memoryview(lines)
+        fd, view = self._file.fileno(), memoryview(lines)
         while view:
-            view = view[os.write(self._fd, view) :]
+            view = view[os.write(fd, view) :]
 
     def append_whole(self, lines: bytes) -> None:
-        """Write whole encoded lines or none. Raises OSError, after which it may be tried again.
-
-        Another's process may have closed what is open here, and its number be another file's now.
-        """
-        now = os.fstat(self._fd)
-        if not os.path.samestat(now, self._file):
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self._path))
-        before = now.st_size
+        """Write whole encoded lines or none. Raises OSError, after which it may be tried again."""
+        before = os.fstat(self._file.fileno()).st_size
         try:
             self.append_lines(lines)
         except OSError:
-            os.ftruncate(self._fd, before)
+            os.ftruncate(self._file.fileno(), before)
             raise
 
     def check(self) -> None:
@@ -81,19 +76,22 @@ class JournalWriter:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE):
                 return
         else:
-            if not self._linked or os.fstat(self._fd).st_nlink:
+            if not self._linked or os.fstat(self._file.fileno()).st_nlink:
                 return
         raise JournalGone(f"{self._path} was removed")
 
     def close(self) -> None:
         """Make the file durable and let go of it."""
-        os.fsync(self._fd)
-        os.close(self._fd)
+        os.fsync(self._file.fileno())
+        self._file.close()
 
     def let_go(self) -> None:
         """Let go of the file at once: a slow disk keeps nobody waiting."""
-        if os.path.samestat(os.fstat(self._fd), self._file):
-            os.close(self._fd)
+        self._file.close()
+
+    def fileno(self) -> int:
+        """Of the open file. Raises OSError where a program has closed it, as it may its own."""
+        return self._file.fileno()
 
 
 class JournalReader:

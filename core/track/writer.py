@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import BinaryIO
 
 import msgspec
 
@@ -20,6 +19,7 @@ from llmprof.core.store.files import exit_file, loop_file
 from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.boot import boot_id, host_name
+from llmprof.core.system.descriptors import Held
 from llmprof.core.system.text import cause, clean
 from llmprof.core.track.allocator import AllocatorFigures
 from llmprof.core.track.batches import Batches
@@ -72,7 +72,7 @@ class Writer:
         self._batches = Batches(self._rank, self._restart)
         self._stop = threading.Event()
         self._file: _Lines | None = None
-        self._run_lock: BinaryIO | None = None
+        self._run_lock: Held | None = None
         self._samples: Samples | None = None
         self._last_beat: tuple[str, int] | None = None
         self._beat_ns = self._steps = 0
@@ -102,9 +102,8 @@ class Writer:
             if self._samples is not None:
                 self._samples.forget()
         for held in (self._file, self._run_lock):
-            with contextlib.suppress(OSError):
-                if held is not None:
-                    held.close()
+            if held is not None:
+                held.close()
         self._samples = self._file = self._run_lock = None
 
     def _write(self) -> None:
@@ -130,11 +129,11 @@ class Writer:
                 if self._samples is not None:
                     self._samples.close()
             for held in (self._file, self._run_lock):
-                with contextlib.suppress(OSError):
-                    if held is not None:
-                        if self._follows:
+                if held is not None:
+                    if self._follows:
+                        with contextlib.suppress(OSError):
                             os.dup(held.fileno())  # locked until the process is gone
-                        held.close()
+                    held.close()
 
     def _open(self) -> None:
         plan, identity = self._plan, self._plan.identity
@@ -250,10 +249,9 @@ class _Lines:
     def __init__(self, run: Run, identity: Identity) -> None:
         path = run.path / loop_file(identity.rank, identity.restart)
         self.lost = 0  # steps of lines that the disk never took
-        self._lock = path.open("ab")
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(self._lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._journal = JournalWriter(path)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(self._journal.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._waiting: list[tuple[bytes, int]] = []
         self._retry_at = 0.0
 
@@ -279,9 +277,8 @@ class _Lines:
 
     def fileno(self) -> int:
         """Of the file that holds the lock."""
-        return self._lock.fileno()
+        return self._journal.fileno()
 
     def close(self) -> None:
         """Let go of the file and its lock."""
         self._journal.let_go()
-        self._lock.close()
