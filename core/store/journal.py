@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from llmprof.core.state.view import RunView
 from llmprof.core.store.earlier_versions import TRANSLATED, translated
 from llmprof.core.store.exit_codes import ExitCode
 from llmprof.core.store.files import exit_of, files_of
+from llmprof.core.store.kept_files import names_of, only_kept
 from llmprof.core.store.run import Run
 from llmprof.core.store.time_shift import shifted
 from llmprof.core.system.descriptors import Held
@@ -265,10 +267,11 @@ def apply_line(reducer: Reducer, line: bytes, by_ns: int = 0) -> None:
         reducer.apply(shifted(translated(event), by_ns))
 
 
-def replay(path: Path) -> RunView:
+def replay(path: Path, artifacts: Container[str] | None = None) -> RunView:
     """The whole of a journal as it stands, and whether it goes on.
 
-    Raises OSError when it can't be read.
+    Files for other tools are named where they are among the artifacts: those in the run's folder,
+    unless other names are given. Raises OSError when it can't be read.
     """
     if not path.is_file():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -277,7 +280,8 @@ def replay(path: Path) -> RunView:
     try:
         while follower.poll():
             pass
-        view = follower.view()
+        names = names_of(Run(path.parent).artifacts) if artifacts is None else artifacts
+        view = only_kept(follower.view(), names)
         return replace(view, going=True) if going and view.outcome is None else view
     finally:
         follower.close()
