@@ -170,7 +170,8 @@ def test_a_table_that_was_cut_says_so_below_it(make) -> None:  # type: ignore[no
         where = "the appendix" if table.key in appendix else "the CSV file"
         if left:
             (note,) = said
-            assert note.startswith(f"{left} of {rows[table.key]} rows") and where in note
+            assert note.startswith(f"{left} of {rows[table.key]} rows")
+            assert where in note
         else:
             assert said == []
 
