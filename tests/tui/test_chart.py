@@ -235,8 +235,8 @@ def test_the_plot_says_which_line_is_hidden() -> None:
         for role, name, value in (("optimizer", "optimizer", 1.0), ("forward", "forward", 1.05),
                                   ("total", "step", 8.0))
     ]  # fmt: skip
-    assert draw_plot(plot(*lines), 40, 6, Glyphs()).hidden == "optimizer behind forward"
-    assert not draw_plot(plot(*lines[1:]), 40, 6, Glyphs()).hidden
+    assert draw_plot(plot(*lines), 40, 6, Glyphs()).unsaid == "optimizer behind forward"
+    assert not draw_plot(plot(*lines[1:]), 40, 6, Glyphs()).unsaid
 
 
 def test_a_line_without_a_label_is_drawn_in_ascii() -> None:
@@ -279,6 +279,17 @@ def test_axis_carries_ticks_and_times() -> None:
     assert any(row.startswith("   0 ┤") for row in rows)
     assert "0:00" in rows[-1]
     assert "0:10" in rows[-1]
+
+
+def test_a_shade_without_room_for_its_name_is_explained_and_not_shortened() -> None:
+    shaded = plot(
+        line([1.0] * 20), shades=((-1.0, 0.5),), shade_label="warm-up", shade_note="warm-up left"
+    )
+    drawn = draw_plot(shaded, 60, 8, Glyphs())
+    assert drawn.unsaid == "warm-up left"
+    assert not any("w" in text for text in text_of(drawn.rows))
+    roomy = replace(shaded, shades=((-1.0, 8.0),))
+    assert not draw_plot(roomy, 60, 8, Glyphs()).unsaid
 
 
 def test_warm_up_is_shaded_and_named_and_outliers_marked() -> None:

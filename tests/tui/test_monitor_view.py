@@ -20,7 +20,7 @@ from llmprof.tui.app import LlmprofApp
 from llmprof.tui.kit.look import ASCII
 from llmprof.tui.kit.table import RowTable
 from llmprof.tui.monitor.card_figures import CardFigures, figures
-from llmprof.tui.monitor.card_panel import Window
+from llmprof.tui.monitor.card_panel import ActivityChart, CardChart, Window
 from llmprof.tui.monitor.host_panel import HostLine
 from llmprof.tui.monitor.view import MonitorView
 from llmprof.tui.session.monitoring import Monitoring
@@ -170,6 +170,29 @@ async def test_cards_that_do_not_fit_the_grid_are_counted(tmp_path: Path) -> Non
         seen = sum(contains(app, f"GPU {at} NVIDIA H100") for at in range(16))
         assert 0 < seen < 16
         assert contains(app, f"and {16 - seen} more: g")
+
+
+async def test_names_of_the_grid_are_never_cut_within_a_word(tmp_path: Path) -> None:
+    hot = ("power cap",)
+    cards = [card(at, "NVIDIA H100 80GB HBM3", throttle=hot) for at in range(6)]
+    app = opened(tmp_path, Machine([sample(*cards, t=1)]))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "Cards")
+        await pilot.press("g")
+        await shown(pilot, app, "GPU 5 H100")
+        words = {word for line in text_of(app).splitlines() for word in line.split()}
+        assert not words & {"HB", "HBM", "80G", "80", "NVIDI"}
+
+
+@pytest.mark.parametrize(("count", "both"), [(1, True), (2, True), (8, False)])
+async def test_a_card_at_large_keeps_one_whole_chart_rather_than_two_flat_ones(
+    tmp_path: Path, count: int, both: bool
+) -> None:
+    app = opened(tmp_path, Machine([sample(*(card(at) for at in range(count)), t=1)]))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await shown(pilot, app, "Figures")
+        await settle(pilot, lambda: app.screen.query_one(ActivityChart).display is both)
+        assert app.screen.query_one(CardChart).size.height >= 6
 
 
 async def test_one_card_needs_no_grid(tmp_path: Path) -> None:

@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from llmprof.core.figures.outcomes import outcome_of
 from llmprof.core.report.subject import final
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
+from llmprof.tui.kit.table_cells import fit
+from llmprof.tui.kit.words import told_apart
 
 if TYPE_CHECKING:
     from llmprof.core.report.coverage import OutcomeGrid
@@ -67,15 +71,19 @@ class CoverageGrid(Canvas):
             return [heading(self.look, width, "Coverage", "one case only: nothing to lay out")]
         words = [self._word(state) for state in self._cases]
         legend = self._legend(Counter(words), width)
-        labels = [" ".join(clean(part, 20) for part in row) for row, _ in grid.rows]
-        left = min(max(map(len, labels)), max(8, width // 2))
+        labels = [self.look.text(" ".join(clean(part, 80) for part in row)) for row, _ in grid.rows]
+        left = min(max(map(cell_len, labels)), max(8, width // 3))
+        apart = told_apart(labels, left, self.look.ellipsis)
+        labels = [
+            fit(apart.get(label, label), left, "left", self.look.ellipsis) for label in labels
+        ]
         column = self._column(grid, words, width - left)
         shown = max(1, (width - left) // (column + COLUMN_GAP))
         at = self._row_in_sight(grid)
         room = max(1, height - 2 - len(legend))
         first = min(max(0, at - room // 2), max(0, len(labels) - room))
         rows = [
-            self._row(label[:left].ljust(left), states, grid.heads[:shown], column)
+            self._row(label, states, grid.heads[:shown], column)
             for label, (_, states) in list(zip(labels, grid.rows, strict=True))[first:][:room]
         ]
         down = f"{' · '.join(grid.down).lower()} down" if grid.down else ""
@@ -97,7 +105,7 @@ class CoverageGrid(Canvas):
     def _column(self, grid: OutcomeGrid, words: Sequence[str], room: int) -> int:
         """Width of a cell: with words where all columns have room for them, else signs alone."""
         count = len(grid.heads)
-        head = max(len(clean(head, 20)) for head in grid.heads)
+        head = max(cell_len(clean(head, 20)) for head in grid.heads)
         worded = max(head, 2 + max(len(_SHORT_OUTCOMES.get(word, word)) for word in words))
         if count * (worded + COLUMN_GAP) <= room:
             return worded
@@ -105,8 +113,8 @@ class CoverageGrid(Canvas):
 
     def _heads(self, heads: Sequence[str], left: int, column: int) -> Row:
         gap = " " * COLUMN_GAP
-        text = "".join(f"{gap}{clean(head, 20)[:column]:<{column}}" for head in heads)
-        return [(" " * left, ""), (text, "muted")]
+        names = (fit(clean(head, 20), column, "left", self.look.ellipsis) for head in heads)
+        return [(" " * left, ""), *((f"{gap}{name}", "muted") for name in names)]
 
     def _row(
         self, label: str, states: dict[str, CaseState], heads: Sequence[str], column: int

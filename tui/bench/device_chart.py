@@ -67,7 +67,7 @@ class DeviceChart(Canvas):
         elif words:
             right = [(words, "warn")]
         drawn = draw_plot(plot, width, height - 1 - bool(missing), look.chart)
-        note = ", ".join(filter(None, ("%", drawn.hidden)))
+        note = ", ".join(filter(None, ("%", drawn.unsaid)))
         title = heading(look, width, "Device", note, right)
         return [title, *drawn.rows, *([[(look.text(missing), "muted")]] if missing else [])]
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from rich.cells import cell_len
+
 from llmprof.core.events import Outcome
 from llmprof.core.figures.memory_peaks import kind_of, peaks_of
 from llmprof.core.report.subject import final
@@ -27,6 +29,7 @@ from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 from llmprof.tui.session.curves import CaseCurves, total_of
 
 SPARK = 8
+MOST_NAME = 120  # of a model: long ones differ at their ends
 
 
 def _read(axis: Axis, case: Case) -> str:
@@ -69,7 +72,7 @@ class ResultRows:
             TableColumn("Model", self._model_width(view), priority=-2),
             *(self._column(each, view) for each in self._differing(view)),
             *self._figure_columns(view),
-            TableColumn("Verdict", 11, flexible=True),
+            TableColumn("Verdict", 11),
         ]
 
     def _figure_columns(self, view: RunView) -> list[TableColumn]:
@@ -108,7 +111,7 @@ class ResultRows:
         curves: CaseCurves | None,
         recorded: bool,
     ) -> TableRow:
-        cells = [self._status(case), TableCell(clean(case.case.model.name, 40), "title")]
+        cells = [self._status(case), TableCell(clean(case.case.model.name, MOST_NAME), "title")]
         cells += [TableCell(each.read(case.case)) for each in columns]
         cells += [_recorded_peak(case)] if recorded else self._figures(case, curves)
         return TableRow(str(case.index), (*cells, self._verdict(case)))
@@ -181,7 +184,7 @@ class ResultRows:
         )
 
     def _model_width(self, view: RunView) -> int:
-        names = [len(clean(case.case.model.name, 40)) for case in view.cases]
+        names = [cell_len(clean(case.case.model.name, MOST_NAME)) for case in view.cases]
         return min(20, max([6, *names]))
 
 

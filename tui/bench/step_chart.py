@@ -62,6 +62,7 @@ class StepChart(Canvas):
             scale,
             shades=((-1.0, state.curves.warmup_end),) if state.curves.warmup_end else (),
             shade_label="warm-up",
+            shade_note="warm-up at the left",
             marks=self._marks(state),
             gutter=BENCH_GUTTER,
             label_width=BENCH_LABELS if width >= 70 else 0,
@@ -80,7 +81,7 @@ class StepChart(Canvas):
         if chart_positions(state.disturbed) and width >= 70:
             right = [(f"{look.chart.mark} ", "warn"), ("throttled or shared  ", "muted"), *right]
         drawn = draw_plot(plot, width, height - 1, look.chart)
-        note = ", ".join(filter(None, (note, drawn.hidden)))
+        note = ", ".join(filter(None, (note, drawn.unsaid)))
         return [heading(look, width, "Step time", note, right), *drawn.rows]
 
     def _waiting(self, width: int) -> list[Row]:

@@ -62,6 +62,7 @@ class Plot:
     scale: Scale
     shades: tuple[tuple[float, float], ...] = ()
     shade_label: str = ""
+    shade_note: str = ""  # said where there is no room for the label
     marks: tuple[MarkedPoint, ...] = ()
     gutter: int = 7  # columns left of the axis
     label_width: int = 0  # columns for direct labels on the right
@@ -72,15 +73,17 @@ class Plot:
 class _Cells:
     text: list[list[str]]
     roles: list[list[str]]
-    hidden: str = ""
+    unsaid: str = ""
 
 
 @dataclass(frozen=True)
 class DrawnPlot:
-    """Rows of exactly the width asked for, and in words which lines another one covers."""
+    """Rows of exactly the width asked for, and in words what they cannot say: which lines another
+    one covers, what a shade without room for its name is.
+    """
 
     rows: list[Row]
-    hidden: str = ""
+    unsaid: str = ""
 
 
 def render_plot(plot: Plot, width: int, height: int, glyphs: Glyphs) -> list[Row]:
@@ -108,7 +111,7 @@ def draw_plot(plot: Plot, width: int, height: int, glyphs: Glyphs) -> DrawnPlot:
         rows.append(row)
     if plot.time_axis:
         rows.append(_time_axis(plot, body_width, glyphs))
-    return DrawnPlot(rows, cells.hidden)
+    return DrawnPlot(rows, cells.unsaid)
 
 
 def _body(plot: Plot, width: int, height: int, glyphs: Glyphs) -> _Cells:
@@ -133,9 +136,10 @@ def _body(plot: Plot, width: int, height: int, glyphs: Glyphs) -> _Cells:
                 role = plot.lines[owner].role
                 text[y][x] = chr(BRAILLE + mask) if glyphs.braille else letters[owner]
                 roles[y][x] = f"{role}+shade" if shaded[x] else role
-    _write_shade_label(plot, text, roles)
+    unnamed = plot.shade_note if _write_shade_label(plot, text, roles) else ""
     _write_marks(plot, text, roles, glyphs)
-    return _Cells(text, roles, _hidden(plot, merged))
+    unsaid = ", ".join(filter(None, (_hidden(plot, merged), unnamed)))
+    return _Cells(text, roles, unsaid)
 
 
 def _hidden(plot: Plot, merged: Merged) -> str:
@@ -160,19 +164,20 @@ def _shaded(plot: Plot, width: int) -> list[bool]:
     return out
 
 
-def _write_shade_label(plot: Plot, text: list[list[str]], roles: list[list[str]]) -> None:
-    """Name the shaded stretch in the first free place, shortened where there is little room."""
-    for label in (plot.shade_label, plot.shade_label[:4], plot.shade_label[:1]):
-        wanted = ["shade"] * len(label)
-        for row_text, row_roles in zip(text, roles, strict=True):
-            if "shade" not in row_roles:
-                continue
-            for first in range(len(row_roles) - len(label) + 1):
-                place = slice(first, first + len(label))
-                if label and row_roles[place] == wanted:
-                    row_text[place] = label
-                    row_roles[place] = ["shade-label"] * len(label)
-                    return
+def _write_shade_label(plot: Plot, text: list[list[str]], roles: list[list[str]]) -> bool:
+    """Name the shaded stretch in the first free place; whether there is none for it."""
+    label = plot.shade_label
+    wanted = ["shade"] * len(label)
+    seen = False
+    for row_text, row_roles in zip(text, roles, strict=True):
+        seen = seen or any(role.endswith("shade") for role in row_roles)
+        for first in range(len(row_roles) - len(label) + 1 if label else 0):
+            place = slice(first, first + len(label))
+            if row_roles[place] == wanted:
+                row_text[place] = label
+                row_roles[place] = ["shade-label"] * len(label)
+                return False
+    return bool(label) and seen
 
 
 def _write_marks(plot: Plot, text: list[list[str]], roles: list[list[str]], glyphs: Glyphs) -> None:

@@ -9,7 +9,7 @@ from llmprof.core.system.text import clean
 from llmprof.tui.kit.table_cells import TableCell, TableColumn, TableRow
 
 MOST_WIDTH = 44
-LEAST_WIDTH = 18  # of the last column, which takes what the others leave
+LEAST_WIDTH = 18  # of the last column, which grows where there is room
 # In this order columns leave where there is no room; what is not named stays longest.
 _PRIORITIES = {"A 95 %": 4, "B 95 %": 4, "Counted": 5, "95 % interval": 2, "Difference": 1}
 _SHORT_TITLES = {"Part of the step": "Part"}  # room for the intervals of both runs
@@ -23,7 +23,6 @@ def columns_of(table: Table) -> tuple[TableColumn, ...]:
             title,
             _width(title, [row[at] for row in table.rows], LEAST_WIDTH if last else MOST_WIDTH),
             "right" if column.numeric else "left",
-            flexible=last,
             priority=_PRIORITIES.get(column.header, 0),
         )
         for at, column in enumerate(table.columns)

@@ -32,7 +32,7 @@ def kernel_columns(source: str, phase: str) -> tuple[TableColumn, ...]:
     """
     on_card = source == "cuda"
     return (
-        TableColumn("Kernel" if on_card else "CPU op", 38, flexible=True),
+        TableColumn("Kernel" if on_card else "CPU op", 38),
         TableColumn("Class", 11, priority=2),
         TableColumn("Phase", 9, priority=0 if phase == ALL else 7),
         TableColumn("Calls", 6, "right"),

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
+from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from llmprof.tui.chart.cells import Row
-from llmprof.tui.kit.canvas import Canvas
+from llmprof.tui.kit.canvas import Canvas, row_length
+from llmprof.tui.kit.table_cells import fit
+from llmprof.tui.kit.words import told_apart
 
 
 class ChecklistOption(msgspec.Struct, frozen=True):
@@ -68,9 +71,11 @@ class Checklist(Canvas, can_focus=True):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Mark, name, note; the cursor only while focused."""
         look = self.look
-        name_width = max(len(option.value) for option in self.options)
+        names = [look.text(option.value) for option in self.options]
+        name_width = min(max(map(cell_len, names)), width // 2)
+        apart = told_apart(names, name_width, look.ellipsis)
         rows: list[Row] = []
-        for at, option in enumerate(self.options):
+        for at, (option, full) in enumerate(zip(self.options, names, strict=True)):
             here = self.has_focus and at == self._at
             ticked = option.value in self.chosen
             back = "+cursor" if here else ""
@@ -82,11 +87,10 @@ class Checklist(Canvas, can_focus=True):
                 said = said.rpartition(" (" if said.endswith(")") else " · ")[0]
             row: Row = [
                 (mark, f"{sign}{back}"),
-                (option.value.ljust(name_width), f"{name}{back}"),
+                (fit(apart.get(full, full), name_width, "left", look.ellipsis), f"{name}{back}"),
                 (f"  {look.text(said)}", f"{note}{back}"),
             ]
-            length = sum(len(text) for text, _ in row)
-            rest = " " * max(0, width - length - len(text) - 1)
+            rest = " " * max(0, width - row_length(row) - len(text) - 1)
             rows.append([*row, (rest, back.lstrip("+")), (f"{text} ", f"{role}{back}")])
         return rows
 

@@ -14,7 +14,7 @@ from textual.message import Message
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
 from llmprof.tui.kit.table_cells import TableColumn, TableRow, fit, sort_key, sortable
-from llmprof.tui.kit.words import longest_word
+from llmprof.tui.kit.words import longest_word, told_apart
 
 LEAST_WORDS = 40  # columns for what did not fit into its cell, else the note makes room
 
@@ -69,6 +69,7 @@ class RowTable(Canvas, can_focus=True):
         self._longest: list[int] = []  # texts of the columns
         self._words: list[int] = []  # the longest one of each column
         self._widths: list[int] = []
+        self._apart: dict[tuple[int, int], dict[str, str]] = {}  # by column and its width
         self._top = 0
 
     def show(self, columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
@@ -107,17 +108,17 @@ class RowTable(Canvas, can_focus=True):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """Heading, column titles, the rows in sight."""
         layout = self._layout(width)
-        out: list[Row] = [self._heading(width, layout)]
+        room = max(1, height - 2)
+        if self._shown:
+            self._scroll(room)
+        out: list[Row] = [self._heading(width, layout, room)]
         if not self._shown:
             text = "no row matches the filter" if self.rows and self.filter else self.empty
             lines = textwrap.wrap(self.look.text(text), max(10, width))
             return [*out, *([(line, "muted")] for line in lines)]
         out.append(self._titles(layout))
-        room = max(1, height - 2)
-        self._scroll(room)
-        for row in self._shown[self._top : self._top + room]:
-            out.append(self._line(row, layout, width))
-        return out
+        in_sight = self._shown[self._top : self._top + room]
+        return [*out, *(self._line(row, layout, width) for row in in_sight)]
 
     def action_move(self, by: int) -> None:
         """Move the cursor by rows."""
@@ -194,6 +195,7 @@ class RowTable(Canvas, can_focus=True):
             for at in range(len(self.columns))
         ]  # fmt: skip
         self._widths = self._needed_widths()
+        self._apart.clear()
         self._shown = rows
         if rows and all(row.key != self.cursor for row in rows):
             self.cursor = rows[0].key
@@ -214,12 +216,9 @@ class RowTable(Canvas, can_focus=True):
                 kept = sorted([*kept, at])
         spare = max(0, width - self._needed(kept))
         widths = {at: self._widths[at] for at in kept}
-        for at in kept:  # first what would be cut, then the column that takes the rest
+        for at in kept:  # what is left after that stays at the right, and figures by their names
             extra = min(spare, max(0, self._longest[at] - widths[at]))
             widths[at], spare = widths[at] + extra, spare - extra
-        for at in kept:
-            if self.columns[at].flexible:
-                widths[at], spare = widths[at] + spare, 0
         return list(widths.items())
 
     def _needed(self, kept: list[int]) -> int:
@@ -238,22 +237,39 @@ class RowTable(Canvas, can_focus=True):
             for at, column in enumerate(self.columns)
         ]
 
-    def _heading(self, width: int, layout: list[tuple[int, int]]) -> Row:
-        """Title and note; at the right what did not fit into the cursor's row."""
+    def _heading(self, width: int, layout: list[tuple[int, int]], room: int) -> Row:
+        """Title and note; at the right what the cursor's row had to cut, and where in the rows
+        those in sight are, if they are not all.
+        """
         note = f"filter: {self.filter}" if self.filter else self.note
+        place = self._place(room)
         row = next((row for row in self._shown if row.key == self.cursor), None)
         cut = [] if row is None or not self.spells_out else [
             row.cells[at] for at, size in layout if cell_len(row.cells[at].text) > size
         ]  # fmt: skip
         if not cut:
             lost = self.has_focus and not self._shown  # there is no row to show the cursor on
-            return heading(self.look, width, self.title, note, focused=lost)
-        if width - len(self.title) - cell_len(note) < LEAST_WORDS and not self.filter:
+            free = width - cell_len(self.title) - cell_len(note) - 4
+            said = (place, f"{len(self._shown)} rows" if place else "", "")  # the note goes first
+            place = next(text for text in said if cell_len(text) <= max(0, free))
+            right: Row = [(place, "muted")] if place else []
+            return heading(self.look, width, self.title, note, right, focused=lost)
+        taken = len(self.title) + (cell_len(place) + 2 if place else 0)
+        if width - taken - cell_len(note) < LEAST_WORDS and not self.filter:
             note = ""
-        room = max(1, width - len(self.title) - cell_len(note) - 6)
+        free = max(1, width - taken - cell_len(note) - 6)
         text = self.look.text(cut[-1].text)
-        text = fit(text, min(room, cell_len(text)), "left", self.look.ellipsis)
-        return heading(self.look, width, self.title, note, [(text, cut[-1].role)])
+        text = fit(text, min(free, cell_len(text)), "left", self.look.ellipsis)
+        right = [(text, cut[-1].role), *([("  ", ""), (place, "muted")] if place else [])]
+        return heading(self.look, width, self.title, note, right)
+
+    def _place(self, room: int) -> str:
+        """Which rows are in sight, of how many; nothing where all are."""
+        total = len(self._shown)
+        if total <= room:
+            return ""
+        first, last = self._top + 1, min(self._top + room, total)
+        return f"{first} of {total}" if first == last else f"{first}–{last} of {total}"
 
     def _titles(self, layout: list[tuple[int, int]]) -> Row:
         row: Row = [("  ", "")]
@@ -272,7 +288,19 @@ class RowTable(Canvas, can_focus=True):
         out: Row = [(f"{self.look.cursor if here else ' '} ", f"accent{back}")]
         for at, size in layout:
             cell, column = row.cells[at], self.columns[at]
-            text = fit(self.look.text(cell.shown(size)), size, column.align, self.look.ellipsis)
+            text = self.look.text(cell.shown(size))
+            text = self._without_middle(at, size).get(text, text)
+            text = fit(text, size, column.align, self.look.ellipsis)
             out += [(text, f"{cell.role}{back}"), ("  ", f"text{back}")]
         rest = width - row_length(out)
         return [*out, (" " * rest, f"text{back}")] if rest > 0 else out
+
+    def _without_middle(self, at: int, size: int) -> dict[str, str]:
+        """What stands for those texts of a column that would look alike with their ends cut."""
+        if self._longest[at] <= size:
+            return {}
+        found = self._apart.get((at, size))
+        if found is None:
+            texts = [self.look.text(row.cells[at].shown(size)) for row in self._shown]
+            found = self._apart[at, size] = told_apart(texts, size, self.look.ellipsis)
+        return found

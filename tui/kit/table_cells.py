@@ -12,12 +12,11 @@ from llmprof.tui.kit.canvas import cut_words
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A heading with its unit; a flexible column takes what the others leave."""
+    """A heading with its unit, and the least width."""
 
     title: str
     width: int
     align: Literal["left", "right"] = "left"
-    flexible: bool = False
     priority: int = 0  # where there is no room, columns of the highest number go first
 
 

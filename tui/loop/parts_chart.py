@@ -15,6 +15,7 @@ from llmprof.tui.chart.cells import Row
 from llmprof.tui.chart.scale import StickyLimit, scale_for
 from llmprof.tui.chart.ticks import time_label, time_step
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
+from llmprof.tui.kit.table_cells import fit
 from llmprof.tui.loop.window import Span, part_columns
 
 LOOP_GUTTER = 7
@@ -125,7 +126,7 @@ class PartsChart(Canvas):
             rows.append(
                 [
                     (f" {mark} ", part_role(part.name, names)),
-                    (f"{words:<{WORDS}.{WORDS}}", "text"),
+                    (fit(words, WORDS, "left", self.look.ellipsis), "text"),
                     (f"{part.host_ms:>8.2f}", "text"),
                     (f"{100 * part.share:>4.0f}", "muted"),
                 ]

@@ -18,7 +18,7 @@ RANK_COLUMNS = (
     TableColumn("Behind", 6, "right"),
     TableColumn("Steps/s", 8, "right"),
     TableColumn("Own ms", 8, "right"),
-    TableColumn("In", 24, flexible=True),
+    TableColumn("In", 24),
     TableColumn("Seen", 9, "right"),
     TableColumn("Machine", 14, priority=2),
 )

@@ -19,7 +19,7 @@ def live_columns(unit: str) -> tuple[TableColumn, ...]:
         TableColumn("%", 3, "right", priority=1),
         TableColumn("Category", 15),
         TableColumn("Made in", 9, priority=4),
-        TableColumn("What", 18, flexible=True),
+        TableColumn("What", 18),
     )
 
 

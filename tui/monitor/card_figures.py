@@ -10,7 +10,7 @@ from llmprof.core.monitor import words
 from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.kit.canvas import Canvas, heading
-from llmprof.tui.monitor.card_panel import CardInSight
+from llmprof.tui.monitor.card_panel import VENDOR, CardInSight
 
 _ACTIVE = ("sm_activity", "tensor_activity", "dram_activity")
 
@@ -37,7 +37,7 @@ class CardFigures(Canvas):
         if state is None:
             return [heading(look, width, "Figures")]
         narrow = self.screen.has_class("-narrow")  # the chart has no room for the card's name
-        name = clean(state.card.name, 60).removeprefix("NVIDIA ") if narrow else ""
+        name = clean(state.card.name, 60).removeprefix(VENDOR) if narrow else ""
         rows: list[Row] = [heading(look, width, "Figures", look.text(name))]
         lines: list[Row] = []
         for label, value, role in figures(state.card):
@@ -52,6 +52,9 @@ class CardFigures(Canvas):
             lines = [line for line in lines if line[-1][0].strip() != "n/a"]
         # There may not be room for both; of a card that is gone the reason is worth more.
         rows += [*lines, *reasons] if state.card.state == "ok" else [*reasons, *lines]
+        if len(rows) > height > 1:
+            more = f"{len(rows) - height + 1} more lines in a taller window"
+            rows[height - 1 :] = [[(more, "muted")]]
         return rows
 
     def _reasons(self, card: CardSample, width: int) -> list[Row]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from llmprof.core.events import throttle
 from llmprof.core.monitor import words
-from llmprof.core.system.text import clean
 from llmprof.tui.chart.cells import Row
 from llmprof.tui.chart.plot import Plot, render_plot
 from llmprof.tui.kit.canvas import Canvas, heading, row_length
@@ -16,6 +15,7 @@ from llmprof.tui.monitor.card_panel import (
     PERCENT_SCALE,
     CardInSight,
     card_lines,
+    fitting_name,
 )
 
 CELL = 38  # columns a cell needs
@@ -60,8 +60,9 @@ class CardGrid(Canvas):
         harmful = [name for name in card.throttle if throttle.is_harmful(name)]
         warning: Row = [(words.state(card), "bad")] if card.state != "ok" else []
         warning = warning or ([(harmful[0], "warn")] if harmful else [])
-        room = max(0, width - 9 - row_length(warning) - 2)
-        title = heading(look, width, f"GPU {card.index}", clean(card.name, 60)[:room], warning)
+        number = f"GPU {card.index}"
+        name = fitting_name(card, width - len(number) - row_length(warning) - 4, look)
+        title = heading(look, width, number, name, warning)
         figures: list[list[tuple[str, str]]] = [  # in the colours of their curves
             [
                 (words.amount("utilization", card), "utilization"),

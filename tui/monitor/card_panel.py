@@ -14,8 +14,10 @@ from llmprof.tui.chart.cells import Row
 from llmprof.tui.chart.envelope import as_columns
 from llmprof.tui.chart.plot import Line, Plot, render_plot
 from llmprof.tui.chart.scale import Scale
-from llmprof.tui.kit.canvas import Canvas, heading, row_length
+from llmprof.tui.kit.canvas import Canvas, cut_words, heading, row_length
+from llmprof.tui.kit.look import Look
 
+VENDOR = "NVIDIA "  # goes first from a name that finds no room
 MONITOR_GUTTER = 6
 MONITOR_LABELS = 15
 LABELLED = 60  # columns from which lines are labelled at their ends
@@ -208,6 +210,12 @@ class ActivityChart(Canvas):
             look, width, "Activity", "of cycles", legend(self, lines, width, room=width - 22)
         )
         return [title, *percent_rows(self, lines, state.window.seconds, size, axis=False)]
+
+
+def fitting_name(card: CardSample, room: int, look: Look) -> str:
+    """A card's name where it fits, else without the vendor, else as many words as fit."""
+    name = look.text(clean(card.name, 60))
+    return name if len(name) <= room else cut_words(name.removeprefix(VENDOR), max(0, room), "")
 
 
 def _state_row(card: CardSample) -> Row:

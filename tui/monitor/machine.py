@@ -28,7 +28,8 @@ from llmprof.tui.monitor.process_table import (
 
 HOST_NS = 1_000_000_000  # the host's figures are shown for so long
 MOST_CARD_LINES = {False: 6, True: 10}  # lines of the list of cards, by whether the window is tall
-PROCESSES = {False: (4, 6), True: (4, 9)}  # least and most lines
+PROCESSES = {False: (4, 6), True: (4, 9)}  # least and most lines; more where a third is more
+CARD_LINES = {False: 10, True: 14}  # for both charts of a card; below that the first is alone
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,14 @@ class MachinePanels(Vertical):
             self.query_one(CardGrid).show(states)
         else:
             self._show_one(states, sight.index)
+        free = self.size.height - (3 if self._tall else 1)
         if len(cards) > 1:
             listing = self.query_one("#cards", RowTable)
             listing.show(CARD_COLUMNS, card_rows(cards))
-            listing.styles.height = min(len(cards) + 2, MOST_CARD_LINES[self._tall])
-        self._show_processes(cards)
+            lines = min(len(cards) + 2, MOST_CARD_LINES[self._tall])
+            listing.styles.height = lines
+            free -= 0 if sight.grid else lines
+        self._show_processes(cards, free)
 
     @property
     def _tall(self) -> bool:
@@ -93,13 +97,18 @@ class MachinePanels(Vertical):
             self._told = (note, newest)
             self.query_one(HostLine).show(view, note)
 
-    def _show_processes(self, cards: list[CardSample]) -> None:
+    def _show_processes(self, cards: list[CardSample], free: int) -> None:
+        """The processes, in what the card at large leaves of the free lines."""
         listed: list[object] = [card.processes for card in cards]
         table = self.query_one("#processes", RowTable)
         table.empty = why_empty(cards)
         least, most = PROCESSES[self._tall]
         self._room = max(self._room, sum(len(card.processes or ()) for card in cards) + 2)
-        table.styles.height = min(most, max(least, self._room))
+        most = min(max(most, free // 3), max(least, free - CARD_LINES[self._tall]))
+        lines = min(most, max(least, self._room))
+        table.styles.height = lines
+        squeezed = len(cards) > 1 and free - lines < CARD_LINES[self._tall]
+        self.query_one(ActivityChart).set_class(squeezed, "-squeezed")
         if listed != self._listed or not table.columns:
             self._listed = listed
             table.show(PROCESS_COLUMNS, process_rows(cards))

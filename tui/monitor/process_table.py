@@ -18,11 +18,11 @@ PROCESS_COLUMNS = (
     TableColumn("CPU %", 6, "right", priority=3),
     TableColumn("Host memory", 11, "right", priority=4),
     TableColumn("Running", 9, "right", priority=5),
-    TableColumn("Command", 20, flexible=True),
+    TableColumn("Command", 20),
 )
 CARD_COLUMNS = (
     TableColumn("GPU", 3, "right"),
-    TableColumn("Name", 22, flexible=True),
+    TableColumn("Name", 22),
     TableColumn("Util", 6, "right"),
     TableColumn("Memory", 18, "right"),
     TableColumn("Power", 11, "right"),

@@ -41,7 +41,7 @@ RUN_COLUMNS = (
     TableColumn("Cases", 8, "right"),
     TableColumn("Experiment", 10, priority=3),
     TableColumn("Device", 22, priority=2),
-    TableColumn("Fastest … slowest", 24, flexible=True),
+    TableColumn("Fastest … slowest", 24),
 )
 LONGEST_NAME = 44  # for which other columns make room
 PREVIEW = 7  # lines of the run under the cursor, where there are many runs
