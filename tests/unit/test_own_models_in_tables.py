@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.document.results import findings_text
 from llmprof.core.document.sources import sources_of
 from llmprof.core.document.tables import tables_of
 from llmprof.core.events.kernel_rows import PhaseTimeline
@@ -123,20 +124,20 @@ def test_a_journal_of_before_tells_an_optimizer_of_its_own_by_the_form(tmp_path:
     assert axis_value(replayed.cases[0], "optimizer") == "its own"
 
 
-def test_what_adamw_moves_and_a_fused_one_are_not_said_of_another() -> None:
-    made = []
-    for optimizer in ("", "SGD"):
-        times: Times = {
-            "forward": around(20.0), "backward": around(40.0), "optimizer": around(30.0),
-        }  # fmt: skip
-        model = msgspec.structs.replace(of_its_own(0, optimizer), parameters=100_000_000)
-        seen = view([case(model=NANO)], run(0, case(model=NANO), times, model))
-        tables = tables_of(sources_of([(seen, None)]))
-        assert tables.steps is not None
-        names = [column.header for column in tables.steps.table.columns]
-        made.append(tables.steps.table.rows[0][names.index("Optimizer moves")])
-    assert made[0] is not None
-    assert made[1] is None
+@pytest.mark.parametrize(("optimizer", "shown"), [("", True), ("SGD", False)])
+def test_what_adamw_moves_and_a_fused_one_are_not_said_of_another(
+    optimizer: str, shown: bool
+) -> None:
+    model = msgspec.structs.replace(of_its_own(0, optimizer), parameters=100_000_000)
+    times: Times = {
+        "forward": around(20.0), "backward": around(40.0), "optimizer": around(30.0),
+    }  # fmt: skip
+    seen = view([case(model=NANO)], run(0, case(model=NANO), times, model))
+    steps = tables_of(sources_of([(seen, None)])).steps
+    assert steps is not None
+    names = [column.header for column in steps.table.columns]
+    assert ("Optimizer moves" in names) == shown
+    assert ("--optimizer foreach,fused" in findings_text(seen)) == shown
 
 
 def test_no_table_has_a_loss_phase_where_forward_computes_it() -> None:
