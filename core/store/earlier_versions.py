@@ -21,11 +21,8 @@ TABLES = {
     "memory": "peak-memory",
 }
 
-TRANSLATED = (
-    ev.RunStarted,
-    ev.ModelBuilt,
-    ev.CaseFailed,
-)  # the kinds of events that say something else today
+# The kinds of events that say something else today.
+TRANSLATED = (ev.RunStarted, ev.ModelBuilt, ev.CaseFailed)
 
 
 def translated(event: ev.AnyEvent) -> ev.AnyEvent:
