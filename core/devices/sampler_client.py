@@ -14,12 +14,14 @@ import msgspec
 
 from llmprof.core import events as ev
 from llmprof.core.devices.sampler import INTERVAL_S
+from llmprof.core.system.descriptors import Held, pipe
 from llmprof.core.system.modules_by_name import SAMPLER
 
 DEADLINE_S = 10.0  # silence after which a sampler counts as hung
 FIRST_RETRY_S = 1.0
 LAST_RETRY_S = 60.0
 _READ = 1 << 16
+_CLOSED = "the devices are not sampled any more: the program closed the pipes to their sampler"
 
 
 class SamplerProcess:
@@ -43,8 +45,9 @@ class SamplerProcess:
         self._deadline_s = max(deadline_s, 4 * interval_s)
         self._activity = activity
         self._clock = clock
-        self._fd, self._write_fd = os.pipe()
-        os.set_blocking(self._fd, False)
+        self._samples, self._samples_in = pipe()
+        self.fd = self._samples.fileno()  # readable when samples wait
+        os.set_blocking(self.fd, False)
         self._process: subprocess.Popen[bytes] | None = None
         self._undead: list[subprocess.Popen[bytes]] = []  # killed, not yet gone
         self._rest = b""
@@ -52,13 +55,9 @@ class SamplerProcess:
         self._retry_s = FIRST_RETRY_S
         self._start_at: float | None = None
         self._closed = False
-        self._lifeline: int | None = None
+        self._orders: Held | None = None
+        self._lifeline: Held | None = None
         self._start()
-
-    @property
-    def fd(self) -> int:
-        """Readable when samples wait."""
-        return self._fd
 
     @property
     def pid(self) -> int | None:
@@ -70,8 +69,8 @@ class SamplerProcess:
         if self._closed:
             return b""
         chunks = [self._rest]
-        with contextlib.suppress(BlockingIOError):
-            while chunk := os.read(self._fd, _READ):
+        with contextlib.suppress(OSError):  # none wait, or the pipe is not ours any more
+            while chunk := os.read(self._samples.fileno(), _READ):
                 chunks.append(chunk)
                 self._heard_at = self._clock()
                 if len(chunks) > 64:
@@ -86,12 +85,16 @@ class SamplerProcess:
 
         A sampler that ended or was silent beyond the deadline is killed with its group, its
         cards are marked stale, and a new one starts after a pause that doubles each time. Call
-        read() first: what it left unread is lost when the sampler has to be killed.
+        read() first: what it left unread is lost when the sampler has to be killed. Sampling ends
+        where the program has closed the pipes, whose numbers may be other files' by then.
         """
         self._undead = [process for process in self._undead if process.poll() is None]
         now = self._clock()
         if self._closed:
             return []
+        if not all(held.ours for held in self._held()):
+            self.close()
+            return [ev.Log(message=_CLOSED, level="warning")]
         if self._process is None:
             if self._start_at is not None and now >= self._start_at:
                 self._start()
@@ -122,44 +125,44 @@ class SamplerProcess:
         if self._process is not None:
             self._end(self._process, timeout_s)
             self._process = None
-        os.close(self._fd)
-        os.close(self._write_fd)
+        for held in self._held():
+            held.close()
 
     def forget(self) -> None:
         """In a forked child: let go of the descriptors; the process is the parent's."""
         if self._closed:
             return
         self._closed = True
-        if self._process is not None and self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
-        for fd in (self._fd, self._write_fd, self._lifeline):
-            with contextlib.suppress(OSError):
-                if fd is not None:
-                    os.close(fd)
+        for held in self._held():
+            held.close()
+
+    def _held(self) -> list[Held]:
+        """What is open of it in this process."""
+        every = (self._samples, self._samples_in, self._orders, self._lifeline)
+        return [held for held in every if held is not None]
 
     def _start(self) -> None:
         self._start_at = None
         self._heard_at = self._started_at = self._clock()
-        lifeline, self._lifeline = os.pipe()
+        orders, self._orders = pipe()
+        lifeline, self._lifeline = pipe()
         self._process = subprocess.Popen(
-            [*self._command, "--lifeline", str(lifeline)],
-            stdin=subprocess.PIPE,
-            stdout=self._write_fd,
+            [*self._command, "--lifeline", str(lifeline.fileno())],
+            stdin=orders.fileno(),
+            stdout=self._samples_in.fileno(),
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            pass_fds=(lifeline,),
+            pass_fds=(lifeline.fileno(),),
         )
-        os.close(lifeline)
+        orders.close()
+        lifeline.close()
         if self._activity:
             self._tell("activity on")
 
     def _tell(self, line: str) -> None:
-        stream = None if self._process is None else self._process.stdin
-        if stream is not None:
-            with contextlib.suppress(OSError, ValueError):
-                stream.write(line.encode() + b"\n")
-                stream.flush()
+        if self._orders is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._orders.fileno(), line.encode() + b"\n")
 
     def _failed(self, what: str) -> list[ev.Log | ev.DeviceSample]:
         if self._process is not None:
@@ -183,14 +186,14 @@ class SamplerProcess:
     def _drain(self) -> None:
         """Drop a line that the dead sampler left torn."""
         self._rest = b""
-        with contextlib.suppress(BlockingIOError):
-            while os.read(self._fd, _READ):
+        with contextlib.suppress(OSError):
+            while os.read(self._samples.fileno(), _READ):
                 pass
 
     def _end(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
-        if process.stdin is not None:
-            with contextlib.suppress(OSError):
-                process.stdin.close()
+        if self._orders is not None:
+            self._orders.close()
+            self._orders = None
         with contextlib.suppress(subprocess.TimeoutExpired):
             if timeout_s:
                 process.wait(timeout_s)
@@ -198,7 +201,7 @@ class SamplerProcess:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
         if self._lifeline is not None:
-            os.close(self._lifeline)
+            self._lifeline.close()
             self._lifeline = None
         try:
             process.wait(1.0)

@@ -12,7 +12,7 @@ from llmprof.core.document.configurations import (
     source_columns,
     switches_text,
 )
-from llmprof.core.document.quotes import KeyedTable, keyed
+from llmprof.core.document.quotes import IN_CSV, KeyedTable, keyed, rows_left_out
 from llmprof.core.document.sources import Source
 from llmprof.core.document.steps import MODES, Found
 from llmprof.core.events.kernel_rows import CLASSES, WHOLE_STEP, PhaseTimeline
@@ -209,6 +209,7 @@ def top_table(found: Found) -> KeyedTable | None:
             )
             for at, row in enumerate(listed)
         ),
+        rows_left_out(len(listed), len(table.rows), IN_CSV),
     )
 
 

@@ -11,6 +11,8 @@ from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 
 SIZE = "Size"  # the column by which a table is cut evenly
 MOST_ROWS = 12  # of a table before the appendix
+IN_APPENDIX = "the appendix has all"
+IN_CSV = "the CSV file of tables that is written beside a document has all"
 PLACE = re.compile(r"\{([^{}]+)\}")
 
 
@@ -195,6 +197,12 @@ def page_table(
     short = whole.shortened(rows)
     bare = replace(short.table, notes=())  # they stand in the method
     return KeyedTable(condensed(bare, less - frozenset(columns)), short.keys)
+
+
+def rows_left_out(shown: int, rows: int, where: str) -> tuple[str, ...]:
+    """The note of a table that shows a part of its rows; none of one that shows all."""
+    left = rows - shown
+    return (f"{left:,} of {rows:,} rows are left out here; {where}.",) if left else ()
 
 
 def condensed(table: Table, gone: frozenset[str] = frozenset()) -> Table:

@@ -28,7 +28,16 @@ from llmprof.core.document.machine import machine_lines
 from llmprof.core.document.next_steps import Outlook, outlook
 from llmprof.core.document.pictures import class_bars, growth_picture, peak_picture, step_bars
 from llmprof.core.document.questions import GROUPS, answered
-from llmprof.core.document.quotes import KeyedTable, Quote, Sentence, condensed, page_table
+from llmprof.core.document.quotes import (
+    IN_APPENDIX,
+    IN_CSV,
+    KeyedTable,
+    Quote,
+    Sentence,
+    condensed,
+    page_table,
+    rows_left_out,
+)
 from llmprof.core.document.sources import Source
 from llmprof.core.document.tables import PHASES, Tables
 from llmprof.core.report.table import Column, Prose, Table
@@ -136,7 +145,7 @@ def document(tables: Tables, wanted: Iterable[str] = (), *, questions: bool = Fa
     for quote in (*_quotes(found), *_step_quotes(look)):
         rows.setdefault(quote.table, []).append(quote.row)
         quoted.setdefault(quote.table, []).append(quote.column)
-    page = _Page(tables, rows, quoted)
+    page = _Page(tables, rows, quoted, appendix=not list(wanted))
     if questions:
         return _by_questions(tables, page, look)
     every = {
@@ -265,9 +274,15 @@ class _Page:
     """The sections of what was measured, and the whole tables of which pages show a part."""
 
     def __init__(
-        self, tables: Tables, rows: dict[str, list[Hashable]], quoted: dict[str, list[str]]
+        self,
+        tables: Tables,
+        rows: dict[str, list[Hashable]],
+        quoted: dict[str, list[str]],
+        *,
+        appendix: bool,
     ) -> None:
         self.tables, self.rows, self.quoted = tables, rows, quoted
+        self.appendix = appendix  # whether there is one
         self.cut: list[KeyedTable] = []
         self.shown: set[str] = set()  # keys of tables whose quoted rows stand on a page
 
@@ -321,7 +336,8 @@ class _Page:
         if len(page.keys) < len(whole.keys) or len(lost) > FEW_COLUMNS:
             own = replace(whole.table, title=f"{whole.table.title}{WHOLE}", notes=())
             self.cut.append(replace(whole, table=own))
-        return page.table
+        where = IN_APPENDIX if self.appendix and len(whole.keys) <= LONG else IN_CSV
+        return _noted(page.table, len(whole.keys), where)
 
     def keep(self, found: Iterable[KeyedTable | None]) -> None:
         """Tables for the appendix."""
@@ -330,9 +346,10 @@ class _Page:
     def whole(self, look: Outlook) -> tuple[Section, ...]:
         """Tables that no page shows whole, then the grids of the field; long ones are named."""
         cut = [self._of_appendix(in_order(each)) for each in self.cut]
-        tables = [*(each.table for each in cut if each is not None), *_tried(look)]
-        whole = tuple(
-            condensed(replace(each, notes=()) if each.key in EXPLAINED else each) for each in tables
+        kept = [(own, each) for own, each in zip(self.cut, cut, strict=True) if each is not None]
+        whole = (
+            *(_noted(_condensed(each.table), len(own.keys), IN_CSV) for own, each in kept),
+            *map(_condensed, _tried(look)),
         )
         long = [own.table for own, each in zip(self.cut, cut, strict=True) if each is None]
         named = "; ".join(
@@ -348,9 +365,16 @@ class _Page:
         rows = () if own.table.key in self.shown else self.rows.get(own.table.key, ())
         if not rows:
             return None
-        some = own.shortened(rows, max(LONG, len(set(rows))))
-        title = f"{some.table.title}, {len(some.keys)} of {len(own.keys)} rows"
-        return replace(some, table=replace(some.table, title=title))
+        return own.shortened(rows, max(LONG, len(set(rows))))
+
+
+def _condensed(table: Table) -> Table:
+    return condensed(replace(table, notes=()) if table.key in EXPLAINED else table)
+
+
+def _noted(table: Table, rows: int, where: str) -> Table:
+    """A table, below which stands how many of its rows are left out, and where they are."""
+    return replace(table, notes=(*table.notes, *rows_left_out(len(table.rows), rows, where)))
 
 
 def in_order(whole: KeyedTable) -> KeyedTable:

@@ -179,7 +179,7 @@ def _moved(source: Source, state: CaseState) -> tuple[Cell, Cell]:
     card = None if environment is None else match_device(environment.device_name)
     if optimizer is None or optimizer.mean <= 0 or card is None or not card.bandwidth_gbs:
         return None, None
-    if not parameters(state):
+    if not parameters(state) or state.own_optimizer:
         return None, None
     rate = OPTIMIZER_BYTES * parameters(state) / optimizer.mean / 1e6
     return Figure(rate, 0.01 * rate), Figure(100 * rate / card.bandwidth_gbs, 1.0)

@@ -11,6 +11,7 @@ import msgspec
 
 from llmprof.core.events.base import JOURNAL_SCHEMA, Bytes, Count, Event, Ms, Ns
 from llmprof.core.events.case import (
+    ITS_OWN,
     SKIPPED,
     AttentionErrors,
     Calibrated,
@@ -64,6 +65,7 @@ from llmprof.core.events.run import (
 )
 
 __all__ = [
+    "ITS_OWN",
     "JOURNAL_SCHEMA",
     "KINDS",
     "SKIPPED",

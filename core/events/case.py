@@ -12,6 +12,7 @@ from llmprof.core.events.run import Ceilings
 # stopped: cut off as the user stopped the run; killed: by something else.
 FailureKind = Literal["oom", "error", "killed", "stopped", "timeout", "unsupported", "skipped"]
 SKIPPED: Final = "skipped"  # a case that was never run, on the screen and in every export
+ITS_OWN: Final = "its own"  # what a model's factory chose, where more is not known
 
 
 class CaseStarted(Event, frozen=True, kw_only=True):
@@ -34,6 +35,7 @@ class ModelBuilt(Event, frozen=True, kw_only=True):
     form: str = ""  # of an own model: how it is called and where its loss is
     loss_inside: bool = False  # its forward computes the loss: there is no phase of it
     unit: Literal["tokens", "samples"] = "tokens"  # of which a batch is made
+    optimizer: str = ""  # an own model's own: "fused SGD"; ITS_OWN where the mode makes none
 
 
 class SumSeen(msgspec.Struct, frozen=True, kw_only=True):

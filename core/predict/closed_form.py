@@ -111,6 +111,25 @@ def predict(case: Case, capability: tuple[int, int] = HOPPER) -> MemoryPredictio
     )
 
 
+def without_workspaces(
+    found: MemoryPrediction, case: Case, capability: tuple[int, int] = HOPPER
+) -> MemoryPrediction:
+    """The prediction for a CPU, which has no cuBLAS; the rest is as on a card."""
+    held = sum(workspaces(case, capability))
+    return replace(
+        found,
+        requested_bytes=found.requested_bytes - held,
+        allocated_low=found.allocated_low - held,
+        allocated_high=found.allocated_high - held,
+        phases=tuple(
+            PhaseBytes(each.phase, each.peak - held, each.end - held) for each in found.phases
+        ),
+        breakdown={
+            name: size for name, size in found.breakdown.items() if name != CATEGORIES[WORKSPACE]
+        },
+    )
+
+
 def resident(case: Case, capability: tuple[int, int] = HOPPER) -> ByteLevel:
     """What a warmed-up worker holds between steps: weights, AdamW's moments, inputs, workspace."""
     sizes = [0] * len(CATEGORIES)

@@ -109,7 +109,7 @@ def _table(subject: Subject, grid: AttentionGrid, axes: list[tuple[str, Column]]
         cells += [_time(row.get(way), phase) for phase in phases for way in grid.ways]
         cells += [_memory(row.get(way), level) for _, level in read for way in grid.ways]
         rows.append(tuple(cells))
-    values = zip(axes, axis_cells(first, axes), strict=True)
+    values = zip(axes, axis_cells(grid.states[0], axes), strict=True)
     extra = [f"{column.header} {cell}" for (_, column), cell in values]
     if not any(field == "precision" for field, _ in axes):
         extra = [first.precision, *extra]
@@ -137,7 +137,7 @@ def exponents(view: RunView) -> Table | None:
             if not any(fits):
                 continue
             case = column[0].case
-            head = (case.reference.d_model, *axis_cells(case, axes), way)
+            head = (case.reference.d_model, *axis_cells(column[0], axes), way)
             rows.append((*head, *(cell for fit in fits for cell in _power_cells(fit))))
     columns = [Column("d"), *(column for _, column in axes), Column("Way", numeric=False)]
     for name in ("forward", "backward", "memory kept"):

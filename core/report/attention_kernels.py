@@ -146,7 +146,7 @@ def _table(view: RunView, states: list[CaseState], axes: list[tuple[str, Column]
         naive = next((s for s in group if kernel_of(s.case) == "naive"), None)
         for state in group:
             environment = state.environment or view.environment
-            head = (state.case.context_length, *axis_cells(state.case, axes))
+            head = (state.case.context_length, *axis_cells(state, axes))
             rows.append((*head, kernel_of(state.case), *_cells(state, naive, environment)))
     first = states[0].case
     work = f"batch {first.batch_size}, {first.precision}, causal"

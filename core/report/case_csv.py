@@ -77,6 +77,8 @@ def flat(state: CaseState | None, said: Iterable[Verdict] = ()) -> dict[str, Any
     whole = config(state.case)
     row |= {name: whole[name] for name in CSV_CONFIG if name in whole}
     row |= {axis.field: axis.text(axis.of(state.case)) for axis in AXES if axis.values}
+    if state.own_optimizer:
+        row["optimizer"] = state.own_optimizer
     row |= {name: whole["shape"][name] for name in CSV_CONFIG if name in whole["shape"]}
     row |= {
         "case": state.index + 1,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from llmprof.core.events import SKIPPED
+from llmprof.core.events import ITS_OWN, SKIPPED
 from llmprof.core.figures.outcomes import outcome_of
 from llmprof.core.report.table import Cell, Column
 from llmprof.core.spec.axes import BY_FIELD, GRID, Mode, varying
@@ -42,6 +42,11 @@ class Group:
     def source(self, phase: Phase) -> CaseState | None:
         """The case that gives this phase: the narrowest mode that has it."""
         return next((self.modes[m] for m in SOURCES[phase] if m in self.modes), None)
+
+    @property
+    def first(self) -> CaseState:
+        """The case of its first mode: all that is the same in every mode is known of it."""
+        return next(iter(self.modes.values()))
 
     @property
     def left_out(self) -> bool:
@@ -86,16 +91,18 @@ def axes_of(states: Iterable[CaseState], *without: str) -> list[tuple[str, Colum
     ]
 
 
-def axis_cells(case: Case, axes: list[tuple[str, Column]]) -> tuple[Cell, ...]:
+def axis_cells(state: CaseState, axes: list[tuple[str, Column]]) -> tuple[Cell, ...]:
     """A case's values on some axes."""
-    return tuple(axis_value(case, name) for name, _ in axes)
+    return tuple(axis_value(state, name) for name, _ in axes)
 
 
-def axis_value(case: Case, name: str) -> Cell:
-    """A case's value on an axis, as a cell."""
-    axis = BY_FIELD[name]
+def axis_value(state: CaseState, name: str) -> Cell:
+    """A case's value on an axis, as a cell; of an own model what it is instead."""
+    axis, case = BY_FIELD[name], state.case
     if name == "attention" and case.attention == axis.neutral and case.has_own_attention:
-        return "its own"
+        return ITS_OWN
+    if name == "optimizer" and state.own_optimizer:
+        return state.own_optimizer
     return axis.shown(axis.of(case))
 
 

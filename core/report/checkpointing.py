@@ -142,7 +142,7 @@ def checkpointing(view: RunView) -> Table | None:
     rows = tuple(
         (
             row.first.case.model.name,
-            *axis_cells(row.first.case, axes),
+            *axis_cells(row.first, axes),
             CHECKPOINT.shown(row.first.case.checkpoint),
             row.first.case.accumulate,
             *_memory_cells(row, capability),

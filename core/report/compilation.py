@@ -52,7 +52,7 @@ def compilation(view: RunView) -> Table | None:
         (
             state.case.model.name,
             state.case.mode,
-            *axis_cells(state.case, axes),
+            *axis_cells(state, axes),
             BY_FIELD["compile"].shown(state.case.compile),
             *_figures(subject, state, group[0]),
         )

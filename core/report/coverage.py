@@ -84,7 +84,7 @@ def coverage_summary(view: RunView) -> str:
 
 
 def _value(state: CaseState, name: str) -> str:
-    return state.case.probe if name == "probe" else str(axis_value(state.case, name))
+    return state.case.probe if name == "probe" else str(axis_value(state, name))
 
 
 def _word(state: CaseState | None) -> str:

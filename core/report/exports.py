@@ -87,6 +87,7 @@ def case_document(
         "config": config(state.case),
         "key": state.case.key,
         "parameters": parameters_of(state),
+        "own_optimizer": state.own_optimizer or None,
         "status": export_status(state),
         "failure": _built(state.failure),
         "phases": phase_statistics(state),

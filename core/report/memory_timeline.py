@@ -104,10 +104,10 @@ def _peak_row(
     return (
         case.model.name,
         case.mode,
-        axis_value(case, "attention"),
+        axis_value(state, "attention"),
         case.context_length,
         case.precision,
-        *axis_cells(case, axes),
+        *axis_cells(state, axes),
         *(_mib(level) for level in levels[first:]),
         *changes[first:],
     )

@@ -40,7 +40,7 @@ def peak_memory(view: RunView) -> Table | None:
             (
                 state.case.model.name,
                 state.case.mode,
-                *axis_cells(state.case, axes),
+                *axis_cells(state, axes),
                 _mib(start),
                 *(_mib(highest.get(phase)) for phase in PHASES),
                 _mib(peaks.first),

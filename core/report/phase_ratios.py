@@ -32,7 +32,7 @@ def ratios(view: RunView) -> Table | None:
         rows.append(
             (
                 group.case.model.name,
-                *axis_cells(group.case, axes),
+                *axis_cells(group.first, axes),
                 Figure(flops),
                 rate_figure(rate, None if spread is None or rate is None else rate * spread),
                 ratio_cell(backward, forward),

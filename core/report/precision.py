@@ -59,7 +59,7 @@ def precision(view: RunView) -> Table | None:
         (
             full.case.model.name,
             *((full.case.mode,) if modes else ()),
-            *axis_cells(full.case, axes),
+            *axis_cells(full, axes),
             mixed.case.precision,
             *_figures(subject, full, mixed),
         )

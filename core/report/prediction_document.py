@@ -6,7 +6,6 @@ from typing import Any
 
 from llmprof.core.predict.advice import Advice, advise
 from llmprof.core.predict.fits import unsupported
-from llmprof.core.predict.part_sizes import part_sizes
 from llmprof.core.predict.single_tensors import single_tensors
 from llmprof.core.report.exports import config
 from llmprof.core.report.predictions import PredictedRow, verdict_sentence
@@ -24,7 +23,7 @@ def prediction_document(row: PredictedRow) -> dict[str, Any]:
         "phases": {each.phase: each.peak for each in prediction.phases},
         "parts": [
             {"part": part.name, "bytes": part.size, "formula": part.formula}
-            for part in part_sizes(row.case, capability)
+            for part in row.parts
         ],
         "single_tensors": [
             {"tensor": each.name, "bytes": each.size, "formula": each.words,

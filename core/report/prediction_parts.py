@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from llmprof.core.predict.byte_levels import CATEGORIES
-from llmprof.core.predict.part_sizes import PARTS, WORDS, part_sizes
+from llmprof.core.predict.part_sizes import PARTS, WORDS
 from llmprof.core.report.predictions import PredictedRow, gib
 from llmprof.core.report.table import Cell, Column, Table
 
@@ -104,7 +104,7 @@ def _alike(rows: list[PredictedRow]) -> tuple[list[_Alike], bool]:
     found: dict[tuple[str, tuple[int, ...]], list[PredictedRow]] = {}
     sizes: dict[tuple[str, tuple[int, ...]], dict[str, int]] = {}
     for row in rows:
-        parts = {part.name: part.size for part in part_sizes(row.case, row.capability)}
+        parts = {part.name: part.size for part in row.parts}
         key = row.case.key, (*parts.values(), *row.prediction.breakdown.values())
         found.setdefault(key, []).append(row)
         sizes[key] = parts

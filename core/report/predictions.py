@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmprof.core.predict.byte_levels import CATEGORIES, WORKSPACE
 from llmprof.core.predict.closed_form import HOPPER, MemoryPrediction
 from llmprof.core.predict.fits import FitVerdict, Room, context_span, unsupported
+from llmprof.core.predict.part_sizes import PartSize, part_sizes
 from llmprof.core.report.table import Cell, Column, Figure, Table, format_cell
 from llmprof.core.spec.case import Case
 from llmprof.core.system.units import GIB
@@ -21,11 +23,19 @@ class PredictedRow:
     prediction: MemoryPrediction
     room: Room | None
     verdict: FitVerdict | None
+    on_cpu: bool = False  # without what only a card's libraries take
 
     @property
     def capability(self) -> tuple[int, int]:
         """Compute capability of the card that was predicted for."""
         return HOPPER if self.room is None else self.room.capability
+
+    @property
+    def parts(self) -> tuple[PartSize, ...]:
+        """The parts of its memory, where it is predicted for."""
+        found = part_sizes(self.case, self.capability)
+        gone = CATEGORIES[WORKSPACE] if self.on_cpu else ""
+        return tuple(part for part in found if part.name != gone)
 
     @property
     def fits(self) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from llmprof.core.figures.comparison import Comparison, PartChange
 from llmprof.core.figures.replicates import processes_of
-from llmprof.core.report.case_groups import AXIS_COLUMNS, status_word
+from llmprof.core.report.case_groups import AXIS_COLUMNS, axis_value, status_word
 from llmprof.core.report.class_changes import ByClass, by_class
 from llmprof.core.report.comparisons import unclear
 from llmprof.core.report.run_comparison_words import (
@@ -276,7 +276,7 @@ class _Head:
         return (
             *((case.model.name,) if self._model else ()),
             *((case.mode,) if self._mode else ()),
-            *(axis.shown(axis.of(case)) for axis in self._axes),
+            *(axis_value(state, axis.field) for axis in self._axes),
         )
 
 

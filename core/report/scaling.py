@@ -42,7 +42,7 @@ def scaling(view: RunView) -> Table | None:
         (
             state.case.model.name,
             state.case.mode,
-            *axis_cells(state.case, axes),
+            *axis_cells(state, axes),
             state.case.batch_size,
             state.case.context_length,
             *_growth(state, group[0]),
@@ -153,7 +153,7 @@ def throughput_table(view: RunView) -> Table | None:
         (
             state.case.model.name,
             state.case.mode,
-            *axis_cells(state.case, axes),
+            *axis_cells(state, axes),
             *_rates(rates, with_samples, with_peak, with_ceiling),
         )
         for state, rates in found

@@ -31,7 +31,7 @@ def steadiness(view: RunView) -> Table | None:
                 parameters_of(state),
                 case.context_length,
                 case.batch_size,
-                *axis_cells(case, axes),
+                *axis_cells(state, axes),
                 total.n,
                 Figure(total.mean, total.ci95),
                 spread_figure(total.std, total.ci95),

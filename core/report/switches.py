@@ -77,7 +77,7 @@ def _labels(groups: list[list[CaseState]], state: CaseState, base: CaseState) ->
     return (
         state.case.model.name,
         *((state.case.mode,) if modes else ()),
-        *axis_cells(state.case, axes),
+        *axis_cells(state, axes),
         switch_name(state.case, base.case),
     )
 

@@ -86,7 +86,7 @@ def phase_times(view: RunView, phase: Phase) -> Table | None:
                 spread_figure(summary.std, summary.ci95),
                 mean_interval(summary),
             )
-        rows.append((group.case.model.name, *axis_cells(group.case, axes), *figures))
+        rows.append((group.case.model.name, *axis_cells(group.first, axes), *figures))
     columns = (
         MODEL,
         *(column for _, column in axes),
@@ -109,7 +109,7 @@ def wide(view: RunView) -> Table | None:
         for phase in phases:
             figures += _mean_and_std(group, phase)
         shape = shape_cells(group.case.model)
-        rows.append((group.case.model.name, *shape, *axis_cells(group.case, axes), *figures))
+        rows.append((group.case.model.name, *shape, *axis_cells(group.first, axes), *figures))
     columns = (
         Column("Size", numeric=False),
         *SHAPE,
@@ -165,7 +165,7 @@ def summary(view: RunView) -> Table | None:
                 cells.append("n/a" if state is None else status_word(state))
         states = group.modes.values()
         counted = next((n for state in states if (n := parameters_of(state)) is not None), None)
-        rows.append((group.case.model.name, counted, *axis_cells(group.case, axes), *cells))
+        rows.append((group.case.model.name, counted, *axis_cells(group.first, axes), *cells))
     columns = (
         Column("Model", numeric=False),
         Column("Params"),

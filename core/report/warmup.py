@@ -8,7 +8,7 @@ from llmprof.core.report.comparisons import grouped_alike, times
 from llmprof.core.report.sentences import ms, ref, what_std_is
 from llmprof.core.report.table import Cell, Column, Figure, Table, spread_figure
 from llmprof.core.spec.axes import BY_FIELD
-from llmprof.core.spec.case import PHASES, Case, Phase
+from llmprof.core.spec.case import PHASES, Phase
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.stats.ratio import Ratio, ratio
 from llmprof.core.system.numbers import format_number, significant
@@ -42,7 +42,7 @@ def warmup(view: RunView) -> Table | None:
         (
             state.case.model.name,
             state.case.mode,
-            *axis_cells(state.case, axes),
+            *axis_cells(state, axes),
             state.case.warmup_steps,
             *_figures(state, _longest(group)),
         )
@@ -100,7 +100,7 @@ def sentences(group: list[CaseState], axes: list[tuple[str, Column]]) -> list[st
     The group is named by where it stands on the axes on which groups differ, too.
     """
     longest = _longest(group)
-    places = (_place(longest.case, field) for field, _ in axes)
+    places = (_place(longest, field) for field, _ in axes)
     name = ", ".join((longest.case.model.name, longest.case.mode, *places))
     return [
         f"{name}: {line}"
@@ -109,10 +109,10 @@ def sentences(group: list[CaseState], axes: list[tuple[str, Column]]) -> list[st
     ]
 
 
-def _place(case: Case, field: str) -> str:
+def _place(state: CaseState, field: str) -> str:
     """bf16, context 128."""
     axis = BY_FIELD[field]
-    value = str(axis_value(case, field))
+    value = str(axis_value(state, field))
     return value if axis.values else f"{axis.label.lower()} {value}"
 
 

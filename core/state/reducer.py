@@ -13,6 +13,7 @@ import msgspec
 
 from llmprof.core import events as ev
 from llmprof.core.events.loop import LoopEvent
+from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import PHASES, Phase
 from llmprof.core.state.card_tally import CaseSpan, tally_of
 from llmprof.core.state.histories import CardHistory, Series
@@ -185,6 +186,7 @@ class Reducer:
                 self._change(event.case, estimate_s=event.estimate_s)
             case ev.ModelBuilt():
                 self._change(event.case, model=event)
+                self._name_optimizer(event)
             case ev.Observed():
                 self._change(event.case, observed=event)
             case ev.Predicted():
@@ -219,6 +221,16 @@ class Reducer:
             case _:
                 self.skip(unknown=True)
 
+    def _name_optimizer(self, event: ev.ModelBuilt) -> None:
+        """Of all cases of a model alike: a mode without an update makes no optimizer to look at."""
+        if not event.optimizer:
+            return
+        for index, state in enumerate(self._cases):
+            known = event.optimizer == ev.ITS_OWN and state.own_optimizer
+            asked = state.case.optimizer != BY_FIELD["optimizer"].neutral  # and was refused
+            if state.case.model == self._cases[event.case].case.model and not known and not asked:
+                self._change(index, own_optimizer=event.optimizer)
+
     def _change(self, index: int, **changes: object) -> None:
         self._cases[index] = replace(self._cases[index], **changes)  # type: ignore[arg-type]
 
@@ -235,6 +247,7 @@ class Reducer:
             attempt=old.attempt + 1,
             started_ns=event.t,
             estimate_s=old.estimate_s,
+            own_optimizer=old.own_optimizer,
             predicted=old.predicted,
             environment=self._environment,
         )

@@ -42,6 +42,7 @@ class CaseState:
     ended_ns: int | None = None
     estimate_s: float | None = None
     model: ev.ModelBuilt | None = None
+    own_optimizer: str = ""  # of this model, as any case of it was built; "": AdamW as asked for
     observed: ev.Observed | None = None
     memory: ev.MemoryStep | None = None
     predicted: ev.Predicted | None = None

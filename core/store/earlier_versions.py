@@ -21,13 +21,17 @@ TABLES = {
     "memory": "peak-memory",
 }
 
-TRANSLATED = (ev.RunStarted, ev.CaseFailed)  # the kinds of events that say something else today
+# The kinds of events that say something else today.
+TRANSLATED = (ev.RunStarted, ev.ModelBuilt, ev.CaseFailed)
 
 
 def translated(event: ev.AnyEvent) -> ev.AnyEvent:
     """The event with today's names."""
     if isinstance(event, ev.CaseFailed):
         return msgspec.structs.replace(event, failure=_failure(event.failure))
+    if isinstance(event, ev.ModelBuilt):
+        own = event.form.endswith("with an optimizer of its own") and not event.optimizer
+        return msgspec.structs.replace(event, optimizer=ev.ITS_OWN) if own else event
     if not isinstance(event, ev.RunStarted):
         return event
     tables = tuple(TABLES.get(name, name) for name in event.experiment.tables)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from llmprof.core.state.view import RunView
 from llmprof.core.store.earlier_versions import TRANSLATED, translated
 from llmprof.core.store.exit_codes import ExitCode
 from llmprof.core.store.files import exit_of, files_of
+from llmprof.core.store.kept_files import names_of, only_kept
 from llmprof.core.store.run import Run
 from llmprof.core.store.time_shift import shifted
+from llmprof.core.system.descriptors import Held
 
 _TRANSLATED = [f'"{each.__struct_config__.tag}"'.encode() for each in TRANSLATED]
 NEW_FILES_S = 0.5  # between looks for files that have come
@@ -43,10 +46,10 @@ class JournalWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._file = os.fstat(self._fd)
-        self._linked = self._file.st_nlink > 0  # which not every file system counts
-        _cut_torn_line(self._fd)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file = Held(fd)
+        self._linked = os.fstat(fd).st_nlink > 0  # which not every file system counts
+        _cut_torn_line(fd)
 
     def append(self, event: ev.Event) -> None:
         """Write one event."""
@@ -54,19 +57,17 @@ class JournalWriter:
 
     def append_lines(self, lines: bytes) -> None:
         """Write whole encoded lines."""
-        view = memoryview(lines)
+        fd, view = self._file.fileno(), memoryview(lines)
         while view:
-            view = view[os.write(self._fd, view) :]
+            view = view[os.write(fd, view) :]
 
     def append_whole(self, lines: bytes) -> None:
         """Write whole encoded lines or none. Raises OSError, after which it may be tried again."""
-        if not self.is_open():
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self._path))
-        before = os.fstat(self._fd).st_size
+        before = os.fstat(self._file.fileno()).st_size
         try:
             self.append_lines(lines)
         except OSError:
-            os.ftruncate(self._fd, before)
+            os.ftruncate(self._file.fileno(), before)
             raise
 
     def check(self) -> None:
@@ -77,26 +78,22 @@ class JournalWriter:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE):
                 return
         else:
-            if not self._linked or os.fstat(self._fd).st_nlink:
+            if not self._linked or os.fstat(self._file.fileno()).st_nlink:
                 return
         raise JournalGone(f"{self._path} was removed")
 
     def close(self) -> None:
         """Make the file durable and let go of it."""
-        os.fsync(self._fd)
-        os.close(self._fd)
+        os.fsync(self._file.fileno())
+        self._file.close()
 
     def let_go(self) -> None:
         """Let go of the file at once: a slow disk keeps nobody waiting."""
-        if self.is_open():
-            os.close(self._fd)
+        self._file.close()
 
-    def is_open(self) -> bool:
-        """False where another's process closed all that is open: the number is another file's."""
-        try:
-            return os.path.samestat(os.fstat(self._fd), self._file)
-        except OSError:
-            return False
+    def fileno(self) -> int:
+        """Of the open file. Raises OSError where a program has closed it, as it may its own."""
+        return self._file.fileno()
 
 
 class JournalReader:
@@ -274,10 +271,11 @@ def apply_line(reducer: Reducer, line: bytes, by_ns: int = 0) -> None:
         reducer.apply(shifted(translated(event), by_ns))
 
 
-def replay(path: Path) -> RunView:
+def replay(path: Path, artifacts: Container[str] | None = None) -> RunView:
     """The whole of a journal as it stands, and whether it goes on.
 
-    Raises OSError when it can't be read.
+    Files for other tools are named where they are among the artifacts: those in the run's folder,
+    unless other names are given. Raises OSError when it can't be read.
     """
     if not path.is_file():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -286,7 +284,8 @@ def replay(path: Path) -> RunView:
     try:
         while follower.poll():
             pass
-        view = follower.view()
+        names = names_of(Run(path.parent).artifacts) if artifacts is None else artifacts
+        view = only_kept(follower.view(), names)
         return replace(view, going=True) if going and view.outcome is None else view
     finally:
         follower.close()

@@ -15,6 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from llmprof.core.system.boot import boot_id, host_name, pid_namespace, this_boot
+from llmprof.core.system.descriptors import Held
 from llmprof.core.system.text import clean
 
 PATIENCE_S = 1.0
@@ -82,22 +83,21 @@ def write_holder(file: BinaryIO, *, loop: bool = False, unlocked: bool = False) 
     file.flush()
 
 
-def hold_as_loop(path: Path) -> BinaryIO:
-    """Hold a run's lock as a tracked training process: until the file that is returned closes.
+def hold_as_loop(path: Path) -> Held:
+    """Hold a run's lock as a tracked training process: until what is returned closes.
 
     Raises BlockingIOError where another process has it, OSError on a file system without locks;
     who holds it is written down there all the same.
     """
-    file = path.open("a+b")
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        write_holder(file, loop=True)
-    except OSError as error:
-        if error.errno in NO_LOCKS:
-            write_holder(file, loop=True, unlocked=True)
-        file.close()
-        raise
-    return file
+    with path.open("a+b") as file:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            write_holder(file, loop=True)
+        except OSError as error:
+            if error.errno in NO_LOCKS:
+                write_holder(file, loop=True, unlocked=True)
+            raise
+        return Held(os.dup(file.fileno()))
 
 
 def held(path: Path) -> bool:

@@ -168,7 +168,8 @@ def is_path(name: str) -> bool:
 def _from_zip(path: Path) -> RunView:
     with opened(path) as archive, tempfile.TemporaryDirectory(prefix="llmprof-") as folder:
         _copy_events(archive, Path(folder))
-        return replay(Path(folder) / JOURNAL)
+        artifacts = {name for each in names_in(archive) if (name := _artifact(each)) is not None}
+        return replay(Path(folder) / JOURNAL, artifacts)
 
 
 def _copy_events(archive: zipfile.ZipFile, folder: Path) -> int:

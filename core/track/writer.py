@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import sys
@@ -12,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from shlex import quote
-from typing import BinaryIO
 
 import msgspec
 
@@ -22,6 +20,7 @@ from llmprof.core.store.files import exit_file, loop_file
 from llmprof.core.store.journal import JournalWriter
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.boot import boot_id, host_name
+from llmprof.core.system.descriptors import Held
 from llmprof.core.system.text import cause, clean
 from llmprof.core.track.allocator import AllocatorFigures
 from llmprof.core.track.batches import Batches
@@ -40,8 +39,6 @@ BEAT_NS = 2_000_000_000
 ROLLED_FLUSH_S = 4.0  # once a row stands for a second's steps
 MOST_LINES = 4096  # that wait while the disk takes none
 RETRY_S = 5.0
-# What others closed: to close it again, as a last reference would, ends files of theirs by now.
-_left_alone: list[object] = []
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ class Writer:
         self._batches = Batches(self._rank, self._restart)
         self._stop = threading.Event()
         self._file: _Lines | None = None
-        self._run_lock: BinaryIO | None = None
+        self._run_lock: Held | None = None
         self._samples: Samples | None = None
         self._last_beat: tuple[str, int] | None = None
         self._beat_ns = self._steps = 0
@@ -102,16 +99,12 @@ class Writer:
 
     def forget(self) -> None:
         """In a forked child: let go of files and locks, which are the parent's."""
-        if self._all_closed():
-            _left_alone.append((self._samples, self._file, self._run_lock))
-        else:
-            with contextlib.suppress(OSError):
-                if self._samples is not None:
-                    self._samples.forget()
-            for held in (self._file, self._run_lock):
-                with contextlib.suppress(OSError):
-                    if held is not None:
-                        held.close()
+        with contextlib.suppress(OSError):
+            if self._samples is not None:
+                self._samples.forget()
+        for held in (self._file, self._run_lock):
+            if held is not None:
+                held.close()
         self._samples = self._file = self._run_lock = None
 
     def _write(self) -> None:
@@ -136,22 +129,15 @@ class Writer:
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._all_closed():
-            _left_alone.append((self._samples, self._file, self._run_lock))
-            return
         with contextlib.suppress(OSError):
             if self._samples is not None:
                 self._samples.close()
         for held in (self._file, self._run_lock):
             with contextlib.suppress(OSError):
-                if held is not None:
-                    if self._follows:
-                        os.dup(held.fileno())  # locked until the process is gone
-                    held.close()
-
-    def _all_closed(self) -> bool:
-        """Whether somebody closed all that is open in the process, and with it what is ours."""
-        return self._file is not None and not self._file.is_open()
+                if held is not None and self._follows:
+                    os.dup(held.fileno())  # locked until the process is gone
+            if held is not None:
+                held.close()
 
     def _open(self) -> None:
         plan, identity = self._plan, self._plan.identity
@@ -192,8 +178,7 @@ class Writer:
     def _flush(self, *, steps: bool, last: bool = False) -> None:
         lines = self._file
         assert lines is not None
-        if self._all_closed():
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        lines.fileno()  # where a program has closed all that is open nothing comes any more
         if self._tracker.problem:
             said = f"tracking ended: {self._tracker.problem}"
             self.logs.append(ev.Log(level="error", message=said))
@@ -273,10 +258,9 @@ class _Lines:
     def __init__(self, run: Run, identity: Identity) -> None:
         path = run.path / loop_file(identity.rank, identity.restart)
         self.lost = 0  # steps of lines that the disk never took
-        self._lock = path.open("ab")
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(self._lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._journal = JournalWriter(path)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(self._journal.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._waiting: list[tuple[bytes, int]] = []
         self._retry_at = 0.0
 
@@ -300,15 +284,10 @@ class _Lines:
         else:
             self._waiting.clear()
 
-    def is_open(self) -> bool:
-        """Whether nobody else closed it."""
-        return self._journal.is_open()
-
     def fileno(self) -> int:
         """Of the file that holds the lock."""
-        return self._lock.fileno()
+        return self._journal.fileno()
 
     def close(self) -> None:
         """Let go of the file and its lock."""
         self._journal.let_go()
-        self._lock.close()

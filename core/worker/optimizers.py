@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
 from llmprof.core.spec.axes import OptimizerKind
+from llmprof.core.system.text import clean
 
 LEARNING_RATE = 1e-4
 BETAS = (0.9, 0.95)
@@ -44,6 +45,12 @@ class LoopAdamW(Optimizer):
                 rate = lr * math.sqrt(1 - beta2**t) / (1 - beta1**t)
                 p.mul_(1 - lr * WEIGHT_DECAY)
                 p.addcdiv_(m, v.sqrt().add_(EPS), value=-rate)
+
+
+def kind_of(optimizer: Optimizer) -> str:
+    """An optimizer's class, and the implementation that it was asked for: SGD, fused AdamW."""
+    asked = [way for way in ("fused", "foreach") if optimizer.defaults.get(way)]
+    return clean(" ".join((*asked, type(optimizer).__name__)), 60)
 
 
 def build_optimizer(kind: OptimizerKind, params: Iterable[Tensor]) -> Optimizer:

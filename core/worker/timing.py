@@ -41,6 +41,7 @@ def build_trainer(job: Job) -> Trainer:
             form=trainer.task.form,
             loss_inside=trainer.task.loss_inside,
             unit=trainer.task.unit,
+            optimizer=trainer.own_optimizer,
             build_ms=(time.monotonic_ns() - start) / 1e6,
         )
     )

@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from llmprof.core.events import ITS_OWN
 from llmprof.core.spec.axes import BY_FIELD, Precision
 from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.worker.compiling import compiled
 from llmprof.core.worker.failures import Unsupported
-from llmprof.core.worker.optimizers import build_optimizer
+from llmprof.core.worker.optimizers import build_optimizer, kind_of
 from llmprof.core.worker.stepper import Edge
 from llmprof.core.worker.task import Call, Task, reference_task
 
@@ -89,6 +90,13 @@ class Trainer:
     def forward(self, batch: Any) -> Any:
         """The output of the model, or of what was compiled from it, for a batch of the task's."""
         return self.task.run(self.call, batch)
+
+    @property
+    def own_optimizer(self) -> str:
+        """What a model's factory makes in AdamW's place; "" where it makes none."""
+        if self.task.optimizer is None:
+            return ""
+        return ITS_OWN if self.optimizer is None else kind_of(self.optimizer)
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         if self.task.optimizer is None:

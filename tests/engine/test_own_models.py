@@ -62,6 +62,7 @@ def test_every_form_is_measured_in_every_mode(forms: RunView) -> None:
         assert state.observed is not None
         assert state.observed.parameters_changed
         assert state.summaries["optimizer"].mean > 0
+        assert state.own_optimizer == ("SGD" if name == "with_optimizer" else "")
 
 
 def test_a_loss_inside_forward_is_no_phase(forms: RunView) -> None:

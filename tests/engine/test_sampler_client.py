@@ -233,3 +233,40 @@ def test_arguments_that_make_no_sense() -> None:
     done = subprocess.run(command, input=b"", capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert b"neither a GPU index" in done.stderr
+
+
+def test_files_of_a_program_that_closed_its_pipes_are_left_alone(
+    sampler: SamplerProcess, tmp_path: Path
+) -> None:
+    """As where a watched script closes all that is open and goes on with files of its own."""
+    read_events(sampler, 1)
+    pid, numbers = sampler.pid, [held.fileno() for held in sampler._held()]
+    assert pid is not None
+    with (tmp_path / "mine").open("w+b") as mine:
+        mine.write(b"mine")
+        mine.flush()
+        for number in numbers:
+            os.dup2(mine.fileno(), number)
+        mine.seek(0)
+        wait_for(lambda: gone(pid), "the end of the sampler")
+        assert sampler.read() == b""
+        assert mine.tell() == 0  # nothing was taken from it
+        (said,) = sampler.check()
+        assert "closed the pipes" in str(said)
+        sampler.close()
+        for number in numbers:
+            os.close(number)  # open still
+        assert mine.read() == b"mine"
+
+
+def test_a_forked_child_lets_go_of_its_own_alone(sampler: SamplerProcess, tmp_path: Path) -> None:
+    process, numbers = sampler._process, [held.fileno() for held in sampler._held()]
+    assert process is not None
+    with (tmp_path / "mine").open("w+b") as mine:
+        os.dup2(mine.fileno(), numbers[0])
+        sampler.forget()
+        os.close(numbers[0])  # open still
+    for number in numbers[1:]:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(number)
+    process.wait(PATIENCE_S)  # it ends with its last lifeline

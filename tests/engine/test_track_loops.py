@@ -150,6 +150,36 @@ def test_threads_and_forks_are_left_out(tmp_path: Path) -> None:
     assert found.loop.beat.length == 10
 
 
+def test_a_script_that_closes_all_descriptors_keeps_its_own_files(tmp_path: Path) -> None:
+    """As one that makes a daemon of itself: what it opens then has the numbers of ours."""
+    found = told(
+        tmp_path,
+        """
+        folder = os.environ["LLMPROF_HOME"] + "/"
+        def held():
+            links = []
+            for number in os.listdir("/proc/self/fd"):
+                try:
+                    links.append(os.readlink(f"/proc/self/fd/{number}"))
+                except OSError:  # the listing's own
+                    pass
+            return links
+        with llmprof.track("closed") as run:
+            while not any(link.endswith("devices-0.jsonl") for link in held()):
+                time.sleep(0.01)
+            ours = len(held())
+            os.closerange(3, 256)
+            mine = [os.open(folder + f"mine-{n}", os.O_RDWR | os.O_CREAT) for n in range(ours)]
+            for x in run.steps(batches(3)):
+                pass
+        for number in mine:
+            os.fstat(number)
+        hand.tell(written=sum(os.path.getsize(folder + f"mine-{n}") for n in range(ours)))
+        """,
+    )
+    assert found.said["written"] == 0
+
+
 def test_a_run_can_be_watched_and_is_nobodys_to_stop_or_resume(tmp_path: Path) -> None:
     process = start(tmp_path, ENDLESS)
     try:

@@ -156,6 +156,26 @@ def test_a_document_keeps_its_caps(make) -> None:  # type: ignore[no-untyped-def
     assert all(len(figure.document()) < 100_000 for figure in made.figures)
 
 
+@pytest.mark.parametrize("make", DOCUMENTS)
+def test_a_table_that_was_cut_says_so_below_it(make) -> None:  # type: ignore[no-untyped-def]
+    made = make()
+    rows = {each.table.key: len(each.keys) for each in made.tables.whole}
+    appendix = {
+        table.key for section in made.appendix for table in section.tables
+        if len(table.rows) == rows.get(table.key)
+    }  # fmt: skip
+    for table in (table for section in made.sections for table in section.tables):
+        said = [note for note in table.notes if "left out here" in note]
+        left = rows.get(table.key, len(table.rows)) - len(table.rows)
+        where = "the appendix" if table.key in appendix else "the CSV file"
+        if left:
+            (note,) = said
+            assert note.startswith(f"{left} of {rows[table.key]} rows")
+            assert where in note
+        else:
+            assert said == []
+
+
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_sections_stand_in_their_order(path: Path) -> None:
     made = whole(path)

@@ -201,7 +201,7 @@ def test_launch_bound_is_told_from_gpu_bound(tmp_path: Path) -> None:
 def test_a_file_that_took_the_place_of_a_closed_one_is_left_alone(tmp_path: Path) -> None:
     """As where a program closes all that is open in its process and goes on."""
     journal, mine = JournalWriter(tmp_path / "journal.jsonl"), tmp_path / "mine.txt"
-    number = journal._fd
+    number = journal.fileno()
     os.close(number)
     with mine.open("w") as file:
         if file.fileno() != number:

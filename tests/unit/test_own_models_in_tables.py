@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.document.results import findings_text
+from llmprof.core.document.sources import sources_of
+from llmprof.core.document.tables import tables_of
 from llmprof.core.events.kernel_rows import PhaseTimeline
 from llmprof.core.lint import lint
 from llmprof.core.predict.closed_form import predict
+from llmprof.core.report.case_csv import to_csv
 from llmprof.core.report.case_groups import axis_value
+from llmprof.core.report.coverage import coverage
 from llmprof.core.report.kernel_timeline import timeline_table
 from llmprof.core.report.memory_timeline import memory_by_phase
 from llmprof.core.report.peak_memory import peak_memory
@@ -16,8 +25,12 @@ from llmprof.core.report.prediction_parts import part_tables
 from llmprof.core.report.predictions import PredictedRow
 from llmprof.core.report.step_log import step_log
 from llmprof.core.spec.case import Case
+from llmprof.core.spec.experiment import Experiment
 from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.spec.shape import ModelShape
+from llmprof.core.state.view import CaseState
+from llmprof.core.store.journal import replay
+from tests.builders.handmade import write
 from tests.builders.planted import Times, around, case, memory, observed, run, view
 
 NANO = OwnModel("nano:build", "/m/nano.py", "/m", "nano", "build", content="0" * 16)
@@ -68,7 +81,63 @@ def test_batches_of_a_model_of_ones_own_still_are() -> None:
 def test_no_table_says_naive_of_an_attention_that_the_factory_chose(
     model: ModelShape | OwnModel, attention: str, shown: str
 ) -> None:
-    assert axis_value(case(model=model, attention=attention), "attention") == shown
+    state = CaseState(0, case(model=model, attention=attention))
+    assert axis_value(state, "attention") == shown
+
+
+def of_its_own(index: int, optimizer: str, form: str = "") -> ev.ModelBuilt:
+    return msgspec.structs.replace(built(index), optimizer=optimizer, form=form)
+
+
+def test_an_optimizer_of_its_own_is_shown_as_what_it_is() -> None:
+    """In the column whose words are AdamW's implementations."""
+    cases = [
+        *(case(model=NANO, mode=mode) for mode in ("forward", "train")),
+        case(model=NANO, optimizer="fused"),
+        *(case(model=each, optimizer="foreach") for each in (VISION, case().model)),
+    ]
+    times: Times = {"forward": around(20.0), "backward": around(40.0), "optimizer": around(1.0)}
+    failed = ev.CaseFailed(case=2, failure=ev.Failure(kind="unsupported", message="its own"))
+    events = [
+        *run(0, cases[0], {"forward": around(20.0)}, of_its_own(0, ev.ITS_OWN)),
+        *run(1, cases[1], times, of_its_own(1, "fused SGD")),
+        failed,
+        *run(3, cases[3], times, built(3)),
+        *run(4, cases[4], times),
+    ]
+    seen = view(cases, events)
+    shown = ["fused SGD", "fused SGD", "fused", "foreach", "foreach"]
+    assert [axis_value(state, "optimizer") for state in seen.cases] == shown
+    assert [row["optimizer"] for row in csv.DictReader(to_csv(seen).splitlines())] == shown
+    grid = coverage(seen)
+    assert grid is not None
+    assert len(grid.rows) == 4  # the modes of a configuration stand in one row
+    again = view(cases, [*events, ev.CaseStarted(case=1, pid=1)])  # another attempt
+    assert axis_value(again.cases[1], "optimizer") == "fused SGD"
+
+
+def test_a_journal_of_before_tells_an_optimizer_of_its_own_by_the_form(tmp_path: Path) -> None:
+    old = of_its_own(0, "", form="module(ids), loss(output, batch), with an optimizer of its own")
+    plan = Experiment(name="by-hand", models=(NANO,))
+    started = ev.RunStarted(run_id="r", experiment=plan, cases=(case(model=NANO),), command=())
+    replayed = replay(write(tmp_path / "journal.jsonl", [started, old]))
+    assert axis_value(replayed.cases[0], "optimizer") == "its own"
+
+
+@pytest.mark.parametrize(("optimizer", "shown"), [("", True), ("SGD", False)])
+def test_what_adamw_moves_and_a_fused_one_are_not_said_of_another(
+    optimizer: str, shown: bool
+) -> None:
+    model = msgspec.structs.replace(of_its_own(0, optimizer), parameters=100_000_000)
+    times: Times = {
+        "forward": around(20.0), "backward": around(40.0), "optimizer": around(30.0),
+    }  # fmt: skip
+    seen = view([case(model=NANO)], run(0, case(model=NANO), times, model))
+    steps = tables_of(sources_of([(seen, None)])).steps
+    assert steps is not None
+    names = [column.header for column in steps.table.columns]
+    assert ("Optimizer moves" in names) == shown
+    assert ("--optimizer foreach,fused" in findings_text(seen)) == shown
 
 
 def test_no_table_has_a_loss_phase_where_forward_computes_it() -> None:

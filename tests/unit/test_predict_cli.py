@@ -226,3 +226,17 @@ def test_an_export_that_cannot_be_written_is_one_line(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "there is no folder" in error
+
+
+def test_a_cpu_has_no_workspace_of_cublas(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--model-size=small", "--mode=train", "--context-length=128", "--json")
+    (on_cpu,) = json.loads(said(capsys, *asked, "--device=cpu"))
+    for card in (["--card=H100-80GB"], ["--card=H100-80GB", "--device=cpu"]):
+        (on_card,) = json.loads(said(capsys, *asked, *card))
+        assert on_card["requested_bytes"] - on_cpu["requested_bytes"] == 64 * MIB
+        assert on_card["breakdown"]["workspace"] == 64 * MIB
+    assert sum(on_cpu["breakdown"].values()) == on_cpu["requested_bytes"]
+    assert "workspace" not in on_cpu["breakdown"]
+    assert "workspace" not in [part["part"] for part in on_cpu["parts"]]
+    for phase, peak in on_cpu["phases"].items():
+        assert on_card["phases"][phase] - peak == 64 * MIB

@@ -50,7 +50,7 @@ def fused_optimizer(of: Target) -> Iterator[NextStep]:
     """Fused AdamW where the update takes longer than the bytes that it moves."""
     optimizer = of.now.summaries.get("optimizer")
     card = None if of.environment is None else match_device(of.environment.device_name)
-    if of.now.case.optimizer == "fused" or optimizer is None:
+    if of.now.case.optimizer == "fused" or of.now.own_optimizer or optimizer is None:
         return
     if card is None or not card.bandwidth_gbs or not parameters(of.state):
         return

@@ -16,7 +16,7 @@ from llmprof.cli.printed import put_page
 from llmprof.cli.streams import put, tell
 from llmprof.cli.types import listed
 from llmprof.core.catalog.experiments import DEFAULT
-from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict
+from llmprof.core.predict.closed_form import HOPPER, Unpredictable, predict, without_workspaces
 from llmprof.core.predict.fits import Room, decide
 from llmprof.core.predict.traced import TracedCase, trace_cases, traced_prediction
 from llmprof.core.report.advice import advice_table
@@ -42,6 +42,10 @@ NO_CARD = (
     "No card here: name some with `--card H100-80GB,RTX-4090,24GiB` for a verdict. These figures "
     "are for an H100, with the 32 MiB of workspace that its cuBLAS takes for the forward and again "
     "for the backward; a CPU needs none of it, as `llmprof run memory --device cpu` shows."
+)
+ON_CPU = (
+    "These figures are for a CPU: without the workspace that cuBLAS takes on a card. Attention "
+    "kernels are those of an H100; `--card` names a card to predict for."
 )
 NOTHING_FITS = (
     "No switch, no smaller batch or context and no narrower mode is certain to make it fit."
@@ -79,13 +83,16 @@ def run(args: argparse.Namespace) -> int:
     check_exports(args.export)
     try:
         cases = _apart(experiment_from(args, args.experiment).cases())
-        cards = rooms(args.card)
+        on_cpu = args.device == "cpu" and args.card is None
+        cards = [] if on_cpu else rooms(args.card)
         own = [case for case in cases if case.shape is None]
-        rows = [row for case in cases if case.shape is not None for row in _rows(case, cards)]
+        rows = [
+            row for case in cases if case.shape is not None for row in _rows(case, cards, on_cpu)
+        ]
     except Unpredictable as error:
         raise UserError(str(error)) from error
     traced = _traced(rows) if args.trace else {}
-    found, failed = _own_rows(own, cards)
+    found, failed = _own_rows(own, cards, on_cpu)
     if not rows and not found:
         raise UserError("; ".join(failed), NOTHING)
     rows += found
@@ -131,7 +138,9 @@ def _apart(cases: tuple[Case, ...]) -> list[Case]:
     return list(dict.fromkeys(plain))
 
 
-def _rows(case: Case, rooms: list[Room]) -> list[PredictedRow]:
+def _rows(case: Case, rooms: list[Room], on_cpu: bool) -> list[PredictedRow]:
+    if on_cpu:
+        return [PredictedRow(case, without_workspaces(predict(case), case), None, None, on_cpu)]
     if not rooms:
         return [PredictedRow(case, predict(case), None, None)]
     rows = []
@@ -141,13 +150,15 @@ def _rows(case: Case, rooms: list[Room]) -> list[PredictedRow]:
     return rows
 
 
-def _own_rows(cases: list[Case], cards: list[Room]) -> tuple[list[PredictedRow], list[str]]:
+def _own_rows(
+    cases: list[Case], cards: list[Room], on_cpu: bool
+) -> tuple[list[PredictedRow], list[str]]:
     """Rows of own models, which are traced; and of those that cannot be, a line that says why."""
     rows, failed = [], {}
     rooms: list[Room | None] = [*cards] or [None]
     for room in rooms:
         kind = HOPPER if room is None else room.capability
-        answers = trace_cases(cases, kind) if cases else {}
+        answers = trace_cases(cases, None if on_cpu else kind) if cases else {}
         for case in cases:
             answer = answers[case.key]
             if answer.requested_bytes is None:
@@ -155,7 +166,7 @@ def _own_rows(cases: list[Case], cards: list[Room]) -> tuple[list[PredictedRow],
                 continue
             prediction = traced_prediction(case, answer)
             verdict = None if room is None else decide(case, prediction, room)
-            rows.append(PredictedRow(case, prediction, room, verdict))
+            rows.append(PredictedRow(case, prediction, room, verdict, on_cpu))
     return rows, list(failed.values())
 
 
@@ -164,7 +175,8 @@ def _traced(rows: list[PredictedRow]) -> Traced:
     found: Traced = {}
     for kind in dict.fromkeys(row.capability for row in rows):
         cases = list({row.case.key: row.case for row in rows if row.capability == kind}.values())
-        found |= {(key, kind): one for key, one in trace_cases(cases, kind).items()}
+        device = None if any(row.on_cpu for row in rows) else kind
+        found |= {(key, kind): one for key, one in trace_cases(cases, device).items()}
     return found
 
 
@@ -200,7 +212,7 @@ def _said_of(rows: list[PredictedRow], traced: Traced, tables: list[Table]) -> l
     """Tables and sentences in their order."""
     parts: list[Table | str] = [*tables]
     if not any(row.room for row in rows):
-        parts.append(NO_CARD)
+        parts.append(ON_CPU if any(row.on_cpu for row in rows) else NO_CARD)
     parts += map(_what_fits, _misfits(rows))
     for (key, kind), answer in traced.items():
         row = next(row for row in rows if (row.case.key, row.capability) == (key, kind))
