@@ -14,3 +14,4 @@ CUDA_COUNT = "llmprof.core.devices.cuda_count"
 PRELOAD = "llmprof.core.worker.preload"
 PROBES = "llmprof.core.worker"  # the package with a module a probe
 STARTUP = "llmprof.core.track.startup"  # the folder that a watched command finds first
+CARD_CLOCK = "llmprof.core.track.device_clock"  # before the first step of a loop

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llmprof.core import events as ev
+from llmprof.core.system.modules_by_name import CARD_CLOCK
 from llmprof.core.system.text import cause, clean
 from llmprof.core.track.exits import Exits, UnseenExit, ended_well, exit_words
 from llmprof.core.track.identity import read_identity
@@ -30,7 +31,6 @@ DISABLED = "LLMPROF_DISABLED"
 FINISH_PATIENCE_S = 5.0  # for a disk that hangs
 BLIND_STEPS = 10  # after so many without a forward seen it is said that the hooks see none
 HOOKS_FILE = str(Path(__file__).with_name("hooks.py"))
-CLOCK = "llmprof.core.track.device_clock"
 PART_OF_HOOK = {"backward": "backward", "step": "optimizer"}  # functions in there
 MOST_NAMES = 40  # of a user's phases
 MOST_REFUSED = 3  # names of values that it is said of why they are not kept
@@ -300,7 +300,7 @@ class Tracked:
         from llmprof.core.track.refusals import last_words  # now, not as the process ends
 
         self._last_words = last_words
-        importlib.import_module(CLOCK)  # now, for in a step it would count as a part of it
+        importlib.import_module(CARD_CLOCK)  # now, for in a step it would count as a part of it
         self._installed = True
         self._hooks = self._hooks or Hooks(self._tracker)
         if self._model is not None:
