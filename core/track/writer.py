@@ -72,6 +72,7 @@ class Writer:
         self._rank, self._restart = plan.identity.rank, plan.identity.restart
         self._batches = Batches(self._rank, self._restart)
         self._stop = threading.Event()
+        self._opened = threading.Event()  # the run is there, or never will be
         self._file: _Lines | None = None
         self._run_lock: Held | None = None
         self._samples: Samples | None = None
@@ -92,10 +93,13 @@ class Writer:
         Of an end that is unseen so far, the process's exit code is written later if it can be.
         """
         self._done = msgspec.structs.replace(done, rank=self._rank, restart=self._restart)
+        until = time.monotonic() + patience_s
+        if unseen:
+            self._opened.wait(patience_s)  # a short program may end before its run is there
         if unseen and self.run is not None and self._file is not None:
             self._follows = code_follows(self.run.path / exit_file(self._rank, self._restart))
         self._stop.set()
-        self._thread.join(patience_s)
+        self._thread.join(max(0.0, until - time.monotonic()))
 
     def forget(self) -> None:
         """In a forked child: let go of files and locks, which are the parent's."""
@@ -110,6 +114,7 @@ class Writer:
     def _write(self) -> None:
         try:
             self._open()
+            self._opened.set()
             flushed = 0.0
             while not self._stop.wait(TICK_S):
                 now = time.monotonic()
@@ -126,6 +131,7 @@ class Writer:
             more = "" if self.run is None else " any more"
             say(f"{self._plan.label} is not watched{more}: {self.problem}")
         finally:
+            self._opened.set()
             self._let_go()
 
     def _let_go(self) -> None:

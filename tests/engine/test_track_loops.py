@@ -454,3 +454,26 @@ def test_importing_llmprof_is_light(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_a_program_that_ends_before_its_run_is_there_has_its_exit_code(tmp_path: Path) -> None:
+    process = start(
+        tmp_path,
+        """
+        from llmprof.core.track import writer
+        find = writer.find_run
+        def slow(*given):
+            time.sleep(0.5)
+            return find(*given)
+        writer.find_run = slow
+        run = track("short").start()
+        with run.step():
+            pass
+        raise SystemExit(7)
+        """,
+    )
+    process.communicate(timeout=110)
+    assert process.returncode == 7
+    (loop,) = replay(newest(tmp_path).journal).loops
+    assert loop.done is not None
+    assert (loop.done.outcome, loop.done.error) == ("failed", "the script exited with code 7")
