@@ -183,7 +183,9 @@ def test_tables_say_that_there_was_no_card(view: RunView) -> None:
     assert timeline.rows[0][at] == plain.mean
     assert overhead is not None
     phases = [str(row[1]) for row in overhead.rows]
-    assert {"forward", "backward", "optimizer"} < set(phases) <= {*PHASES, "wall"}
+    plain_ms = {phase: each.mean for phase, each in view.cases[0].summaries.items()}
+    longest = max(plain_ms, key=plain_ms.__getitem__)  # short ones are left out
+    assert {longest, "wall"} <= set(phases) <= {*PHASES, "wall"}
     assert phases[-1] == "wall"
     (lens,) = lens_tables(view)
     stages = [str(row[1]) for row in lens.rows]

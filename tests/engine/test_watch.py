@@ -345,8 +345,7 @@ except KeyboardInterrupt:
         env={**os.environ, "LLMPROF_HOME": str(tmp_path)},
     )
     try:
-        wait_for(lambda: bool(RunStore(tmp_path / "runs").list()))
-        assert newest(tmp_path).label == "mine"
+        wait_for(lambda: [run.label for run in RunStore(tmp_path / "runs").list()] == ["mine"])
         assert interrupted(process) == 9
     finally:
         process.kill()
