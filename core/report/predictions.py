@@ -48,6 +48,16 @@ def gib(size: int | None) -> Figure:
     return Figure(None if size is None else size / GIB, 0.1)
 
 
+ON_CARD = (
+    "The peak is of requested bytes. Allocated bytes add the allocator's rounding; CUDA's context "
+    "comes on top of both, and verdicts allow for it."
+)
+ON_CPU = (
+    "The peak is of requested bytes. Allocated bytes add the rounding of CUDA's allocator, which "
+    "a CPU does not have."
+)
+
+
 def prediction_table(rows: list[PredictedRow]) -> Table:
     """One row a case and card: the verdict, the peak and the band of allocated bytes."""
     on_cards = any(row.room for row in rows)
@@ -60,10 +70,7 @@ def prediction_table(rows: list[PredictedRow]) -> Table:
         Column("Allocated to", "GiB"),
     )
     cells = tuple(_row(row, on_cards) for row in rows)
-    notes = [
-        "The peak is of requested bytes. Allocated bytes add the allocator's rounding; CUDA's "
-        "context comes on top of both, and verdicts allow for it."
-    ]
+    notes = [ON_CPU if any(row.on_cpu for row in rows) else ON_CARD]
     if any(row.prediction.upper_bound for row in rows):
         notes.append(
             "Compiled models are predicted as eager ones; compiled they mostly need less, and "

@@ -240,3 +240,5 @@ def test_a_cpu_has_no_workspace_of_cublas(capsys: pytest.CaptureFixture[str]) ->
     assert "workspace" not in [part["part"] for part in on_cpu["parts"]]
     for phase, peak in on_cpu["phases"].items():
         assert on_card["phases"][phase] - peak == 64 * MIB
+    assert "CUDA's context" not in said(capsys, *asked[:-1], "--device=cpu")
+    assert "CUDA's context" in said(capsys, *asked[:-1], "--card=H100-80GB")
