@@ -12,6 +12,7 @@ import pytest
 
 from llmprof.core.store.journal import Follower, replay
 from llmprof.core.store.run import NotOurs, RunStore
+from tests.builders import gloo_scripts
 from tests.builders.tracked_scripts import newest, start, told
 from tests.engine.runs import llmprof
 from tests.waiting import wait_for
@@ -314,8 +315,9 @@ def test_a_full_disk_costs_rows_and_training_ends_well(tmp_path: Path) -> None:
     assert found.loop.done is None
 
 
-RANKS = """
-import torch.distributed as dist
+RANKS = (
+    gloo_scripts.IMPORTS
+    + """
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 model = torch.nn.parallel.DistributedDataParallel(net(), bucket_cap_mb=100)
@@ -329,6 +331,7 @@ with track("ranks") as run:
         optimizer.step()
 dist.destroy_process_group()
 """
+)
 
 
 def test_two_ranks_write_one_run_and_the_straggler_is_named(tmp_path: Path) -> None:

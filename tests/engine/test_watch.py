@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from llmprof.core.figures.loops import straggler
 from llmprof.core.lint.loops import loop_verdicts
 from llmprof.core.store.journal import replay
 from llmprof.core.store.run import RunStore
-from tests.builders import watched_scripts
+from tests.builders import gloo_scripts, watched_scripts
 from tests.builders.tracked_scripts import agree, newest
 from tests.builders.watched_scripts import told
 from tests.engine.runs import command, llmprof
@@ -361,8 +362,9 @@ def interrupted(process: subprocess.Popen[bytes]) -> int:
     raise AssertionError("Ctrl-C did not reach it")
 
 
-RANKS = """
-import torch.distributed as dist
+RANKS = (
+    gloo_scripts.IMPORTS
+    + """
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 model = torch.nn.parallel.DistributedDataParallel(net(), bucket_cap_mb=100)
@@ -375,6 +377,7 @@ for (x,) in loader(24):
     optimizer.step()
 dist.destroy_process_group()
 """
+)
 
 
 def test_two_ranks_under_torchrun(tmp_path: Path) -> None:
@@ -394,8 +397,8 @@ def test_two_ranks_under_torchrun(tmp_path: Path) -> None:
 def test_ranks_that_the_script_starts_by_itself(tmp_path: Path) -> None:
     done = watched_scripts.run(
         tmp_path,
-        """
-        import torch.distributed as dist
+        textwrap.indent(gloo_scripts.IMPORTS, " " * 8)
+        + """
         def train(rank, folder):
             dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=2)
             model = torch.nn.parallel.DistributedDataParallel(net())
