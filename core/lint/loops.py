@@ -39,6 +39,7 @@ from llmprof.core.system.text import counted
 MOST_VERDICTS = 3
 INPUT_SHARE = 0.15  # of the time: less is no finding
 ASIDE_SHARE = 0.2
+LEAST_ASIDE_MS = 100.0  # of the whole training: less is worth nobody's while
 COMPILE_SHARE = 0.05
 BLOCKED_SHARE = 0.2  # of the looks at the training thread
 LEAST_LOOKS = 20
@@ -108,6 +109,8 @@ def aside(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
     name, part = max(among.items(), key=lambda each: each[1].share)
     kind = _kind(name) or name
     rows = _rows(loop, name)
+    if sum(rows) < LEAST_ASIDE_MS:
+        return None
     times = [ms for ms in rows if ms > max(rows) / 10]
     often = f"{counted(len(times), 'time')}, {ms(statistics.fmean(times))} " + (
         "each on average" if len(times) > 1 else "in all"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from llmprof.core.state.loops import LoopState
 from llmprof.core.store.journal import replay
+from llmprof.core.track.trainer_loop import TrainerLoop
 from tests.builders import watched_scripts
 from tests.builders.tracked_scripts import newest
 from tests.engine.runs import command
@@ -225,6 +228,23 @@ def test_huggingface(tmp_path: Path, protocol: str, watched: bool) -> None:
     check(loop)
     assert loop.started.total_steps == 20
     assert "eval_loss" not in loop.rows.values
+
+
+def test_huggingface_keeps_a_loss_that_is_not_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the Trainer logs goes on as it is; the loop's own log says what is not finite."""
+    name = "llmprof.trainers.huggingface"
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(TrainerCallback=object))
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    callback = importlib.import_module(name).LoopCallback("mine")
+    monkeypatch.delitem(sys.modules, name)
+    logged: list[dict[str, float]] = []
+    monkeypatch.setattr(TrainerLoop, "log", lambda _, **values: logged.append(values))
+    logs = {"loss": "nan", "grad_norm": math.inf, "learning_rate": "none", "epoch": 1.0}
+    callback.on_log(None, None, None, logs=logs)
+    callback.on_log(None, None, None, logs={"eval_loss": 1.0})
+    (values,) = logged
+    assert math.isnan(values.pop("loss"))
+    assert values == {"grad_norm": math.inf}
 
 
 @pytest.mark.parametrize("first", ["callback", "optimizer"])

@@ -96,6 +96,12 @@ def test_too_few_steps_say_nothing() -> None:
     assert found(planted([[usual(input=500.0)] * 8])) == []
 
 
+def test_a_few_milliseconds_aside_are_no_finding() -> None:
+    short = [[(name, 0.1) for name, _ in usual()]] * STEPS
+    between = [*short[:20], (("between", 16.0), *short[20]), *short[21:]]
+    assert found(planted([between])) == []
+
+
 def evaluated(part: str) -> list[Parts]:
     return [((part, 1500.0), *usual()) if at % 20 == 19 else usual() for at in range(STEPS)]
 

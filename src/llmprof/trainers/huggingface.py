@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from transformers import TrainerCallback
@@ -49,9 +48,10 @@ class LoopCallback(TrainerCallback):  # type: ignore[misc]
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """Keep the numbers of the training, not those of an evaluation."""
         numbers = {name: as_number(value) for name, value in (logs or {}).items()}
-        kept = {name: value for name, value in numbers.items() if math.isfinite(value)}
-        if "loss" in kept:
-            self._loop.log(**{name: kept[name] for name in KEPT if name in kept})
+        if numbers.get("loss") is not None:
+            self._loop.log(
+                **{name: numbers[name] for name in KEPT if numbers.get(name) is not None}
+            )
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The run is whole."""
@@ -64,9 +64,9 @@ class LoopCallback(TrainerCallback):  # type: ignore[misc]
             self._loop.aside(CHECKPOINT)
 
 
-def as_number(value: Any) -> float:
-    """A number, which some versions give as text; NaN for anything else."""
+def as_number(value: Any) -> float | None:
+    """A number, which some versions give as text; NaN and infinities are numbers too."""
     try:
         return float(value)
     except (TypeError, ValueError):
-        return math.nan
+        return None
