@@ -95,7 +95,7 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
                 **{axis.field: value for axis, value in zip(GRID, chosen, strict=True)},
             )
             for variant in self.variants:
-                yield self._profiled(variant.apply(case))
+                yield self._profiled(_covered(variant.apply(case)))
 
     def _profiled(self, case: Case) -> Case:
         """A case of a probe that does not time, with the options that only this probe has."""
@@ -131,6 +131,14 @@ def as_used(case: Case) -> Case:
         return same
     mode: Mode = "forward" if case.mode == "forward" else "forward-backward"
     return msgspec.structs.replace(same, mode=mode, model=attention_shape(case.reference.d_model))
+
+
+def _covered(case: Case) -> Case:
+    """The case with one checkpoint where that is to cover more blocks than the model has."""
+    blocks, shape = case.checkpoint, case.shape
+    if shape is None or not isinstance(blocks, int) or blocks <= shape.num_layers:
+        return case
+    return msgspec.structs.replace(case, checkpoint="all")
 
 
 def _in_company(cases: Iterable[Case]) -> list[Case]:

@@ -87,6 +87,12 @@ def test_an_experiment_expands_to_each_case_once() -> None:
     assert len({case.key for case in cases}) == len(cases)
 
 
+def test_a_checkpoint_of_more_blocks_than_there_are_is_one_of_all() -> None:
+    tiny = load_models()["tiny"]
+    experiment = Experiment(name="n", models=(tiny,), checkpoints=(1, 99, "all", 100))
+    assert [case.checkpoint for case in experiment.cases()] == [1, "all"]
+
+
 def test_experiments_of_the_package_are_sound() -> None:
     for name in load_experiments():
         assert build_experiment(name, {}).cases()
