@@ -51,6 +51,7 @@ def test_an_experiments_file_that_cannot_be_read_is_one_line(
         (["run", "nope"], "unknown experiment"),
         (["run", "nope"], ", writeup"),
         (["run", "writup"], "did you mean 'writeup'?"),
+        (["--smoke", "--d-model", "65"], "smoke+: num_heads 4 does not divide d_model 65"),
         (["run", "--smoke", "writeup"], "its options follow its name: `llmprof run writeup"),
         (["run", "Writeup", "--experiments=nope"], "no experiment of a write-up is called"),
         (["run", "--model-size=nope"], "unknown model 'nope'"),

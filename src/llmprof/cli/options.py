@@ -122,7 +122,7 @@ def _models(args: argparse.Namespace, experiment: str) -> dict[str, Any]:
             "--model-arg, where its factory has such an argument; presets beside it are named by "
             "--model-size"
         )
-    models = select_models(args.model_size or ["small"])
+    models = _to_change(args, experiment)
     grid = itertools.product(*changes.values())
     varied = {name for name, values in changes.items() if len(values) > 1}
     return {
@@ -133,6 +133,13 @@ def _models(args: argparse.Namespace, experiment: str) -> dict[str, Any]:
         ]
         + own
     }
+
+
+def _to_change(args: argparse.Namespace, experiment: str) -> Sequence[ModelShape]:
+    """The models that the named dimensions change: at smoke size the experiment's own."""
+    usual = build_experiment(experiment, {}, smoke=True).models if args.smoke else ()
+    small = [model for model in usual if isinstance(model, ModelShape)]
+    return small if small and not args.model_size else select_models(args.model_size or ["small"])
 
 
 def _own_models(args: argparse.Namespace) -> list[OwnModel]:
