@@ -310,6 +310,14 @@ class Tracked:
 
     def _find_card(self) -> CardClock | None:
         """The card's clock once the training uses one; asked at every step until then."""
+        try:
+            return self._open_clock()
+        except Exception as error:  # of a card that is lost the training's own calls tell
+            self._tracker.find_device = self._card = None
+            self.note(f"the card's own times are not taken: {cause(error)}")
+            return None
+
+    def _open_clock(self) -> CardClock | None:
         self._install()
         if self._hooks is None:
             return None

@@ -315,6 +315,26 @@ def test_a_full_disk_costs_rows_and_training_ends_well(tmp_path: Path) -> None:
     assert found.loop.done is None
 
 
+def test_a_card_that_is_lost_as_it_is_looked_for_stops_no_training(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        from llmprof.core.track import device_clock
+        def lost():
+            raise RuntimeError("CUDA error: unspecified launch failure")
+        device_clock.is_there = lost
+        with track("lost") as run:
+            for x in run.steps(batches(3)):
+                run.log(loss=1.0)
+        hand.tell()
+        """,
+    )
+    assert len(found.loop.rows) == 3
+    assert [note.message for note in found.view.log] == [
+        "the card's own times are not taken: CUDA error: unspecified launch failure"
+    ]
+
+
 RANKS = (
     gloo_scripts.IMPORTS
     + """
