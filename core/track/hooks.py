@@ -139,7 +139,8 @@ def _time_whole(
         timed.add(id(owner))
     original = vars(owner)["step"]
     of_class = owner is not optimizer
-    found = weakref.ref(owner)
+    key = id(owner)
+    found = weakref.ref(owner, lambda _: timed.discard(key))
 
     @wraps(original)
     def step(*args: Any, **kwargs: Any) -> Any:
@@ -160,11 +161,12 @@ def _time_whole(
         return result
 
     owner.step = step
+    ours = weakref.ref(step)  # an optimizer's own holds that optimizer, and with it its tensors
 
     def restore() -> None:
-        owner = found()
-        if owner is not None and vars(owner).get("step") is step:
-            owner.step = original
+        owner, step = found(), ours()
+        if owner is not None and step is not None and vars(owner).get("step") is step:
+            owner.step = step.__wrapped__
 
     undo.append(restore)
 

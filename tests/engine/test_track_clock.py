@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -202,3 +204,36 @@ def test_an_update_counts_once(kind: type[torch.optim.SGD], scheduled: bool) -> 
     finally:
         hooks.remove()
     assert not tracker.problem
+
+
+def test_an_optimizer_with_a_step_of_its_own_goes_when_its_owner_lets_go() -> None:
+    class Own(torch.optim.SGD):
+        """Of this test alone."""
+
+    def used() -> weakref.ref[torch.nn.Parameter]:
+        weight = torch.nn.Parameter(torch.ones(1))
+        optimizer = Own([weight], lr=0.1)
+        theirs = optimizer.step
+        optimizer.step = lambda closure=None: theirs(closure)  # type: ignore[method-assign]
+        optimizer.step()
+        assert vars(optimizer)["step"].__wrapped__.__name__ == "<lambda>"
+        return weakref.ref(weight)
+
+    hooks = Hooks(Tracker())
+    try:
+        for _ in range(3):
+            weight = used()
+            gc.collect()
+            assert weight() is None
+    finally:
+        hooks.remove()
+
+
+def test_a_step_of_its_own_is_put_back() -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+    own = optimizer.step = optimizer.step  # type: ignore[method-assign]
+    hooks = Hooks(Tracker())
+    optimizer.step()
+    assert optimizer.step is not own
+    hooks.remove()
+    assert optimizer.step is own
