@@ -177,6 +177,7 @@ class Tracked:
             self._writer.start()
         except Exception as error:
             self._give_up(error)
+            self._take_back()
         return self
 
     def finish(self, error: BaseException | None = None) -> None:
@@ -359,6 +360,15 @@ class Tracked:
                 "the hooks on the model saw no forward: it is compiled in place, or another one "
                 "is trained; forward and loss stand together"
             )
+
+    def _take_back(self) -> None:
+        """A beginning that failed leaves nothing behind, in torch or in Python."""
+        global _active
+        _active = None if _active is self else _active
+        atexit.unregister(self._at_exit)
+        for installed in (self._exits, self._hooks):
+            if installed is not None:
+                installed.remove()
 
     def _give_up(self, error: BaseException) -> None:
         self._tracker.fail(error)

@@ -153,7 +153,11 @@ class Writer:
             with contextlib.suppress(OSError):  # another machine's, or no locks there
                 self._run_lock = lock.hold_as_loop(run.lock_file)
         if identity.leads and plan.sample:
-            self._samples = Samples(run, identity)
+            try:
+                self._samples = Samples(run, identity)
+            except OSError as error:
+                said = f"the devices are not sampled: {cause(error)}"
+                self.logs.append(ev.Log(level="warning", message=said))
         self.run, self._file = run, lines
         lines.put(
             ev.Segment(

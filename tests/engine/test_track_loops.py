@@ -264,6 +264,48 @@ def test_a_home_that_cannot_be_written_costs_the_run_alone(tmp_path: Path) -> No
     assert len(errors.splitlines()) == 1
 
 
+def test_a_beginning_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        places = ((torch.autograd, "backward"), (torch.autograd, "grad"), (sys, "exit"),
+                  (torch.amp.GradScaler, "step"))
+        before = [getattr(owner, name) for owner, name in places]
+        with llmprof.track("no model", model=object()) as failed:
+            for x in failed.steps(batches(3)):
+                pass
+        left = [name for (owner, name), one in zip(places, before) if getattr(owner, name) != one]
+        with track("whole") as run:
+            for x in run.steps(batches(3)):
+                pass
+        hand.tell(left=left)
+        """,
+    )
+    assert found.said["left"] == []
+    assert len(found.loop.rows) == 3
+    assert "no model is not watched: " in found.errors
+
+
+def test_a_file_of_samples_that_cannot_be_opened_costs_the_samples_alone(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        os.environ["LLMPROF_RUN_DIR"] = os.environ["LLMPROF_HOME"] + "/runs/given"
+        in_its_place = os.environ["LLMPROF_RUN_DIR"] + "/devices-0.jsonl"
+        os.makedirs(in_its_place)
+        with track("unsampled", sample_devices=True) as run:
+            for x in run.steps(batches(3)):
+                pass
+        os.rmdir(in_its_place)
+        hand.tell()
+        """,
+    )
+    assert len(found.loop.rows) == 3
+    assert [note.message.partition(":")[0] for note in found.view.log] == [
+        "the devices are not sampled"
+    ]
+
+
 @pytest.mark.parametrize("sampled", [False, True])
 def test_who_closes_all_files_keeps_those_opened_after(tmp_path: Path, sampled: bool) -> None:
     """As a program does that goes on in the background."""
@@ -271,8 +313,8 @@ def test_who_closes_all_files_keeps_those_opened_after(tmp_path: Path, sampled: 
         tmp_path,
         f"""
         run = track("closed", sample_devices={sampled}).start()
-        while run.id is None:
-            busy(1)
+        while run.id is None or not run._writer.run.journal.stat().st_size:
+            busy(1)  # its thread has files of its own open until it has begun to write
         for x in run.steps(batches(3)):
             pass
         os.closerange(3, 256)
