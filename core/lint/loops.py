@@ -80,12 +80,12 @@ def input_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | 
     if part is None:
         return None
     wall = wall_ms(found)
-    exposed = part.host_ms if part.device_ms is None else part.device_ms
+    exposed = min(wall, part.host_ms if part.device_ms is None else part.device_ms)
     share = exposed / wall
     if share < INPUT_SHARE:
         return None
     rate = 1000 / wall
-    least = 1000 / (wall - exposed)
+    towards = f" towards {significant(1000 / (wall - exposed))}" if exposed < wall else ""
     return LoopVerdict(
         "input-bound",
         loop.rank,
@@ -94,8 +94,8 @@ def input_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | 
         f"{ms(wall)} a step" + ("" if part.device_ms is None else ", by the card's clock"),
         "more workers (`num_workers`), `persistent_workers` and `pin_memory`, or less work a "
         "sample in the data set",
-        f"input wait falls below 5 % of a step; the pace rises from {significant(rate)} towards "
-        f"{significant(least)} steps/s",
+        f"input wait falls below 5 % of a step; the pace rises from {significant(rate)}{towards} "
+        "steps/s",
     )
 
 
@@ -233,7 +233,8 @@ def _crowded(view: RunView) -> str:
     """What the host's load says where ranks of one machine share processors that are all busy."""
     if len({loop.started.node for loop in view.loops}) > 1:
         return ""
-    start = max(loop.rows.start_ns(first_warm_row(loop))[0] for loop in view.loops)
+    firsts = [(loop.rows, first_warm_row(loop)) for loop in view.loops]
+    start = max(rows.start_ns(at, at + 1)[0] for rows, at in firsts)
     busy = view.host_cpu.between(start, max(loop.last_t for loop in view.loops) + 1)
     share = sum(busy) / len(busy) if busy else 0.0
     if share < BUSY_PERCENT:
