@@ -83,6 +83,7 @@ class LoopColumns:
 class LoopStretch:
     """Columns of some rows, copied as they are: numbers of Python's take fifty times as long."""
 
+    start_ns: array[int]
     count: array[int]
     wall: array[float]
     parts: dict[str, array[float]]
@@ -124,13 +125,14 @@ class LoopRows:
         return self._columns.count[start : self._end(end)].tolist()
 
     def stretch(self, start: int = 0, end: int | None = None) -> LoopStretch:
-        """What is needed of rows for their means."""
+        """What is needed of rows for the means of their parts."""
         columns, rows = self._columns, slice(start, self._end(end))
         parts, device = (
             {name: column[rows] for name, column in list(each.items())}
             for each in (columns.parts, columns.device)
         )
-        return LoopStretch(columns.count[rows], columns.wall[rows], parts, device)
+        start_ns, count, wall = columns.start_ns[rows], columns.count[rows], columns.wall[rows]
+        return LoopStretch(start_ns, count, wall, parts, device)
 
     def start_ns(self, start: int = 0, end: int | None = None) -> list[int]:
         """When each row began, CLOCK_MONOTONIC nanoseconds."""
