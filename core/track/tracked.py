@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llmprof.core import events as ev
+from llmprof.core.events.loop import MOST_VALUES
 from llmprof.core.system.modules_by_name import CARD_CLOCK
 from llmprof.core.system.text import cause, clean
 from llmprof.core.track.exits import Exits, UnseenExit, ended_well, exit_words
@@ -251,6 +252,9 @@ class Tracked:
             kept: dict[str, object] = {}
             on_card: dict[str, object] = {}
             for name, value in values.items():
+                if name not in self._values and len(self._values) >= MOST_VALUES:
+                    self._refuse(name, f"{MOST_VALUES} names are kept")
+                    continue
                 try:
                     number = as_number(value)
                 except Exception as error:  # another's own __float__, a number out of range

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from llmprof.core import events as ev
+from llmprof.core.events.loop import MOST_VALUES
 from llmprof.core.store.journal import Follower, replay
 from llmprof.core.store.run import NotOurs, RunStore
 from tests.builders import gloo_scripts
@@ -494,6 +496,26 @@ def test_one_bad_value_costs_no_other_and_is_named_once(tmp_path: Path) -> None:
     ]
     assert [text.partition(":")[0] for text in said[3:]] == ["loss was nan at step 2"]
     assert "`llmprof attach 'my run'`" in found.errors
+
+
+def test_names_without_end_are_not_written(tmp_path: Path) -> None:
+    """No reader keeps more of them, and their columns would fill the disk."""
+    found = told(
+        tmp_path,
+        """
+        with track("names") as run:
+            for at, x in enumerate(run.steps(batches(100))):
+                run.log(loss=1.0, **{f"of step {at}": float(at)})
+        hand.tell()
+        """,
+    )
+    events = [ev.decode(line) for line in found.run.journal.read_bytes().splitlines()]
+    names = {name for each in events if isinstance(each, ev.LoopSteps) for name in each.values}
+    assert len(names) == MOST_VALUES
+    assert found.loop.rows.value("loss") == [1.0] * 100
+    messages = [note.message for note in found.view.log]
+    assert messages[0] == "the logged value of step 63 is not kept: 64 names are kept"
+    assert len(messages) == 3
 
 
 def test_what_looks_for_a_card_is_loaded_before_the_first_step(tmp_path: Path) -> None:
