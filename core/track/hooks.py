@@ -29,10 +29,14 @@ class Hooks:
 
     def __init__(self, tracker: Tracker) -> None:
         self._undo: list[Undo] = []
-        self._undo += _replace_backwards(tracker)
-        self._undo += _hook_optimizers(tracker, self._undo)
-        self._undo += _watch_scaler(tracker)
         self.forwards = 0  # of the model, seen
+        try:
+            self._undo += _replace_backwards(tracker)
+            self._undo += _hook_optimizers(tracker, self._undo)
+            self._undo += _watch_scaler(tracker)
+        except BaseException:  # of a torch that is another by now
+            self.remove()
+            raise
 
     def add(self, undo: list[Undo]) -> None:
         """Take care of what else was installed."""

@@ -228,10 +228,10 @@ class Tracked:
     def phase(self, name: str) -> Phase:
         """A context that is a part of its own, also between steps."""
         known = self._names.get(name)
-        if known is None:
-            room = len(self._names) < MOST_NAMES
-            known = clean(str(name), 40) if room else "other phases"
-            self._names[name] = known
+        if known is None and len(self._names) >= MOST_NAMES:
+            known = "other phases"
+        elif known is None:
+            known = self._names[name] = clean(str(name), 40)
         return Phase(self._tracker, known)
 
     def log(self, **values: object) -> None:

@@ -17,6 +17,7 @@ from llmprof.core.track.card_numbers import SLOTS, Landing
 from llmprof.core.track.device_clock import ALLOWED_NS, MOST_SKIPPED, Pace, allowed_ns
 from llmprof.core.track.hooks import Hooks
 from llmprof.core.track.parts import GAP
+from llmprof.core.track.tracked import MOST_NAMES, Tracked
 from llmprof.core.track.tracker import COUNTED, Row, Tracker
 
 
@@ -237,3 +238,22 @@ def test_a_step_of_its_own_is_put_back() -> None:
     assert optimizer.step is not own
     hooks.remove()
     assert optimizer.step is own
+
+
+def test_a_torch_that_cannot_be_hooked_whole_is_left_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = torch.autograd.backward, torch.autograd.grad
+    monkeypatch.delattr(torch.amp.GradScaler, "step")
+    with pytest.raises(AttributeError):
+        Hooks(Tracker())
+    assert (torch.autograd.backward, torch.autograd.grad) == before
+
+
+def test_of_phases_without_end_the_names_are_not_kept() -> None:
+    loop = Tracked("phases", model=None, total_steps=None, first_step=0, sample_devices=False,
+                   announce=False)  # fmt: skip
+    phases = [loop.phase(f"of step {at}") for at in range(3 * MOST_NAMES)]
+    assert [phase._name for phase in phases[-2:]] == ["other phases"] * 2
+    assert loop.phase("of step 0")._name == "of step 0"
+    assert len(loop._names) == MOST_NAMES
