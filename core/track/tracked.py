@@ -34,6 +34,7 @@ BLIND_STEPS = 10  # after so many without a forward seen it is said that the hoo
 HOOKS_FILE = str(Path(__file__).with_name("hooks.py"))
 PART_OF_HOOK = {"backward": "backward", "step": "optimizer"}  # functions in there
 MOST_NAMES = 40  # of a user's phases
+MOST_STEPS = 2**39  # half of what a journal can count
 MOST_REFUSED = 3  # names of values that it is said of why they are not kept
 
 _active: Tracked | None = None
@@ -60,7 +61,7 @@ def track(
     """
     if os.environ.get(DISABLED, "0") not in ("", "0") or _active is not None:
         return Untracked()
-    name = clean(label or Path(sys.argv[0] or "loop").stem, 100) or "loop"
+    name = clean(str(label or Path(sys.argv[0] or "loop").stem), 100) or "loop"
     return Tracked(
         name,
         model=model,
@@ -127,10 +128,10 @@ class Tracked:
     ) -> None:
         self._label = label
         self._model = model
-        self._total_steps = total_steps
+        self._total_steps = _as_count(total_steps)
         self._sample = sample_devices
         self._announce = announce
-        self._tracker = tracker or Tracker(first_step)
+        self._tracker = tracker or Tracker(_as_count(first_step) or 0)
         self._claims: list[Claim] = []  # the loops and steps that are on
         self._names: dict[str, str] = {}  # of phases, as they are shown
         self._values: dict[str, str] = {}  # of logged values
@@ -377,6 +378,18 @@ class Tracked:
     def _give_up(self, error: BaseException) -> None:
         self._tracker.fail(error)
         say(f"{self._label} is not watched: {cause(error)}")
+
+
+def _as_count(value: Any) -> int | None:
+    """A number of steps, of whichever kind of number; None for what is none, as -1.
+
+    A journal that said another thing could not be read.
+    """
+    try:
+        count = int(value)
+    except Exception:  # another's own __int__, a tensor of several elements
+        return None
+    return count if 0 <= count <= MOST_STEPS else None
 
 
 def _done(error: BaseException | None, part: str) -> ev.LoopDone:

@@ -498,6 +498,29 @@ def test_one_bad_value_costs_no_other_and_is_named_once(tmp_path: Path) -> None:
     assert "`llmprof attach 'my run'`" in found.errors
 
 
+def test_numbers_of_steps_of_every_kind_leave_the_run_readable(tmp_path: Path) -> None:
+    given = [
+        ("1e2", "numpy.int64(7)", 100, 7),
+        ("numpy.float32(5)", "torch.tensor(3)", 5, 3),
+        ("-1", "2.0", None, 2),
+        ("'many'", "None", None, 0),
+        ("float('inf')", "2**60", None, 0),
+    ]
+    script = "import numpy\n" + "".join(
+        f"with track({at}, total_steps={total}, first_step={first}) as run:\n"
+        "    for x in run.steps(batches(3)):\n"
+        "        pass\n"
+        for at, (total, first, _, _) in enumerate(given, 1)
+    )
+    told(tmp_path, script + "hand.tell()\n")
+    store = RunStore(tmp_path / "runs")
+    for at, (_, _, total, first) in enumerate(given, 1):
+        view = replay(store.find(str(at)).journal)
+        assert view.damaged_lines == 0
+        assert view.loops[0].started.total_steps == total
+        assert view.loops[0].rows.index() == [first, first + 1, first + 2]
+
+
 def test_names_without_end_are_not_written(tmp_path: Path) -> None:
     """No reader keeps more of them, and their columns would fill the disk."""
     found = told(
