@@ -19,7 +19,7 @@ from llmprof.core.system.text import cause, clean
 from llmprof.core.track.exits import Exits, UnseenExit, ended_well, exit_words
 from llmprof.core.track.identity import read_identity
 from llmprof.core.track.steps import Claim, Nothing, Phase, Step, Steps, as_number
-from llmprof.core.track.tracker import Tracker, say
+from llmprof.core.track.tracker import MOST_STEPS, Tracker, say
 from llmprof.core.track.writer import Plan, Writer
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ BLIND_STEPS = 10  # after so many without a forward seen it is said that the hoo
 HOOKS_FILE = str(Path(__file__).with_name("hooks.py"))
 PART_OF_HOOK = {"backward": "backward", "step": "optimizer"}  # functions in there
 MOST_NAMES = 40  # of a user's phases
-MOST_STEPS = 2**39  # half of what a journal can count
 MOST_REFUSED = 3  # names of values that it is said of why they are not kept
 
 _active: Tracked | None = None

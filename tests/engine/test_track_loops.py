@@ -521,6 +521,22 @@ def test_numbers_of_steps_of_every_kind_leave_the_run_readable(tmp_path: Path) -
         assert view.loops[0].rows.index() == [first, first + 1, first + 2]
 
 
+def test_an_epoch_of_more_steps_than_can_be_counted_has_no_length(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        with track("endless") as run:
+            for at in run.steps(range(sys.maxsize)):
+                if at == 3:
+                    break
+        hand.tell()
+        """,
+    )
+    assert found.view.damaged_lines == 0
+    assert found.loop.beat is not None
+    assert found.loop.beat.length is None
+
+
 def test_names_without_end_are_not_written(tmp_path: Path) -> None:
     """No reader keeps more of them, and their columns would fill the disk."""
     found = told(
