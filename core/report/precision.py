@@ -120,10 +120,11 @@ def _memory_words(full: CaseState, mixed: CaseState) -> str:
     text += " (the same)" if abs(change) < SAME else f" ({change:+.0f} %)"
     forward = forward_peak(full), forward_peak(mixed)
     if forward[0] and forward[1] and forward[1] > (1 + SAME / 100) * forward[0]:
-        text += (
-            f"; within the forward it rises from {mib(forward[0])} to {mib(forward[1])}, since "
-            "autocast keeps half-precision copies of the weights beside the fp32 ones"
-        )
+        text += f"; within the forward it rises from {mib(forward[0])} to {mib(forward[1])}"
+        if kind_of([full, mixed]) == "allocated":
+            text += (
+                ", since autocast keeps half-precision copies of the weights beside the fp32 ones"
+            )
     return text
 
 

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -125,6 +126,54 @@ def test_precision_on_a_card_has_the_write_ups_columns() -> None:
     full, mixed = cells(table, "Avg Time FP (ms)"), cells(table, "Avg Time MP (ms)")
     for top, bottom, shown in zip(full, mixed, cells(table, "Speed-up (×)"), strict=True):
         assert float(shown) == pytest.approx(float(top) / float(bottom), rel=0.01)
+
+
+def test_a_resident_set_is_not_said_to_grow_by_copies_of_weights() -> None:
+    """It grows by whatever a library loads; on a card the allocator counts the copies alone."""
+    cases = [case(precision=each) for each in ("fp32", "bf16")]
+    levels = [{"forward": size * GIB, "backward": 9 * GIB} for size in (2, 3)]
+    for environment, source in ((CPU, "resident set"), (None, "cuda allocator")):
+        events = [
+            event
+            for at, each in enumerate(cases)
+            for event in run(at, each, train(40), memory(at, levels[at], source))
+        ]
+        made = view(cases, events) if environment is None else view(cases, events, environment)
+        table = precision(made)
+        assert table is not None
+        (said,) = [note for note in table.notes if "rises from" in note]
+        assert ("since autocast keeps" in said) == (environment is None)
+
+
+def test_no_interval_of_a_time_begins_below_nothing() -> None:
+    assert mean_interval(summarize([1.0, 500.0, 2.0])).startswith("0 to ")
+    assert mean_interval(summarize([20.0, 21.0, 22.0])) == "18.5 to 23.5"
+
+
+@pytest.mark.parametrize("host", [0.3, {"sdpa": 0.95}])
+def test_ways_that_are_told_apart_from_none_and_cells_of_the_host(host: Any) -> None:
+    """Of three ways two are compared, and of the third nothing is said; of cells some wait."""
+    ways: list[dict[str, Any]] = [{"compile": "default"}, {}, {"attention": "sdpa"}]
+    cases = [
+        case(probe="attention", mode="forward", process=process, **way)
+        for way in ways
+        for process in range(3)
+    ]
+    luck = {"compile": (21, 29, 24), "attention": (19, 28, 23), "": (20, 30, 25)}
+    events = []
+    for at, each in enumerate(cases):
+        way = "attention" if each.attention == "sdpa" else "compile" if each.compile else ""
+        waits = 0.3 if host == 0.3 or way != "attention" else host["sdpa"]
+        times: Times = {"forward": around(luck[way][at % 3])}
+        events += run(at, each, times, host=waits)
+    (table,) = attention(subject_of(view(cases, events)).as_one)
+    notes = [note for note in table.notes if "is not distinguished from" in note]
+    paced = [note for note in table.notes if note.startswith("The host sets the pace")]
+    if host == 0.3:
+        assert notes[0].startswith("At 128 tokens SDPA is not distinguished from raw")
+        assert paced == []
+    else:
+        assert paced[0].startswith("The host sets the pace of 1 of 3 cells up to 128 tokens, ")
 
 
 def test_attention_on_a_card_obeys_the_arithmetic() -> None:
@@ -668,9 +717,9 @@ def test_scaling_sets_time_beside_work() -> None:
 
 
 def test_growth_of_steps_that_scatter_is_not_claimed() -> None:
-    cases = [case(mode="forward", batch_size=size) for size in (1, 4)]
+    cases = [case(mode="forward", batch_size=size, measure_steps=4) for size in (1, 4)]
     events = run(0, cases[0], {"forward": [10.0, 40.0, 5.0, 60.0]})
-    events += run(1, cases[1], {"forward": [20.0, 3.0, 30.0, 9.0]})
+    events += run(1, cases[1], {"forward": [60.0, 30.0, 90.0, 27.0]})
     table = scaling(view(cases, events))
     assert table is not None
     assert "scatter too much to say how time grows" in " ".join(table.notes)
@@ -890,8 +939,17 @@ def test_growth_on_a_card_is_told_of_busy_cells_alone() -> None:
         "small, train, where the card sets the pace: 9.07 × the work takes 7.08 × the time "
         "(cases 6, 24)."
     )
-    assert said[1].startswith("small, train: the host sets the pace up to context ")
+    assert said[1].startswith("small, train: the host sets the pace of 7 of 8 cells up to context ")
     assert len(said) == 2
+
+
+def test_a_growth_is_not_told_by_a_cell_to_which_a_check_says_no() -> None:
+    """The clocks were held down in the largest forward, case 23; case 19 has 1,024 tokens, too."""
+    table = scaling(recording("scaling-h200"))
+    assert table is not None
+    grown, paced = (note for note in table.notes if note.startswith("small, forward"))
+    assert "(cases 19, 17)" in grown
+    assert "the host sets the pace of 5 of 6 cells up to context 256 × batch 4 (1,024" in paced
 
 
 def test_a_growth_needs_a_range_of_work() -> None:
