@@ -51,10 +51,10 @@ NOTES = (
     "Gain excluded above: a step shorter by more lies outside the interval. Of the step's change: "
     "the difference of each phase over the step's, of phases that changed the way it did by their "
     f"own interval, the others together as {UNTOLD}; above 100 % together where another changed "
-    "the other way, as its own row says; those under 3 % are left out. Baseline in all runs: the shortest and the longest mean of a process that ran "
-    "the baseline's step after a warm-up in any run, where several did. Parts under 2 % of both "
-    f"steps are left out. {BY_ITSELF}: a phase that the switch does not act on, by its own "
-    "interval.",
+    "the other way, as its own row says; those under 3 % are left out. Baseline in all runs: "
+    "the shortest and the longest mean of a process that ran the baseline's step after a warm-up "
+    "in any run, where several did. Parts under 2 % of both steps are left out. "
+    f"{BY_ITSELF}: a phase that the switch does not act on, by its own interval.",
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,27 @@ def test_fewer_launches_help_where_the_card_waits_for_many_of_them() -> None:
     assert "help its forward and backward, faster kernels do not" in text
 
 
+@pytest.mark.parametrize(
+    ("source", "device", "whole"),
+    [("cuda", "cuda:0", "the card's busy time"), ("cpu", "cpu", "the time of the CPU's ops")],
+)
+def test_on_a_cpu_no_share_is_of_a_card(source: Any, device: str, whole: str) -> None:
+    recorded = open_view(FIXTURES / "writeup-h200" / "kernels.llmprof")
+    assert recorded.environment is not None
+    where = replace_struct(recorded.environment, device=device)
+    cases = tuple(
+        replace(
+            each,
+            environment=where,
+            kernels=each.kernels and replace_struct(each.kernels, source=source),
+        )
+        for each in recorded.cases
+    )
+    made = made_of(replace(recorded, cases=cases, environment=where))
+    (text,) = of_kind(made, "products")
+    assert f" % of {whole} in the forward and " in text
+
+
 # --------------------------------------------------------------------------- changes
 
 
@@ -200,7 +222,7 @@ def test_a_saving_is_of_phases_that_got_shorter_and_others_are_told_as_longer() 
 
 
 def test_a_saving_is_not_ascribed_to_phases_that_are_not_distinguished() -> None:
-    """Of fused AdamW the forward of small took 0.5 ms less, by an interval of 0.91 to 1.16 times."""
+    """With fused AdamW the forward of small takes 0.5 ms less, 0.91 to 1.16 times as long."""
     path = FIXTURES / "switches-h200.llmprof"
     made = tables_of(sources_of([(open_view(path), path)]))
     (text,) = [each for each in of_kind(made, "change") if each.startswith("fused AdamW shortens")]
