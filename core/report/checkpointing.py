@@ -216,17 +216,21 @@ def recompute(row: Measured) -> tuple[float | None, str]:
         return None, ""
     if row.recompute_ms is not None:
         return row.recompute_ms, "measured"
-    forward = None if row.timed is None else row.timed.summaries.get("forward")
-    if forward is None:
+    phases = {} if row.timed is None else row.timed.summaries
+    forward, backward = phases.get("forward"), phases.get("backward")
+    if forward is None or backward is None:
         return None, "n/a"
-    return forward.mean * recomputed_flops(case) / forward_flops(case), "estimated"
+    again = forward.mean * recomputed_flops(case) / forward_flops(case)
+    if again >= backward.mean:  # what is part of it cannot take longer: these steps scatter
+        return None, "n/a: the forward took longer than the backward"
+    return again, "estimated"
 
 
 def _explained(groups: list[list[Measured]]) -> Iterable[str]:
     yield (
         "Peaks are requested bytes. Saved for backward: what waits when the last loss is known, "
         "beside what lies there between steps. Time change: from the first row of the group to "
-        "this one, below 0 is less time."
+        "this one, below 0 is less time; shown and not judged."
     )
     yield (
         "Recompute is a part of the backward. Measured: busy time of what ran within ranges around "
