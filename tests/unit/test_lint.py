@@ -11,6 +11,7 @@ import pytest
 from llmprof.core import events as ev
 from llmprof.core.lint import EXPLAINED, RULES, lint, verdicts
 from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.stopping import steps_for
@@ -195,6 +196,20 @@ def test_backward_by_subtraction_is_called_out() -> None:
     assert level == "warning"
     assert "backward takes 0.35 × the time of the forward" in text
     assert "backward-ratio" not in found(one(asked, wrong, host=0.95))  # launches, not arithmetic
+
+
+def test_a_backward_that_computes_again_may_take_longer() -> None:
+    again = case(mode="forward-backward", checkpoint=1)
+    for backward, said in ((90.0, False), (120.0, True)):
+        times: Times = {"forward": around(20.0), "loss": around(0.5), "backward": around(backward)}
+        assert ("backward-ratio" in found(one(again, times))) is said
+    text = found(one(again, times))["backward-ratio"][1]
+    assert text.endswith("for 2 to 3 × its arithmetic, with what is computed again")
+    mine = case(mode="forward-backward", model=OwnModel("m:f", "/m.py", "/", "m", "f"))
+    text = found(one(mine, times))["backward-ratio"][1]
+    assert text.endswith(
+        "about 2 × its arithmetic, where all of an own model's weights are trained"
+    )
 
 
 def test_a_spill_to_system_memory_stands_out_beside_its_neighbours() -> None:
