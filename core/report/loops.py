@@ -238,7 +238,8 @@ def _rank(loop: LoopState, *, going: bool, several: bool) -> tuple[Cell, ...]:
 
 
 def _notes(view: RunView) -> list[str]:
-    notes = [f"{PACE} Step: without what lies between steps."]
+    known = any(steps_per_s(loop) is not None for loop in view.loops)
+    notes = [f"{PACE} Step: without what lies between steps."] if known else []
     if len(view.loops) > 1:
         notes.append("Own work is a step without backward, in which ranks wait for each other.")
     slow = straggler(view.loops)
