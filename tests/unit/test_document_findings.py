@@ -229,6 +229,16 @@ def test_a_saving_is_not_ascribed_to_phases_that_are_not_distinguished() -> None
     assert "the saving in small: optimizer 75 %, the rest not distinguished" in text
 
 
+def test_a_bound_that_leaves_products_at_the_peak_alone_is_no_estimate() -> None:
+    """Of forward and backward nothing is left that compiling could spare, and no card is so."""
+    path = FIXTURES / "switches-h200.llmprof"
+    made = tables_of(sources_of([(open_view(path), path)]))
+    compiled = outlook(made).steps[1]
+    assert "--compile none,reduce-overhead" in compiled.command
+    assert compiled.expected.startswith("at most about 68 % off the step with bf16, by the card's")
+    assert "rough" not in compiled.expected
+
+
 def test_a_phase_that_a_switch_does_not_act_on_has_the_verdict_of_its_own_interval() -> None:
     made = made_of(switched())
     assert made.changes is not None
