@@ -17,14 +17,17 @@ import pytest
 from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev
+from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.compilation import compilation
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.formats import render
 from llmprof.core.report.markdown import facts, steps_of
+from llmprof.core.report.phase_ratios import ratios
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
+from llmprof.core.report.repayment import steps_until_repaid
 from llmprof.core.report.scaling import scaling
 from llmprof.core.report.sentences import (
     case_numbers,
@@ -40,6 +43,7 @@ from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import RunView
 from llmprof.core.stats.power_fit import Point, fit_power
+from llmprof.core.stats.ratio import Ratio
 from llmprof.core.stats.summary import summarize
 from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.pack import open_view
@@ -52,6 +56,7 @@ from tests.builders.planted import (
     failed,
     memory,
     observed,
+    one,
     run,
     view,
 )
@@ -568,6 +573,26 @@ def test_compiling_is_repaid_only_by_a_change_that_is_told_from_equal(
     table = compilation(subject_of(view(cases, events)).as_one)
     assert table is not None
     assert cells(table, "Steps until repaid") == ["", told]
+
+
+def test_a_gain_is_repaid_by_the_change_that_was_judged() -> None:
+    """Arithmetic means of processes that scatter may be equal where geometric ones are not."""
+    eager, compiled = (
+        one(case(compile=mode), train(60.0), observed(0, case(), compile_ms=cold))
+        for mode, cold in ((None, None), ("default", 6000.0))
+    )
+    found = compare(eager, compiled)
+    assert found is not None
+    total = replace(found.total, decision="faster", time=Ratio(0.9, 0.01, 0.001, 3))
+    assert steps_until_repaid(replace(found, parts=(*found.parts[:-1], total))) == 1000
+
+
+def test_a_backward_that_computes_again_is_not_expected_at_twice_the_forward() -> None:
+    for checkpoint in (None, 1):
+        cases = [case(mode="forward-backward", checkpoint=checkpoint)]
+        table = ratios(view(cases, run(0, cases[0], train(40))))
+        assert table is not None
+        assert ("with checkpoints" in table.notes[0]) == (checkpoint is not None)
 
 
 def test_steps_of_one_process_judge_nothing() -> None:
