@@ -65,10 +65,12 @@ def precision(view: RunView) -> Table | None:
         )
         for full, mixed in pairs
     )
+    compared = (found for pair in pairs if (found := subject.compare(*pair)) is not None)
+    judged = judging_note(compared)
     notes = (
         "FP: fp32 with TF32 off. MP: autocast over the forward and the loss, fp32 weights and "
         "optimizer; fp16 with a gradient scaler. Means of whole steps; peak of one extra step.",
-        judging_note(found for pair in pairs if (found := subject.compare(*pair)) is not None),
+        *((judged,) if judged else ()),
         *(line for pair in pairs for line in sentences(subject, *pair)),
     )
     return Table("precision", "Full against mixed precision", columns, rows, notes, number="M17")

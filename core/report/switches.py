@@ -106,7 +106,7 @@ def _overview(subject: Subject, groups: list[list[CaseState]]) -> Table:
     found = [each for group in groups for each in comparisons(subject, group)]
     notes = (
         "Each row is compared with its baseline, the first of its group: speed-up and memory "
-        f"change are from the baseline to the row. {judging_note(found)}",
+        f"change are from the baseline to the row. {judging_note(found)}".rstrip(),
         f"Std Dev is of steps within a process. {COLD} {LOSSES}",
         *(line for group in groups for line in sentences(subject, group)),
     )

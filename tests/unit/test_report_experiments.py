@@ -595,6 +595,15 @@ def test_a_backward_that_computes_again_is_not_expected_at_twice_the_forward() -
         assert ("with checkpoints" in table.notes[0]) == (checkpoint is not None)
 
 
+def test_a_run_that_was_stopped_before_its_second_case_compares_nothing() -> None:
+    """Nothing is said of how differences are judged, or of how many processes there were."""
+    cases = [case(precision=each) for each in ("fp32", "bf16")]
+    table = precision(view(cases, run(0, cases[0], train(40))))
+    assert table is not None
+    assert not [note for note in table.notes if "process" in note]
+    assert "" not in table.notes
+
+
 def test_steps_of_one_process_judge_nothing() -> None:
     """However far apart: another process may measure something else."""
     table, phases = switches(switch_run(processes=1))
