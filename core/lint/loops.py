@@ -229,12 +229,15 @@ def slow_rank(view: RunView) -> LoopVerdict | None:
     wall = wall_ms(settled(loop)) if settled(loop) else math.inf
     crowded = _crowded(view)
     where = part_words(slow.part, apart=loop.started.model)
+    waits = ", and they wait for it in backward"
+    if slow.waited_ms < slow.excess_ms / 2:
+        waits = "; their backward is hardly longer, so that they are not seen to wait for it there"
     return LoopVerdict(
         "straggler",
         slow.rank,
         min(1.0, slow.excess_ms / wall),
         f"rank {slow.rank} works {ms(slow.excess_ms)} longer a step than the others, most of it "
-        f"in {where}, and they wait for it in backward{crowded}",
+        f"in {where}{waits}{crowded}",
         "give each rank processors of its own (OMP_NUM_THREADS, taskset), then look again"
         if crowded
         else "compare its batches, its card's clocks and its machine with the others'",

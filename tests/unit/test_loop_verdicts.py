@@ -118,7 +118,16 @@ def evaluated(part: str) -> list[Parts]:
         ),
         (planted([evaluated("save_checkpoint")]), "checkpoints stall the training", "5 times"),
         (planted([evaluated("checkpoint")]), "checkpoints stall the training", "5 times"),
-        (planted([HEALTHY, [usual(forward=25.0)] * STEPS]), "straggler", "in forward + loss, and"),
+        (
+            planted([[usual(backward=29.0)] * STEPS, [usual(forward=25.0)] * STEPS]),
+            "straggler",
+            "in forward + loss, and they wait",
+        ),
+        (
+            planted([HEALTHY, [usual(forward=25.0)] * STEPS]),
+            "straggler",
+            "not seen to wait for it there",
+        ),
         (
             planted([HEALTHY], beats=[{"rss_bytes": (500 + 10 * 5 * at) * MIB}
                                       for at in range(20)]),
