@@ -598,8 +598,9 @@ def test_a_backward_that_computes_again_is_not_expected_at_twice_the_forward() -
 def test_a_run_that_was_stopped_before_its_second_case_compares_nothing() -> None:
     """Nothing is said of how differences are judged, or of how many processes there were."""
     cases = [case(precision=each) for each in ("fp32", "bf16")]
-    table = precision(view(cases, run(0, cases[0], train(40))))
+    table = precision(view(cases, run(0, cases[0], train(40)), CPU))
     assert table is not None
+    assert "Peak resident FP" in [column.header for column in table.columns]  # had it been read
     assert not [note for note in table.notes if "process" in note]
     assert "" not in table.notes
 
