@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
-from llmprof.core.track.tracker import Tracker
+from llmprof.core.track.tracker import Stack, Tracker
 
 T = TypeVar("T")
+MOST_FRAMES = 32
 Claim = tuple[str, int]  # a "loop" over batches or a "step", and which
 
 
@@ -92,7 +94,7 @@ class _Turns(Iterator[T]):
     def __del__(self) -> None:
         if self._claim in self._claims:
             self._let_go()
-            self._tracker.left_loop()
+            self._tracker.left_loop(_stack())
 
     def _let_go(self) -> None:
         if self._claim in self._claims:
@@ -124,7 +126,7 @@ class Step:
     ) -> None:
         if self._counts and self._claim in self._claims:
             self._claims.remove(self._claim)
-            self._tracker.end_step(whole=kind is None)
+            self._tracker.end_step(whole=kind is None, at=_place(trace))
 
 
 class Phase:
@@ -147,6 +149,8 @@ class Phase:
         trace: TracebackType | None,
     ) -> None:
         self._tracker.end_phase(self._before)
+        if trace is not None:
+            self._tracker.broke(_place(trace), self._name)
 
 
 class Nothing:
@@ -159,6 +163,31 @@ class Nothing:
 
     def __exit__(self, *_: object) -> None:
         return None
+
+
+def _stack() -> Stack:
+    """Where those are whose loop is let go of, the innermost first."""
+    found: list[tuple[object, int]] = []
+    frame = None if sys.is_finalizing() else sys._getframe(1).f_back
+    while frame is not None and len(found) < MOST_FRAMES:
+        found.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return found
+
+
+def _place(trace: TracebackType | None) -> Stack:
+    """Where an exception left a context."""
+    return () if trace is None else ((trace.tb_frame.f_code, trace.tb_lineno),)
+
+
+def left_by(error: BaseException | None, at: Stack) -> bool:
+    """Whether an exception came through a place: in the innermost frame that both know."""
+    lines: dict[object, int] = {}
+    trace = None if error is None else error.__traceback__
+    while trace is not None:
+        lines[trace.tb_frame.f_code] = trace.tb_lineno
+        trace = trace.tb_next
+    return next((lines[code] == line for code, line in at if code in lines), False)
 
 
 def as_number(value: object) -> object | None:

@@ -6,10 +6,10 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from llmprof.core.track.parts import GAP, Mark
+from llmprof.core.track.parts import GAP, Mark, current
 
 MOST_MARKS = 4096  # of a step; what comes later belongs to the last of them
 MOST_ROWS = 8192  # that wait for the writer
@@ -17,6 +17,7 @@ MOST_STEPS = 2**39  # that are told of: half of what a journal can count
 INTERRUPTED_NS = 1_000_000
 COUNTED = 7  # our own time counts in one step of so many: reading the clock is a good part of it
 BETWEEN = "between"
+Stack = Sequence[tuple[object, int]]  # code and line of frames, the innermost first
 _now = time.monotonic_ns
 _ident = threading.get_ident
 
@@ -96,6 +97,8 @@ class Tracker:
         self._length: int | None = None
         self._held: tuple[Row, object] | None = None  # a step whose loop was left in its midst
         self._values: dict[str, object] = {}
+        self.left: tuple[Stack, str] | None = None  # where a step was left in its midst, its part
+        self._left_at = 0  # calls by then
 
     def begin(self) -> None:
         """Time counts from now, on this thread."""
@@ -217,24 +220,35 @@ class Tracker:
         self._begin(start)
         self._spent(start)
 
-    def end_step(self, *, whole: bool = True) -> None:
-        """The step ends; one that is not whole, as after an exception, is no step."""
+    def end_step(self, *, whole: bool = True, at: Stack = ()) -> None:
+        """The step ends; one that is not whole, as after an exception at a place, is no step."""
         if not self._open or not self.mine():
             return
         start = _now()
         if whole:
             self._end(start)
         else:
+            self.broke(at, current([part for _, part, _ in self.marks]))
             self._drop(start)
         self._spent(start)
+        if not whole:
+            self._left_at = self.calls
 
-    def left_loop(self) -> None:
+    def left_loop(self, at: Stack = ()) -> None:
         """The loop over a loader was left in mid-step, by `break` or by an exception."""
         if self._open and self.mine():
             now = _now()
+            self.broke(at, current([part for _, part, _ in self.marks]))
             row = Row(self._index, self._epoch, self.marks, now)
             self._held = row, self._after(now)
             self._spent(now)
+            self._left_at = self.calls
+
+    def broke(self, at: Stack, part: str) -> None:
+        """An exception may have left a part; of one that leaves several the first part counts."""
+        if self.left is None or self._left_at != self.calls:
+            self.left = at, part
+        self._left_at = self.calls
 
     def begin_phase(self, name: str) -> str | None:
         """A phase of the user's own begins; gives what end_phase() wants."""

@@ -14,6 +14,7 @@ from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.report.sentences import is_launch_bound
 
+WHOLE = {True: "the card's busy time", False: "the time of the CPU's ops"}  # by who multiplied
 SHARE, PRODUCTS = "Of dense peak", "GEMM of busy"
 
 
@@ -53,9 +54,10 @@ def of_products(tables: Tables) -> Iterator[Finding]:
         if all(table.known(key, PRODUCTS) for key in (forward, step)):
             text = table.told(
                 forward,
-                "In {Size} {work} matrix products take {GEMM of busy} % of the card's busy "
-                "time in the forward and {step} % in a whole training step.",
+                "In {Size} {work} matrix products take {GEMM of busy} % of {whole} in the forward "
+                "and {step} % in a whole training step.",
                 work=work_of(table, forward, "Mode"),
+                whole=WHOLE[state.kernels is not None and state.kernels.source == "cuda"],
                 step=(table.quote(step, PRODUCTS),),
             )
             yield Finding("products", text, 0.25)
