@@ -16,6 +16,7 @@ from llmprof.core import events as ev
 from llmprof.core.devices.sampler import INTERVAL_S
 from llmprof.core.system.descriptors import Held, pipe
 from llmprof.core.system.modules_by_name import SAMPLER
+from llmprof.core.system.text import cause
 
 DEADLINE_S = 10.0  # silence after which a sampler counts as hung
 FIRST_RETRY_S = 1.0
@@ -54,6 +55,7 @@ class SamplerProcess:
         self._last_line = b""
         self._retry_s = FIRST_RETRY_S
         self._start_at: float | None = None
+        self._refused = ""  # why the newest could not be started
         self._closed = False
         self._orders: Held | None = None
         self._lifeline: Held | None = None
@@ -84,9 +86,10 @@ class SamplerProcess:
         """Look after the process; what happened to it as events for the journal.
 
         A sampler that ended or was silent beyond the deadline is killed with its group, its
-        cards are marked stale, and a new one starts after a pause that doubles each time. Call
-        read() first: what it left unread is lost when the sampler has to be killed. Sampling ends
-        where the program has closed the pipes, whose numbers may be other files' by then.
+        cards are marked stale, and a new one starts after a pause that doubles each time; so it
+        does after one that could not be started. Call read() first: what it left unread is lost
+        when the sampler has to be killed. Sampling ends where the program has closed the pipes,
+        whose numbers may be other files' by then.
         """
         self._undead = [process for process in self._undead if process.poll() is None]
         now = self._clock()
@@ -98,7 +101,8 @@ class SamplerProcess:
         if self._process is None:
             if self._start_at is not None and now >= self._start_at:
                 self._start()
-            return []
+            refused, self._refused = self._refused, ""
+            return self._failed(refused) if refused else []
         code = self._process.poll()
         silent_s = now - self._heard_at
         if code is not None:
@@ -142,20 +146,29 @@ class SamplerProcess:
         return [held for held in every if held is not None]
 
     def _start(self) -> None:
+        """Start a process; where the machine gives none, check() says so."""
         self._start_at = None
         self._heard_at = self._started_at = self._clock()
-        orders, self._orders = pipe()
-        lifeline, self._lifeline = pipe()
-        self._process = subprocess.Popen(
-            [*self._command, "--lifeline", str(lifeline.fileno())],
-            stdin=orders.fileno(),
-            stdout=self._samples_in.fileno(),
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            pass_fds=(lifeline.fileno(),),
-        )
-        orders.close()
-        lifeline.close()
+        theirs: list[Held] = []
+        try:
+            orders, self._orders = pipe()
+            theirs.append(orders)
+            lifeline, self._lifeline = pipe()
+            theirs.append(lifeline)
+            self._process = subprocess.Popen(
+                [*self._command, "--lifeline", str(lifeline.fileno())],
+                stdin=orders.fileno(),
+                stdout=self._samples_in.fileno(),
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=(lifeline.fileno(),),
+            )
+        except OSError as error:
+            self._refused = f"the device sampler could not be started: {cause(error)}"
+            self._close_orders()
+            self._close_lifeline()
+        for held in theirs:
+            held.close()
         if self._activity:
             self._tell("activity on")
 
@@ -191,22 +204,28 @@ class SamplerProcess:
                 pass
 
     def _end(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
-        if self._orders is not None:
-            self._orders.close()
-            self._orders = None
+        self._close_orders()
         with contextlib.suppress(subprocess.TimeoutExpired):
             if timeout_s:
                 process.wait(timeout_s)
         if process.returncode is None:  # once it is reaped the number may be another's
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-        if self._lifeline is not None:
-            self._lifeline.close()
-            self._lifeline = None
+        self._close_lifeline()
         try:
             process.wait(1.0)
         except subprocess.TimeoutExpired:  # stuck in the kernel: looked after by check()
             self._undead.append(process)
+
+    def _close_orders(self) -> None:
+        if self._orders is not None:
+            self._orders.close()
+            self._orders = None
+
+    def _close_lifeline(self) -> None:
+        if self._lifeline is not None:
+            self._lifeline.close()
+            self._lifeline = None
 
 
 def sampler_command(interval_s: float, gpus: str | None) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,19 +50,25 @@ def steps_per_s(loop: LoopState, now_ns: int | None = None) -> float | None:
 
 def parts(loop: LoopState, start: int = 0, end: int | None = None) -> list[Part]:
     """Every part's mean over rows, weighted by their steps, in the order of the loop."""
-    rows = loop.rows
-    counts = rows.count(start)[: _span(start, end)]
-    steps = sum(counts)
+    import numpy as np  # not needed for the first frame
+
+    rows = loop.rows.stretch(start, end)
+    counts = np.array(rows.count, np.float64)
+    steps = float(counts.sum())
     if not steps:
         return []
-    walls = rows.wall_ms(start)[: len(counts)]
-    whole = _dot(walls, counts)
+    whole = float(np.array(rows.wall, np.float64) @ counts)
     found = []
-    for name in rows.parts:
-        sums = _dot(rows.part_ms(name, start)[: len(counts)], counts)
-        if sums:
-            device = _known_mean(rows.device_ms(name, start)[: len(counts)], counts)
-            found.append(Part(name, sums / steps, sums / whole if whole else 0.0, device))
+    for name, times in rows.parts.items():
+        sums = float(np.array(times, np.float64) @ counts)
+        if not sums:
+            continue
+        device = np.array(rows.device.get(name, ()), np.float64)
+        known = np.flatnonzero(~np.isnan(device))
+        of_device = (
+            float(device[known] @ counts[known] / counts[known].sum()) if len(known) else None
+        )
+        found.append(Part(name, sums / steps, sums / whole if whole else 0.0, of_device))
     return found
 
 
@@ -115,7 +120,7 @@ def same_steps(
     found = {}
     for loop in loops:
         begun = loop.restarts[-1][1] if loop.restarts else 0
-        end = begun + sum(1 for index in loop.rows.index(begun) if index <= last)
+        end = loop.rows.row_after(last, begun)
         start = max(begun + (end - begun > 2), end - COMPARED)  # the first step warms up
         if end <= start:
             return None
@@ -127,17 +132,3 @@ def behind(loops: Sequence[LoopState], loop: LoopState) -> int:
     """Steps that a rank is behind the one that is farthest."""
     farthest = max((each.step for each in loops if each.step is not None), default=0)
     return farthest - (loop.step if loop.step is not None else -1)
-
-
-def _span(start: int, end: int | None) -> int | None:
-    return None if end is None else max(0, end - start)
-
-
-def _dot(values: Sequence[float], counts: Sequence[int]) -> float:
-    return math.fsum(value * count for value, count in zip(values, counts, strict=True))
-
-
-def _known_mean(values: Sequence[float], counts: Sequence[int]) -> float | None:
-    known = [(v, n) for v, n in zip(values, counts, strict=True) if not math.isnan(v)]
-    steps = sum(n for _, n in known)
-    return math.fsum(v * n for v, n in known) / steps if steps else None

@@ -34,7 +34,8 @@ Rule = Callable[[LoopState, CardHistoryView | None], LoopVerdict | None]
 
 def is_judged(loop: LoopState) -> bool:
     """Whether enough steps have ended, beyond those that warm up, to say what costs time."""
-    return sum(loop.rows.count(first_warm_row(loop))) >= LEAST_STEPS
+    first = first_warm_row(loop)
+    return sum(loop.rows.count(first, first + LEAST_STEPS)) >= LEAST_STEPS
 
 
 def first_warm_row(loop: LoopState) -> int:
@@ -60,7 +61,8 @@ def warm_beats(loop: LoopState) -> list[ev.LoopBeat]:
     rows = loop.rows
     if not len(rows):
         return []
-    first = rows.index(first_warm_row(loop))[:1] or [0]
+    at = first_warm_row(loop)
+    first = rows.index(at, at + 1) or [0]
     return [beat for beat in loop.beats if beat.index > first[0]]
 
 

@@ -249,7 +249,8 @@ def _crowded(view: RunView) -> str:
     """What the host's load says where ranks of one machine share processors that are all busy."""
     if len({loop.started.node for loop in view.loops}) > 1:
         return ""
-    start = max(loop.rows.start_ns(first_warm_row(loop))[0] for loop in view.loops)
+    firsts = [(loop.rows, first_warm_row(loop)) for loop in view.loops]
+    start = max(rows.start_ns(at, at + 1)[0] for rows, at in firsts)
     busy = view.host_cpu.between(start, max(loop.last_t for loop in view.loops) + 1)
     share = sum(busy) / len(busy) if busy else 0.0
     if share < BUSY_PERCENT:

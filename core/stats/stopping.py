@@ -24,6 +24,7 @@ MIN_SAMPLES = 10
 MIN_SECONDS = 0.5  # measured time in all
 MEASURE_BUDGET_S = 15.0
 NORMAL_95 = 1.96
+LOOKS_APART = 100  # a look at all steps once they have grown by one part in so many
 MEASURING_PATIENCE_S = 600.0  # longer measuring of one case is no advice
 
 NOT_STEADY = "not steady"  # how a reason begins that names an unmet condition
@@ -132,6 +133,9 @@ def measure_stop(
 ) -> str | None:
     """Why automatic measuring ends after these steps (milliseconds), None to go on."""
     n = len(samples)
+    over = n >= most or elapsed_s >= MEASURE_BUDGET_S
+    if not over and n % max(1, n // LOOKS_APART):
+        return None  # a look at every step would soon take longer than the steps
     missing = short_of(samples, target_percent)
     if missing is None:
         return f"mean {known_within(relative_ci(samples) or 0.0)} after {counted(n, 'step')}"

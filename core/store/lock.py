@@ -91,7 +91,7 @@ def hold_as_loop(path: Path) -> Held:
     """
     with path.open("a+b") as file:
         try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(file.fileno())
             write_holder(file, loop=True)
         except OSError as error:
             if error.errno in NO_LOCKS:

@@ -132,7 +132,7 @@ class CardClock:
         self._pool: list[Any] = []
         self._waiting: deque[Waiting] = deque()
         self._delivery: Delivery | None = None  # of the numbers that come next
-        self._apart: list[Any] = []  # events after copies on other streams in this step
+        self._apart: dict[Any, Any] = {}  # streams and events after the newest copies on them
         self._home = _stream()  # as the last step ended
         self._edge: object = None  # the last step's end, where nothing was copied since
         self._stream_key: object = None
@@ -233,8 +233,11 @@ class CardClock:
         start = _now()
         place: object = self._numbers.landing.copy(tensor)
         if not home:
-            self._apart.append(_new_event())
-            self._apart[-1].record(torch.cuda.current_stream(tensor.device))
+            stream = torch.cuda.current_stream(tensor.device)
+            after = self._apart.get(stream)
+            if after is None:
+                after = self._apart[stream] = _new_event()
+            after.record(stream)
         self._numbers.at_once(_now() - start)
         return place
 
@@ -368,8 +371,8 @@ class CardClock:
         self._numbers.forget()
         if self._edge is None:
             delivery.own = self._record()
-        delivery.events = [*self._apart, delivery.own or self._edge]
-        self._apart, self._delivery = [], None
+        delivery.events = [*self._apart.values(), delivery.own or self._edge]
+        self._apart, self._delivery = {}, None
         self._numbers.sent(_now() - start, together=delivery.fetched is not None)
 
     def _current(self) -> Any:

@@ -29,10 +29,14 @@ class Hooks:
 
     def __init__(self, tracker: Tracker) -> None:
         self._undo: list[Undo] = []
-        self._undo += _replace_backwards(tracker)
-        self._undo += _hook_optimizers(tracker, self._undo)
-        self._undo += _watch_scaler(tracker)
         self.forwards = 0  # of the model, seen
+        try:
+            self._undo += _replace_backwards(tracker)
+            self._undo += _hook_optimizers(tracker, self._undo)
+            self._undo += _watch_scaler(tracker)
+        except BaseException:  # of a torch that is another by now
+            self.remove()
+            raise
 
     def add(self, undo: list[Undo]) -> None:
         """Take care of what else was installed."""
@@ -139,7 +143,8 @@ def _time_whole(
         timed.add(id(owner))
     original = vars(owner)["step"]
     of_class = owner is not optimizer
-    found = weakref.ref(owner)
+    key = id(owner)
+    found = weakref.ref(owner, lambda _: timed.discard(key))
 
     @wraps(original)
     def step(*args: Any, **kwargs: Any) -> Any:
@@ -160,11 +165,12 @@ def _time_whole(
         return result
 
     owner.step = step
+    ours = weakref.ref(step)  # an optimizer's own holds that optimizer, and with it its tensors
 
     def restore() -> None:
-        owner = found()
-        if owner is not None and vars(owner).get("step") is step:
-            owner.step = original
+        owner, step = found(), ours()
+        if owner is not None and step is not None and vars(owner).get("step") is step:
+            owner.step = step.__wrapped__
 
     undo.append(restore)
 

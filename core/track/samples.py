@@ -25,11 +25,11 @@ THINNED_S = 10.0
 
 
 class Samples:
-    """Polled by the writer's thread. Raises OSError where the sampler can't be started."""
+    """Polled by the writer's thread. Raises OSError where the file can't be opened."""
 
     def __init__(self, run: Run, identity: Identity) -> None:
-        self._sampler = SamplerProcess(INTERVAL_S)
         self._journal = JournalWriter(run.path / samples_file(identity.rank, identity.restart))
+        self._sampler = SamplerProcess(INTERVAL_S)
         self._began = self._checked = time.monotonic()
         self._merged: ev.DeviceSample | None = None
         self._written = 0.0

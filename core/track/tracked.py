@@ -13,12 +13,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llmprof.core import events as ev
+from llmprof.core.events.loop import MOST_VALUES
 from llmprof.core.system.modules_by_name import CARD_CLOCK
 from llmprof.core.system.text import cause, clean
 from llmprof.core.track.exits import Exits, UnseenExit, ended_well, exit_words
 from llmprof.core.track.identity import read_identity
 from llmprof.core.track.steps import Claim, Nothing, Phase, Step, Steps, as_number, left_by
-from llmprof.core.track.tracker import Tracker, say
+from llmprof.core.track.tracker import MOST_STEPS, Tracker, say
 from llmprof.core.track.writer import Plan, Writer
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def track(
     """
     if os.environ.get(DISABLED, "0") not in ("", "0") or _active is not None:
         return Untracked()
-    name = clean(label or Path(sys.argv[0] or "loop").stem, 100) or "loop"
+    name = clean(str(label or Path(sys.argv[0] or "loop").stem), 100) or "loop"
     return Tracked(
         name,
         model=model,
@@ -126,10 +127,10 @@ class Tracked:
     ) -> None:
         self._label = label
         self._model = model
-        self._total_steps = total_steps
+        self._total_steps = _as_count(total_steps)
         self._sample = sample_devices
         self._announce = announce
-        self._tracker = tracker or Tracker(first_step)
+        self._tracker = tracker or Tracker(_as_count(first_step) or 0)
         self._claims: list[Claim] = []  # the loops and steps that are on
         self._names: dict[str, str] = {}  # of phases, as they are shown
         self._values: dict[str, str] = {}  # of logged values
@@ -177,6 +178,7 @@ class Tracked:
             self._writer.start()
         except Exception as error:
             self._give_up(error)
+            self._take_back()
         return self
 
     def finish(self, error: BaseException | None = None) -> None:
@@ -229,10 +231,10 @@ class Tracked:
     def phase(self, name: str) -> Phase:
         """A context that is a part of its own, also between steps."""
         known = self._names.get(name)
-        if known is None:
-            room = len(self._names) < MOST_NAMES
-            known = clean(str(name), 40) if room else "other phases"
-            self._names[name] = known
+        if known is None and len(self._names) >= MOST_NAMES:
+            known = "other phases"
+        elif known is None:
+            known = self._names[name] = clean(str(name), 40)
         return Phase(self._tracker, known)
 
     def log(self, **values: object) -> None:
@@ -253,6 +255,9 @@ class Tracked:
             kept: dict[str, object] = {}
             on_card: dict[str, object] = {}
             for name, value in values.items():
+                if name not in self._values and len(self._values) >= MOST_VALUES:
+                    self._refuse(name, f"{MOST_VALUES} names are kept")
+                    continue
                 try:
                     number = as_number(value)
                 except Exception as error:  # another's own __float__, a number out of range
@@ -363,9 +368,30 @@ class Tracked:
                 "is trained; forward and loss stand together"
             )
 
+    def _take_back(self) -> None:
+        """A beginning that failed leaves nothing behind, in torch or in Python."""
+        global _active
+        _active = None if _active is self else _active
+        atexit.unregister(self._at_exit)
+        for installed in (self._exits, self._hooks):
+            if installed is not None:
+                installed.remove()
+
     def _give_up(self, error: BaseException) -> None:
         self._tracker.fail(error)
         say(f"{self._label} is not watched: {cause(error)}")
+
+
+def _as_count(value: Any) -> int | None:
+    """A number of steps, of whichever kind of number; None for what is none, as -1.
+
+    A journal that said another thing could not be read.
+    """
+    try:
+        count = int(value)
+    except Exception:  # another's own __int__, a tensor of several elements
+        return None
+    return count if 0 <= count <= MOST_STEPS else None
 
 
 def _done(error: BaseException | None, part: str) -> ev.LoopDone:

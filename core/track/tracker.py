@@ -13,6 +13,7 @@ from llmprof.core.track.parts import GAP, Mark, current
 
 MOST_MARKS = 4096  # of a step; what comes later belongs to the last of them
 MOST_ROWS = 8192  # that wait for the writer
+MOST_STEPS = 2**39  # that are told of: half of what a journal can count
 INTERRUPTED_NS = 1_000_000
 COUNTED = 7  # our own time counts in one step of so many: reading the clock is a good part of it
 BETWEEN = "between"

@@ -30,7 +30,7 @@ from llmprof.core.track.identity import Identity, find_run
 from llmprof.core.track.parts import current
 from llmprof.core.track.readings import Looks, compiled, rss_bytes
 from llmprof.core.track.samples import Samples
-from llmprof.core.track.tracker import Tracker, say
+from llmprof.core.track.tracker import MOST_STEPS, Tracker, say
 from llmprof.version import __version__
 
 TICK_S = 0.25
@@ -153,7 +153,11 @@ class Writer:
             with contextlib.suppress(OSError):  # another machine's, or no locks there
                 self._run_lock = lock.hold_as_loop(run.lock_file)
         if identity.leads and plan.sample:
-            self._samples = Samples(run, identity)
+            try:
+                self._samples = Samples(run, identity)
+            except OSError as error:
+                said = f"the devices are not sampled: {cause(error)}"
+                self.logs.append(ev.Log(level="warning", message=said))
         self.run, self._file = run, lines
         lines.put(
             ev.Segment(
@@ -221,6 +225,7 @@ class Writer:
         tracker = self._tracker
         marks, place, now = tracker.marks, tracker.place, time.monotonic_ns()
         here = current([part for _, part, _ in marks]), marks[-1][0]
+        endless = place.length is not None and place.length > MOST_STEPS  # as range(sys.maxsize)
         idle = tracker.steps == self._steps
         self._steps = tracker.steps
         new = idle and here != self._last_beat and not self._batches.rolled_up
@@ -240,7 +245,7 @@ class Writer:
                 index=place.step,
                 epoch=place.epoch,
                 position=place.position,
-                length=place.length,
+                length=None if endless else place.length,
                 dropped=tracker.dropped + self._file.lost,
                 own_us=round(tracker.own_us(self.call_us), 1),
                 updates_skipped=tracker.updates_skipped,

@@ -52,6 +52,16 @@ def test_the_command_line_has_it(tree: Path) -> None:
     assert "clip gradients to norm 1" in " ".join(printed.split())
 
 
+def test_it_is_refused_where_nothing_is_updated(tree: Path) -> None:
+    run_in(tree, "-c", """
+import sys
+from llmprof.cli.exits import USAGE
+from llmprof.cli.main import main
+
+sys.exit(main(["run", "attention", "--clip=norm", "--dry-run"]) != USAGE)
+""")  # fmt: skip
+
+
 def test_the_form_has_it(tree: Path) -> None:
     if "ATTENTIONS" in (tree / "tui" / "bench" / "setup.py").read_text("utf-8"):
         pytest.skip("the form lists its axes by hand")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -131,6 +132,30 @@ def test_a_sampler_that_ends_is_replaced_after_growing_pauses() -> None:
     finally:
         sampler.close()
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_a_sampler_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    clock, files = Clock(), open_files()
+    with monkeypatch.context() as full:
+        full.setattr(subprocess, "Popen", refuses)
+        sampler = SamplerProcess(0.05, clock=clock)
+        for pause in (1, 2, 4):
+            log, stale = sampler.check()
+            assert isinstance(log, ev.Log)
+            assert "could not be started: Resource temporarily unavailable" in log.message
+            assert isinstance(stale, ev.DeviceSample)
+            assert sampler.check() == []
+            clock.now += pause
+            assert open_files() == files + 2  # the pipe of samples
+    try:
+        assert sampler.check() == []
+        assert len(read_events(sampler, 2)) >= 2
+    finally:
+        sampler.close()
+    assert open_files() == files
 
 
 def test_a_silent_sampler_is_killed_marked_and_replaced() -> None:

@@ -559,6 +559,19 @@ def test_a_number_of_another_stream_has_an_event_of_its_own(card: FakeCard) -> N
     assert len(delivery.events) == 2
 
 
+def test_of_steps_that_are_none_nothing_is_kept(card: FakeCard) -> None:
+    home = card.stream
+    for at in range(100):  # an exception ends each
+        for number_of_stream in (7, 8):
+            card.stream = (number_of_stream, -1, 1)
+            card.log(loss=number(at))
+    card.stream = home
+    assert len(card.clock._apart) <= 2
+    assert len(card.clock._numbers.held) <= 2
+    card.step(loss=number(5))
+    assert card.finish() == [5.0]
+
+
 def test_numbers_leave_time_for_the_card_s_times(monkeypatch: pytest.MonkeyPatch) -> None:
     card = FakeCard(monkeypatch, 8_000, 37 * MS)
     for _ in range(200):

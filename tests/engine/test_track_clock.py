@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +17,7 @@ from llmprof.core.track.card_numbers import SLOTS, Landing
 from llmprof.core.track.device_clock import ALLOWED_NS, MOST_SKIPPED, Pace, allowed_ns
 from llmprof.core.track.hooks import Hooks
 from llmprof.core.track.parts import GAP
+from llmprof.core.track.tracked import MOST_NAMES, Tracked
 from llmprof.core.track.tracker import COUNTED, Row, Tracker
 
 
@@ -202,3 +205,55 @@ def test_an_update_counts_once(kind: type[torch.optim.SGD], scheduled: bool) -> 
     finally:
         hooks.remove()
     assert not tracker.problem
+
+
+def test_an_optimizer_with_a_step_of_its_own_goes_when_its_owner_lets_go() -> None:
+    class Own(torch.optim.SGD):
+        """Of this test alone."""
+
+    def used() -> weakref.ref[torch.nn.Parameter]:
+        weight = torch.nn.Parameter(torch.ones(1))
+        optimizer = Own([weight], lr=0.1)
+        theirs = optimizer.step
+        optimizer.step = lambda closure=None: theirs(closure)  # type: ignore[method-assign]
+        optimizer.step()
+        assert vars(optimizer)["step"].__wrapped__.__name__ == "<lambda>"
+        return weakref.ref(weight)
+
+    hooks = Hooks(Tracker())
+    try:
+        for _ in range(3):
+            weight = used()
+            gc.collect()
+            assert weight() is None
+    finally:
+        hooks.remove()
+
+
+def test_a_step_of_its_own_is_put_back() -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+    own = optimizer.step = optimizer.step  # type: ignore[method-assign]
+    hooks = Hooks(Tracker())
+    optimizer.step()
+    assert optimizer.step is not own
+    hooks.remove()
+    assert optimizer.step is own
+
+
+def test_a_torch_that_cannot_be_hooked_whole_is_left_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = torch.autograd.backward, torch.autograd.grad
+    monkeypatch.delattr(torch.amp.GradScaler, "step")
+    with pytest.raises(AttributeError):
+        Hooks(Tracker())
+    assert (torch.autograd.backward, torch.autograd.grad) == before
+
+
+def test_of_phases_without_end_the_names_are_not_kept() -> None:
+    loop = Tracked("phases", model=None, total_steps=None, first_step=0, sample_devices=False,
+                   announce=False)  # fmt: skip
+    phases = [loop.phase(f"of step {at}") for at in range(3 * MOST_NAMES)]
+    assert [phase._name for phase in phases[-2:]] == ["other phases"] * 2
+    assert loop.phase("of step 0")._name == "of step 0"
+    assert len(loop._names) == MOST_NAMES

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from llmprof.core import events as ev
+from llmprof.core.events.loop import MOST_VALUES
 from llmprof.core.store.journal import Follower, replay
 from llmprof.core.store.run import NotOurs, RunStore
 from tests.builders import gloo_scripts
@@ -308,6 +310,48 @@ def test_a_home_that_cannot_be_written_costs_the_run_alone(tmp_path: Path) -> No
     assert len(errors.splitlines()) == 1
 
 
+def test_a_beginning_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        places = ((torch.autograd, "backward"), (torch.autograd, "grad"), (sys, "exit"),
+                  (torch.amp.GradScaler, "step"))
+        before = [getattr(owner, name) for owner, name in places]
+        with llmprof.track("no model", model=object()) as failed:
+            for x in failed.steps(batches(3)):
+                pass
+        left = [name for (owner, name), one in zip(places, before) if getattr(owner, name) != one]
+        with track("whole") as run:
+            for x in run.steps(batches(3)):
+                pass
+        hand.tell(left=left)
+        """,
+    )
+    assert found.said["left"] == []
+    assert len(found.loop.rows) == 3
+    assert "no model is not watched: " in found.errors
+
+
+def test_a_file_of_samples_that_cannot_be_opened_costs_the_samples_alone(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        os.environ["LLMPROF_RUN_DIR"] = os.environ["LLMPROF_HOME"] + "/runs/given"
+        in_its_place = os.environ["LLMPROF_RUN_DIR"] + "/devices-0.jsonl"
+        os.makedirs(in_its_place)
+        with track("unsampled", sample_devices=True) as run:
+            for x in run.steps(batches(3)):
+                pass
+        os.rmdir(in_its_place)
+        hand.tell()
+        """,
+    )
+    assert len(found.loop.rows) == 3
+    assert [note.message.partition(":")[0] for note in found.view.log] == [
+        "the devices are not sampled"
+    ]
+
+
 @pytest.mark.parametrize("sampled", [False, True])
 def test_who_closes_all_files_keeps_those_opened_after(tmp_path: Path, sampled: bool) -> None:
     """As a program does that goes on in the background."""
@@ -315,8 +359,8 @@ def test_who_closes_all_files_keeps_those_opened_after(tmp_path: Path, sampled: 
         tmp_path,
         f"""
         run = track("closed", sample_devices={sampled}).start()
-        while run.id is None:
-            busy(1)
+        while run.id is None or not run._writer.run.journal.stat().st_size:
+            busy(1)  # its thread has files of its own open until it has begun to write
         for x in run.steps(batches(3)):
             pass
         os.closerange(3, 256)
@@ -496,6 +540,65 @@ def test_one_bad_value_costs_no_other_and_is_named_once(tmp_path: Path) -> None:
     ]
     assert [text.partition(":")[0] for text in said[3:]] == ["loss was nan at step 2"]
     assert "`llmprof attach 'my run'`" in found.errors
+
+
+def test_numbers_of_steps_of_every_kind_leave_the_run_readable(tmp_path: Path) -> None:
+    given = [
+        ("1e2", "numpy.int64(7)", 100, 7),
+        ("numpy.float32(5)", "torch.tensor(3)", 5, 3),
+        ("-1", "2.0", None, 2),
+        ("'many'", "None", None, 0),
+        ("float('inf')", "2**60", None, 0),
+    ]
+    script = "import numpy\n" + "".join(
+        f"with track({at}, total_steps={total}, first_step={first}) as run:\n"
+        "    for x in run.steps(batches(3)):\n"
+        "        pass\n"
+        for at, (total, first, _, _) in enumerate(given, 1)
+    )
+    told(tmp_path, script + "hand.tell()\n")
+    store = RunStore(tmp_path / "runs")
+    for at, (_, _, total, first) in enumerate(given, 1):
+        view = replay(store.find(str(at)).journal)
+        assert view.damaged_lines == 0
+        assert view.loops[0].started.total_steps == total
+        assert view.loops[0].rows.index() == [first, first + 1, first + 2]
+
+
+def test_an_epoch_of_more_steps_than_can_be_counted_has_no_length(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        with track("endless") as run:
+            for at in run.steps(range(sys.maxsize)):
+                if at == 3:
+                    break
+        hand.tell()
+        """,
+    )
+    assert found.view.damaged_lines == 0
+    assert found.loop.beat is not None
+    assert found.loop.beat.length is None
+
+
+def test_names_without_end_are_not_written(tmp_path: Path) -> None:
+    """No reader keeps more of them, and their columns would fill the disk."""
+    found = told(
+        tmp_path,
+        """
+        with track("names") as run:
+            for at, x in enumerate(run.steps(batches(100))):
+                run.log(loss=1.0, **{f"of step {at}": float(at)})
+        hand.tell()
+        """,
+    )
+    events = [ev.decode(line) for line in found.run.journal.read_bytes().splitlines()]
+    names = {name for each in events if isinstance(each, ev.LoopSteps) for name in each.values}
+    assert len(names) == MOST_VALUES
+    assert found.loop.rows.value("loss") == [1.0] * 100
+    messages = [note.message for note in found.view.log]
+    assert messages[0] == "the logged value of step 63 is not kept: 64 names are kept"
+    assert len(messages) == 3
 
 
 def test_what_looks_for_a_card_is_loaded_before_the_first_step(tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.state.loop_columns import LoopRows
 from llmprof.core.state.loops import Loops
 from llmprof.core.store import lock
 from llmprof.core.store.files import loop_file, samples_file
-from llmprof.core.store.journal import JournalWriter
+from llmprof.core.store.journal import JournalWriter, replay
 from llmprof.core.store.pack import unpack
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.boot import boot_id, host_name
@@ -368,3 +369,17 @@ async def test_lines_of_the_device_are_told_apart_without_colours(
         await settle(pilot, lambda: contains(app, "own-loop"))
         await settle(pilot, lambda: re.search(r"CPU +\d+ %", text_of(app)) is not None)
         assert re.search(r"memory +\d+ %", text_of(app))
+
+
+def test_parts_are_put_into_columns_without_lists_of_all_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After days there are hundreds of thousands, looked at several times a second."""
+    (loop,) = replay(write_loop(tmp_path, 50).journal).loops
+    for name in ("count", "start_ns", "wall_ms", "part_ms"):
+        monkeypatch.delattr(LoopRows, name)
+    end = loop.rows.end_ns
+    assert end is not None
+    found = part_columns(loop, Span.up_to(end, end - loop.first_t, 10))
+    assert found.names == ("input", "forward", "backward", "before", "optimizer", "after")
+    assert [round(sum(column), 1) for column in found.columns[1:9]] == [20.0] * 8

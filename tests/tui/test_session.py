@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -156,6 +158,20 @@ def test_watching_another_run_ends_the_first_feed(tmp_path: Path) -> None:
     assert not any(t.name == "llmprof-feed" for t in threading.enumerate())
 
 
+def test_what_was_read_of_a_run_goes_when_others_are_watched(tmp_path: Path) -> None:
+    session, _ = make(tmp_path)
+    store = RunStore(tmp_path)
+    session.watch(journals.finished(store))
+    wait_for(lambda: polled(session).outcome == "complete")
+    seen = weakref.ref(session._feed), weakref.ref(session.snapshot.view)
+    session.watch(journals.finished(store))
+    wait_for(lambda: not session._closing[0].alive)
+    session.watch(None)
+    gc.collect()
+    assert [one() for one in seen] == [None, None]
+    session.close()
+
+
 # Index
 
 
@@ -273,5 +289,34 @@ def test_index_sees_how_a_rank_and_a_process_ended_beside_the_first_journal(
         (run.path / exit_file(1, 0)).write_bytes(b"\x03")
         index._scan()
         assert newest(index, "status") == "failed"
+    finally:
+        index.close()
+
+
+def test_a_run_that_cannot_be_read_is_listed_and_leaves_no_file_open(tmp_path: Path) -> None:
+    run = write_loop(tmp_path, ranks=(USUAL,))
+    (run.path / "rank-1.jsonl").mkdir()
+    index = RunIndex(RunStore(tmp_path))
+    try:
+        index._scan()
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for _ in range(3):
+            index._scan()
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+        assert newest(index, "id") == run.id
+        assert newest(index, "status") == "empty"
+    finally:
+        index.close()
+
+
+def test_of_a_run_that_is_killed_nothing_stays_open(tmp_path: Path) -> None:
+    run = write_loop(tmp_path, ranks=(USUAL,), done=False)
+    index = RunIndex(RunStore(tmp_path))
+    try:
+        with run.lock():
+            index._scan()
+            assert list(index._growing) == [run.id]
+        index._scan()
+        assert not index._growing
     finally:
         index.close()

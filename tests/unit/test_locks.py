@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,7 @@ from llmprof.core.store import lock
 from llmprof.core.store.lock import Holder
 from llmprof.core.store.run import QUIET_S, Run, RunElsewhere, RunStore
 from llmprof.core.system.boot import boot_id, host_name, pid_namespace
+from llmprof.core.system.descriptors import Held
 from tests.builders.handmade import experiment, opening, whole_run, write
 
 FAR = Holder(pid=1, host="gpu-7", boot_id="another boot", pid_namespace="pid:[1]")
@@ -154,3 +155,17 @@ def test_a_journal_that_goes_on_has_not_ended(run: Run) -> None:
     with run.journal.open("ab") as file:
         file.write(ev.encode(ev.Log(message="resumed")))
     assert not ended(run.journal)
+
+
+@pytest.mark.parametrize("hold", [lock.hold, lock.hold_as_loop])
+def test_who_only_looks_whether_a_run_goes_on_keeps_nobody_from_holding_it(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    hold: Callable[[Path], AbstractContextManager[None] | Held],
+) -> None:
+    with (run.path / "lock").open("rb") as looker:
+        fcntl.flock(looker, fcntl.LOCK_SH)
+        monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(looker, fcntl.LOCK_UN))
+        found = hold(run.lock_file)
+        with found if isinstance(found, AbstractContextManager) else closing(found):
+            assert lock.held(run.lock_file)

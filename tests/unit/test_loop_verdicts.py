@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.figures.loops import COMPARED
 from llmprof.core.lint.loops import loop_verdicts
 from llmprof.core.report.loop_verdicts import verdict_table
 from llmprof.core.report.markdown_table import grid
 from llmprof.core.state.histories import CardHistoryView, SeriesView
+from llmprof.core.state.loop_columns import LoopRows
 from llmprof.core.state.loops import Loops
 from llmprof.core.state.view import RunView
 from llmprof.core.track.batches import Batches
@@ -269,3 +271,31 @@ def test_at_most_three_the_heaviest_first() -> None:
         for at in range(20)
     ]
     assert len(found(planted([steps], beats=beats))) == 3
+
+
+@pytest.mark.parametrize("device", [None, (10.4,)])
+def test_steps_that_are_nothing_but_waiting_have_no_pace_to_rise_to(
+    device: Sequence[float] | None,
+) -> None:
+    """As of a loop that measures its loader; the card's clock may say a little more than all."""
+    (verdict,) = loop_verdicts(planted([[(("input", 10.0),)] * STEPS], device=device, busy=50.0))
+    assert verdict.rule == "input-bound"
+    assert verdict.finding.startswith("100 % of the time")
+    assert verdict.test.endswith("the pace rises from 100 steps/s")
+
+
+def test_a_long_training_is_judged_without_making_lists_of_its_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view = planted([[usual()] * 3000, [usual(forward=25.0)] * 3000], beats=LEVEL)
+    asked: list[int] = []
+    for name in ("index", "count", "wall_ms", "part_ms", "device_ms", "start_ns"):
+        column = getattr(LoopRows, name)
+
+        def counted(*given: Any, column: Any = column) -> Any:
+            asked.append(len(found := column(*given)))
+            return found
+
+        monkeypatch.setattr(LoopRows, name, counted)
+    assert found(view) == ["straggler"]
+    assert max(asked) <= COMPARED

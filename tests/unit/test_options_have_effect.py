@@ -13,6 +13,7 @@ from llmprof.cli.main import main
 from llmprof.cli.options import add_case_options, experiment_from
 from llmprof.cli.parser import Parser
 from llmprof.core.catalog.experiments import build_experiment, load_experiments
+from llmprof.core.spec.axes import BY_FIELD, NONE, Axis
 from llmprof.core.spec.experiment import Experiment, as_used
 
 VALUES: dict[str, tuple[str, str]] = {  # two values of an option that mean different things
@@ -57,8 +58,14 @@ def pairs(name: str, action: argparse.Action) -> tuple[list[str], list[str]]:
     option = action.option_strings[0]
     if action.nargs == 0:
         return [], [option]
-    one, other = VALUES[name]
+    one, other = VALUES.get(name) or two_words(BY_FIELD[name])
     return [f"{option}={one}"], [f"{option}={other}"]
+
+
+def two_words(axis: Axis) -> tuple[str, str]:
+    """The first two values of an axis of words, for which none are chosen above."""
+    one, other = (NONE if value is None else str(value) for value in axis.values[:2])
+    return one, other
 
 
 def told(experiment: Experiment) -> tuple[object, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -96,3 +97,23 @@ def test_a_missed_target_names_what_is_unmet_and_how_many_steps_would_do() -> No
     capped = stopping.measure_stop(rough, 1.0, 1.0, 50)
     assert capped is not None
     assert capped.startswith(f"{stopping.NOT_MET} within 50 steps")
+
+
+def test_many_steps_are_not_all_looked_at_after_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    short_of = stopping.short_of
+
+    def counted(samples: list[float], target_percent: float) -> str | None:
+        looks.append(len(samples))
+        return short_of(samples, target_percent)
+
+    monkeypatch.setattr(stopping, "short_of", counted)
+    samples = noise(2000, 0.5, cv=0.3)
+    for n in range(1, len(samples)):
+        assert stopping.measure_stop(samples[:n], 1.0, 0.01, len(samples)) is None
+    assert looks[:100] == list(range(1, 101))
+    assert len(looks) < 600
+    assert all(after - before <= 1 + before // 100 for before, after in pairwise(looks))
+    capped = stopping.measure_stop(samples, 1.0, 0.01, len(samples))
+    assert capped is not None
+    assert capped.startswith(f"{stopping.NOT_MET} within 2,000 steps")

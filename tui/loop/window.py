@@ -53,10 +53,11 @@ def part_columns(loop: LoopState, span: Span) -> PartColumns:
     """The parts over a span; a step longer than a column stands in all that it covers."""
     rows = loop.rows
     first = max(0, rows.row_at(span.start_ns) - 1)
-    names = in_order(rows.parts, str)
-    starts = np.array(rows.start_ns(first), np.int64)
-    counts = np.array(rows.count(first), np.float64)
-    walls = np.array(rows.wall_ms(first))
+    seen = rows.stretch(first)
+    names = in_order(list(seen.parts), str)
+    starts = np.array(seen.start_ns, np.int64)
+    counts = np.array(seen.count, np.float64)
+    walls = np.array(seen.wall, np.float64)
     if not len(starts) or not span.columns:
         return PartColumns((), (), 0.0)
     size = (span.end_ns - span.start_ns) / span.columns
@@ -69,7 +70,7 @@ def part_columns(loop: LoopState, span: Span) -> PartColumns:
     covered = (covering >= 0) & (middles <= ends[covering]) & (steps == 0)
     stacked = []
     for name in names:
-        times = np.array(rows.part_ms(name, first))
+        times = np.array(seen.parts[name], np.float64)
         sums = np.bincount(at[inside], (times * counts)[inside], span.columns)
         column: Floats = np.divide(sums, steps, out=np.zeros(span.columns), where=steps > 0)
         column[covered] = times[covering[covered]]

@@ -137,18 +137,23 @@ class RunIndex:
             return RunFigures()
         held = self._settled.get(run.id)
         if held is None or held[0] != stamp:
-            follower = self._growing.pop(run.id, None) or Follower(run.journal)
+            held = self._settled[run.id] = stamp, self._figures(run)
+        if run.id in self._growing and not run.alive():
+            self._growing.pop(run.id).close()
+        return held[1]
+
+    def _figures(self, run: Run) -> RunFigures:
+        """What its files say now; nothing where one can't be read, until they change."""
+        follower = self._growing.get(run.id) or Follower(run.journal)
+        self._growing[run.id] = follower
+        try:
             follower.look_again()
             while follower.poll() and not self._stop.is_set():
                 pass
-            view = follower.view()
-            held = stamp, figures_of(view)
-            self._settled[run.id] = held
-            if run.alive():
-                self._growing[run.id] = follower
-            else:
-                follower.close()
-        return held[1]
+            return figures_of(follower.view())
+        except OSError:
+            self._growing.pop(run.id).close()
+            return RunFigures()
 
     def _forget(self, kept: set[str]) -> None:
         """Close the journals of runs that are gone."""

@@ -85,6 +85,7 @@ class ScreenSession:
 
     def watch(self, run: Run | None) -> None:
         """Follow another run, or none."""
+        self._closing = [feed for feed in self._closing if feed.alive]
         if self._feed is not None:
             self._feed.close(wait=False)
             self._closing.append(self._feed)

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from llmprof.cli.exits import UserError
 from llmprof.cli.types import AUTO
+from llmprof.core.spec.axes import AXES
 from llmprof.core.spec.case import Case, Probe
 from llmprof.core.spec.experiment import RECORDED_STEPS, REPEATED, Experiment
 
 TIMED: tuple[Probe, ...] = ("timing", "attention")  # probes whose steps' times are the figures
 OF_A_MODEL = ("d_ff", "num_layers", "num_heads", "kv_heads", "vocab_size")
+OF_UPDATES = tuple(axis.field for axis in AXES if axis.touches == ("optimizer",))
 OF_KERNELS = ("profile_steps", "stacks", "chrome_trace", "nvtx")
 ATTENTION_MODES = ("forward", "forward-backward")
 
@@ -43,7 +45,7 @@ USES = (
         "is divided by a peak"),
     Use(("interleave",), lambda case: case.interleaved, "no two timed cases of {name} differ only "
         "in switches (precision, attention, optimizer, compile), so none can take turns"),
-    Use(("optimizer",), lambda case: "optimizer" in case.phases, "no case of {name} has an "
+    Use(OF_UPDATES, lambda case: "optimizer" in case.phases, "no case of {name} has an "
         "optimizer step with these options; mode train has one"),
     Use(OF_A_MODEL, lambda case: case.probe != "attention", "{name} measures one attention without "
         "a model around it; --d-model and --context-length set its size"),
