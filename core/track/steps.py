@@ -47,6 +47,9 @@ class _Waits(Iterator[T]):
         before = self._tracker.enter("input")
         try:
             return next(self._inner)
+        except BaseException as error:
+            _broke(self._tracker, error)
+            raise
         finally:
             self._tracker.leave(before)
 
@@ -68,7 +71,8 @@ class _Turns(Iterator[T]):
         tracker.begin_input()
         try:
             self._inner = iter(batches)
-        except BaseException:
+        except BaseException as error:
+            tracker.broke(error)
             self._let_go()
             raise
         finally:
@@ -79,7 +83,8 @@ class _Turns(Iterator[T]):
         tracker.begin_input()
         try:
             batch = next(self._inner)
-        except BaseException:  # StopIteration, or what the loader met
+        except BaseException as error:  # StopIteration, or what the loader met
+            _broke(tracker, error)
             tracker.end_input(batch=False)
             self._let_go()
             raise
@@ -124,6 +129,7 @@ class Step:
     ) -> None:
         if self._counts and self._claim in self._claims:
             self._claims.remove(self._claim)
+            self._tracker.broke(error)
             self._tracker.end_step(whole=kind is None)
 
 
@@ -146,6 +152,7 @@ class Phase:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._tracker.broke(error)
         self._tracker.end_phase(self._before)
 
 
@@ -159,6 +166,11 @@ class Nothing:
 
     def __exit__(self, *_: object) -> None:
         return None
+
+
+def _broke(tracker: Tracker, error: BaseException) -> None:
+    if not isinstance(error, StopIteration):
+        tracker.broke(error)
 
 
 def as_number(value: object) -> object | None:

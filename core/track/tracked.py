@@ -188,7 +188,7 @@ class Tracked:
         try:
             atexit.unregister(self._at_exit)
             part = self._tracker.finish(whole=ended_well(error))
-            part = _broke_in(error) or part
+            part = _broke_in(error) or self._tracker.broke_in(error) or part
             if self._exits is not None:
                 self._exits.remove()
             if self._hooks is not None:

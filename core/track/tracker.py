@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from llmprof.core.track.parts import GAP, Mark
+from llmprof.core.track.parts import GAP, Mark, current
 
 MOST_MARKS = 4096  # of a step; what comes later belongs to the last of them
 MOST_ROWS = 8192  # that wait for the writer
@@ -95,6 +95,8 @@ class Tracker:
         self._length: int | None = None
         self._held: tuple[Row, object] | None = None  # a step whose loop was left in its midst
         self._values: dict[str, object] = {}
+        # Of an exception that left a part of ours: its identity, the step, the part.
+        self._broken: tuple[int, object, str] = 0, None, ""
 
     def begin(self) -> None:
         """Time counts from now, on this thread."""
@@ -253,6 +255,16 @@ class Tracker:
         self._user = max(0, self._user - 1)
         self._marked(before if self._open or before != GAP else BETWEEN, start)
 
+    def broke(self, error: BaseException | None) -> None:
+        """An exception leaves a phase or a step: it was raised in the first that it leaves."""
+        if error is not None and not self.broke_in(error) and self.mine():
+            self._broken = id(error), self._place, _part_of(self.marks)
+
+    def broke_in(self, error: BaseException | None) -> str:
+        """The part that an exception was raised in; "" where it left none of ours."""
+        known, place, part = self._broken
+        return part if known == id(error) and place is self._place else ""
+
     def log(self, values: dict[str, object], start_ns: int) -> None:
         """Values of the open step, or of the next where none is open; read from start_ns on.
 
@@ -263,7 +275,7 @@ class Tracker:
 
     def finish(self, *, whole: bool) -> str:
         """The loop is over; the part in which it ended. A step in which it broke is none."""
-        part = self._part
+        part = self._ended_in(whole=whole)
         if not self.mine():
             return part
         now = _now()
@@ -277,6 +289,10 @@ class Tracker:
             self.device.finish()
         self.working = False
         return part
+
+    def _ended_in(self, *, whole: bool) -> str:
+        left = None if whole or len(self.marks) > 1 else self._held  # by what ended the training
+        return _part_of(self.marks if left is None else left[0].marks)
 
     def abandon(self) -> None:
         """A forked child: nothing that it does is of this loop."""
@@ -394,6 +410,10 @@ class Tracker:
         self._values = {}
         self.marks = [(begun[0], BETWEEN, begun[2])]
         self._part = BETWEEN
+
+
+def _part_of(marks: list[Mark]) -> str:
+    return current([part for _, part, _ in marks])
 
 
 def say(line: str) -> None:

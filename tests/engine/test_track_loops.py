@@ -80,7 +80,63 @@ def test_an_exception_names_the_part_and_leaves_its_step_out(tmp_path: Path) -> 
     (loop,) = view.loops
     assert loop.done is not None
     assert (loop.done.error, loop.done.outcome) == ("ValueError: no more", "failed")
+    assert loop.done.part == "check"
     assert loop.rows.index() == [0, 1, 2, 3]
+
+
+ENDS = {  # the body of a loop that fails, and the part that it fails in
+    "for x in run.steps(batches(3)): fail()": "forward",
+    "for x in run.steps(batches(3)): train(); fail()": "after",
+    "for x in run.steps(batches(3)): loss(x).backward(); fail()": "before",
+    "for x in run.steps(batches(3)): loss(torch.ones(3))": "forward",
+    "for x in run.steps(failing()): pass": "input",
+    "for x in run.steps(5): pass": "input",
+    "with run.step(): train(); fail()": "after",
+    "with run.step(): [x for x in run.steps(failing())]": "input",
+    "with run.step(), run.phase('clip'): fail()": "clip",
+    "with run.phase('evaluate'): fail()": "evaluate",
+    "for x in run.steps(batches(3)): break\nwith run.phase('evaluate'): fail()": "evaluate",
+    "for x in run.steps(batches(3)): train()\nfail()": "between",
+    "caught()\nwith run.step(): train()\nfail()": "between",
+}
+
+
+def test_an_exception_is_told_by_the_part_that_raised_it(tmp_path: Path) -> None:
+    told(
+        tmp_path,
+        """
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        def loss(x):
+            return model(x).square().mean()
+        def train():
+            loss(torch.randn(8, 320)).backward()
+            optimizer.step()
+        def fail():
+            raise ValueError("no more")
+        def failing():
+            yield 1
+            fail()
+        def caught():
+            try:
+                with run.phase("check"):
+                    fail()
+            except ValueError:
+                pass
+        for at, body in enumerate(BODIES):
+            try:
+                with track(f"broken-{at}") as run:
+                    exec(body)
+            except Exception:
+                pass
+        hand.tell()
+        """.replace("BODIES", repr(list(ENDS))),
+    )
+    store = RunStore(tmp_path / "runs")
+    for at, (body, part) in enumerate(ENDS.items()):
+        (loop,) = replay(store.find(f"broken-{at}").journal).loops
+        assert loop.done is not None
+        assert (body, loop.done.outcome, loop.done.part) == (body, "failed", part)
 
 
 def test_an_exception_that_is_caught_in_a_step_leaves_that_step_out(tmp_path: Path) -> None:
