@@ -17,6 +17,7 @@ from llmprof.core.figures.loops import parts, steps_per_s, straggler
 from llmprof.core.figures.part_words import part_words, place_words
 from llmprof.core.memory.refusals import says_out_of_memory
 from llmprof.core.report.csv_cells import csv_cell
+from llmprof.core.report.loop_words import last_seen
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
@@ -246,6 +247,8 @@ def _notes(view: RunView) -> list[str]:
             apart = loop.started.model
             where = f" {place_words(loop.done.part, apart=apart)}" if loop.done.part else ""
             notes.append(f"Rank {loop.rank} ended{where}: {loop.done.error}.")
+        elif not view.going and (seen := last_seen(loop)):
+            notes.append(f"Rank {loop.rank} was cut off; it had been {seen} when it last said so.")
         if loop.beat is not None and loop.beat.dropped:
             notes.append(f"Rank {loop.rank}: {loop.beat.dropped:,} steps could not be kept.")
     notes += [log.message for log in view.log if log.level != "info"][:5]
