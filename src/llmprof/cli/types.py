@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from llmprof.core.spec.shape import LARGEST
@@ -12,6 +14,23 @@ from llmprof.core.spec.shape import LARGEST
 T = TypeVar("T")
 AUTO = "auto"
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+
+
+class EachFileOnce(argparse.Action):
+    """An option for files that may be repeated; one that is named twice is meant once."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Add the file to those that were named before."""
+        assert isinstance(values, Path)
+        before: list[Path] = getattr(namespace, self.dest)
+        if os.path.abspath(values) not in map(os.path.abspath, before):
+            setattr(namespace, self.dest, [*before, values])
 
 
 def listed(item: Callable[[str], T]) -> Callable[[str], list[T]]:
