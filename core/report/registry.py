@@ -106,7 +106,7 @@ def tables(view: RunView, among: Iterable[str] = BUILDERS) -> list[Table]:
 
 
 def tables_called(view: RunView, name: str) -> list[Table]:
-    """Those of one name, also where the run's experiment does not name it, as one from before it."""
+    """Those of one name, also where the run's experiment is older than it and does not name it."""
     return _built(view, (name,))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
@@ -97,7 +98,8 @@ class _Turns(Iterator[T]):
     def __del__(self) -> None:
         if self._claim in self._claims:
             self._let_go()
-            self._tracker.left_loop()
+            frame = sys._getframe().f_back  # None as Python ends
+            self._tracker.left_loop(None if frame is None else frame.f_code)
 
     def _let_go(self) -> None:
         if self._claim in self._claims:

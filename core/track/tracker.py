@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from types import CodeType
 from typing import NamedTuple, Protocol
 
 from llmprof.core.track.parts import GAP, Mark, current
@@ -41,6 +42,15 @@ class Place(NamedTuple):
     epoch: int | None = None
     position: int | None = None  # in its epoch
     length: int | None = None  # of its epoch
+
+
+class Held(NamedTuple):
+    """A step whose loop was left in its midst: whole by `break`, none by an exception."""
+
+    row: Row
+    end: object | None  # the device's event
+    code: CodeType | None  # that the loop stands in
+    error: int  # identity of what a prompt had met until then
 
 
 class DeviceClock(Protocol):
@@ -93,7 +103,7 @@ class Tracker:
         self._epoch: int | None = None
         self._position = 0
         self._length: int | None = None
-        self._held: tuple[Row, object] | None = None  # a step whose loop was left in its midst
+        self._held: Held | None = None  # a step whose loop was left in its midst
         self._values: dict[str, object] = {}
         # Of an exception that left a part of ours: its identity, the step, the part.
         self._broken: tuple[int, object, str] = 0, None, ""
@@ -229,12 +239,12 @@ class Tracker:
             self._drop(start)
         self._spent(start)
 
-    def left_loop(self) -> None:
+    def left_loop(self, code: CodeType | None) -> None:
         """The loop over a loader was left in mid-step, by `break` or by an exception."""
         if self._open and self.mine():
             now = _now()
             row = Row(self._index, self._epoch, self.marks, now)
-            self._held = row, self._after(now)
+            self._held = Held(row, self._after(now), code, id(_met_at_prompt()))
             self._spent(now)
 
     def begin_phase(self, name: str) -> str | None:
@@ -292,7 +302,7 @@ class Tracker:
 
     def _ended_in(self, *, whole: bool) -> str:
         left = None if whole or len(self.marks) > 1 else self._held  # by what ended the training
-        return _part_of(self.marks if left is None else left[0].marks)
+        return _part_of(self.marks if left is None else left.row.marks)
 
     def abandon(self) -> None:
         """A forked child: nothing that it does is of this loop."""
@@ -400,8 +410,15 @@ class Tracker:
     def _release(self) -> None:
         """The loop that was left goes on or ended well: its last step was one."""
         held, self._held = self._held, None
-        if held is not None:
-            self._hand_on(*held)
+        if held is None:
+            return
+        if _broke_at_prompt(held):
+            self._values = {}
+            self.steps, self._index = self.steps - 1, self._index - 1
+            begun = held.row.marks[0]
+            self.marks[0] = begun[0], BETWEEN, begun[2]
+        else:
+            self._hand_on(held.row, held.end)
 
     def _drop(self, t: int) -> None:
         """The open step is none: its time lies between steps."""
@@ -410,6 +427,23 @@ class Tracker:
         self._values = {}
         self.marks = [(begun[0], BETWEEN, begun[2])]
         self._part = BETWEEN
+
+
+def _met_at_prompt() -> BaseException | None:
+    """The error that ended a line or cell last: an interactive Python keeps it there."""
+    error: BaseException | None = getattr(sys, "last_value", None)
+    return error
+
+
+def _broke_at_prompt(held: Held) -> bool:
+    """Whether an error that a prompt has met since then came from the code of the loop."""
+    error = _met_at_prompt()
+    trace = None if error is None or id(error) == held.error else error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is held.code:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def _part_of(marks: list[Mark]) -> str:

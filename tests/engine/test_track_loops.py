@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -137,6 +138,47 @@ def test_an_exception_is_told_by_the_part_that_raised_it(tmp_path: Path) -> None
         (loop,) = replay(store.find(f"broken-{at}").journal).loops
         assert loop.done is not None
         assert (body, loop.done.outcome, loop.done.part) == (body, "failed", part)
+
+
+PROMPT = """
+run = track("prompt").start()
+def train(fails):
+    for x in run.steps([0, 1, 2]):
+        if x == 1:
+            if fails: raise ValueError("cell")
+            break
+
+for x in run.steps([0, 1]): pass
+
+for x in run.steps([0, 1, 2]):
+    run.log(loss=x)
+    if x == 1: raise ValueError("cell")
+
+train(True)
+train(False)
+undefined
+train(False)
+for x in run.steps([0]): pass
+
+run.finish()
+"""
+
+
+def test_a_step_in_which_a_cell_raised_is_none(tmp_path: Path) -> None:
+    process = start(tmp_path, "")  # the prelude alone, for what is typed after it
+    assert process.communicate(timeout=100)[1] == ""
+    done = subprocess.run(
+        [sys.executable, "-i", str(tmp_path / "train.py")],
+        input=PROMPT,
+        env={**os.environ, "LLMPROF_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert done.stderr.count("ValueError: cell") == 2
+    (loop,) = replay(newest(tmp_path).journal).loops
+    # 0 1 | 0, raised | 0, raised | 0 1 | 0 1 | 0
+    assert loop.rows.index() == list(range(9))
+    assert loop.rows.epochs == ((0, 0), (2, 1), (3, 2), (4, 3), (6, 4), (8, 5))
+    assert [value for value in loop.rows.value("loss") if not math.isnan(value)] == [0.0]
 
 
 def test_an_exception_that_is_caught_in_a_step_leaves_that_step_out(tmp_path: Path) -> None:

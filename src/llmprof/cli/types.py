@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from llmprof.core.spec.shape import LARGEST
 
@@ -23,14 +22,14 @@ class EachFileOnce(argparse.Action):
         self,
         parser: argparse.ArgumentParser,
         namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
+        values: Any,
         option_string: str | None = None,
     ) -> None:
         """Add the file to those that were named before."""
-        assert isinstance(values, Path)
+        path: Path = values
         before: list[Path] = getattr(namespace, self.dest)
-        if os.path.abspath(values) not in map(os.path.abspath, before):
-            setattr(namespace, self.dest, [*before, values])
+        if path.absolute() not in [each.absolute() for each in before]:
+            setattr(namespace, self.dest, [*before, path])
 
 
 def listed(item: Callable[[str], T]) -> Callable[[str], list[T]]:
