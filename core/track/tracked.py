@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import math
 import os
 import sys
 import time
@@ -33,6 +34,7 @@ BLIND_STEPS = 10  # after so many without a forward seen it is said that the hoo
 HOOKS_FILE = str(Path(__file__).with_name("hooks.py"))
 PART_OF_HOOK = {"backward": "backward", "step": "optimizer"}  # functions in there
 MOST_NAMES = 40  # of a user's phases
+MOST_STEPS = 2**53
 MOST_REFUSED = 3  # names of values that it is said of why they are not kept
 
 _active: Tracked | None = None
@@ -59,15 +61,37 @@ def track(
     """
     if os.environ.get(DISABLED, "0") not in ("", "0") or _active is not None:
         return Untracked()
-    name = clean(label or Path(sys.argv[0] or "loop").stem, 100) or "loop"
+    name = clean(str(label or Path(sys.argv[0] or "loop").stem), 100) or "loop"
     return Tracked(
         name,
-        model=model,
-        total_steps=total_steps,
-        first_step=first_step,
+        model=_module(model),
+        total_steps=_number_of_steps("total_steps", total_steps),
+        first_step=_number_of_steps("first_step", first_step) or 0,
         sample_devices=sample_devices,
         announce=announce,
     )
+
+
+def _number_of_steps(name: str, given: Any) -> int | None:
+    """A number of steps as a script gives it, also one that was divided; else None and a line."""
+    if given is None:
+        return None
+    try:
+        number = math.ceil(given)
+        if 0 <= number <= MOST_STEPS:
+            return number
+    except Exception:  # no number at all, or another's own
+        number = None
+    say(f"{name}={clean(repr(given), 40)} is no number of steps: it is left out")
+    return None
+
+
+def _module(given: Any) -> Any:
+    """A model whose forward can be hooked; else None and a line."""
+    if given is None or hasattr(given, "register_forward_pre_hook"):
+        return given
+    say(f"model= is no module but a {type(given).__name__}: forward and loss stand together")
+    return None
 
 
 def is_tracked() -> bool:
@@ -143,6 +167,7 @@ class Tracked:
         self._last_words: LastWords | None = None
         self._exits: Exits | None = None
         self._blind = False
+        self._said_nested = False
         self.notes: Callable[[], None] = self._blind_hooks  # asked for what is to be said
 
     @property
@@ -215,9 +240,9 @@ class Tracked:
         """The batches, a step a turn of the loop.
 
         Within `run.step()` waiting for one is input wait of that step; within another loop of
-        this run they are the batches alone.
+        this run they are the batches alone, and it is said so once.
         """
-        return Steps(self._tracker, batches, self._claims)
+        return Steps(self._tracker, batches, self._claims, self._nested)
 
     def step(self) -> Step:
         """A context that is one step."""
@@ -225,10 +250,11 @@ class Tracked:
 
     def phase(self, name: str) -> Phase:
         """A context that is a part of its own, also between steps."""
+        name = name if isinstance(name, str) else str(name)
         known = self._names.get(name)
         if known is None:
             room = len(self._names) < MOST_NAMES
-            known = clean(str(name), 40) if room else "other phases"
+            known = clean(name, 40) if room else "other phases"
             self._names[name] = known
         return Phase(self._tracker, known)
 
@@ -273,6 +299,15 @@ class Tracked:
         """Say something about the loop to whoever looks at it."""
         if self._writer is not None and len(self._writer.logs) < 20:
             self._writer.logs.append(ev.Log(message=clean(message), level="warning"))
+
+    def _nested(self) -> None:
+        """Say once that a loop makes no steps, as where an iterator of one that was left is kept."""
+        if not self._said_nested:
+            self._said_nested = True
+            self.note(
+                "run.steps() within a loop over run.steps(): the outer loop makes the steps, also "
+                "one that was left and whose iterator is kept"
+            )
 
     def _refuse(self, name: str, why: str) -> None:
         """Say once of a value's name why it is not kept; without a reason, nothing."""

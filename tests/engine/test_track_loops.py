@@ -552,6 +552,80 @@ def test_one_bad_value_costs_no_other_and_is_named_once(tmp_path: Path) -> None:
     assert "`llmprof attach 'my run'`" in found.errors
 
 
+def test_an_iterator_of_every_epoch_that_replaces_the_one_before(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        with track("some of each") as run:
+            for _ in range(3):
+                some = iter(run.steps(range(100)))
+                for _ in range(4):
+                    next(some)
+            del some
+            for _ in run.steps(range(2)):
+                pass
+        hand.tell()
+        """,
+    )
+    rows = found.loop.rows
+    assert rows.index() == list(range(14))
+    assert rows.epochs == ((0, 0), (4, 1), (8, 2), (12, 3))
+    assert found.view.log == ()
+
+
+def test_a_loop_within_another_is_said_to_make_no_steps(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        with track("kept") as run:
+            kept = iter(run.steps(range(10)))
+            next(kept)
+            for _ in range(3):
+                assert list(run.steps(range(5))) == list(range(5))
+        hand.tell()
+        """,
+    )
+    assert found.loop.rows.index() == [0]
+    (said,) = found.view.log
+    assert "the outer loop makes the steps" in said.message
+
+
+def test_what_is_given_wrong_costs_no_training(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        import pathlib
+        import numpy as np
+        wrong = [
+            dict(total_steps="x"), dict(total_steps=-3), dict(total_steps=float("nan")),
+            dict(total_steps=10**30), dict(first_step="a"), dict(first_step=-5), dict(model=5),
+        ]
+        right = [
+            dict(total_steps=2.5), dict(total_steps=np.int64(3)), dict(first_step=2.0),
+            dict(first_step=None), dict(model=None), dict(label=pathlib.Path("x/y")), dict(label=7),
+        ]
+        for given in [*wrong, *right]:
+            with llmprof.track(**({"label": "given", "sample_devices": False} | given)) as run:
+                for x in run.steps(range(3)):
+                    with run.phase([]):
+                        pass
+        hand.tell(wrong=len(wrong))
+        """,
+    )
+    lines = [line for line in found.errors.splitlines() if "watching this loop" not in line]
+    assert len(lines) == found.said["wrong"]
+    assert all(line.startswith("llmprof: ") for line in lines)
+    runs = RunStore(tmp_path / "runs").list()
+    assert len(runs) == 14
+    for run in runs:
+        view = replay(run.journal)
+        (loop,) = view.loops
+        assert (view.outcome, len(loop.rows)) == ("complete", 3)
+        assert loop.rows.index()[0] in (0, 2)
+        assert not loop.started.model
+        assert loop.started.total_steps in (None, 3)
+
+
 def test_what_looks_for_a_card_is_loaded_before_the_first_step(tmp_path: Path) -> None:
     found = told(
         tmp_path,
