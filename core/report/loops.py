@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -155,8 +155,9 @@ def loops_csv(view: RunView) -> str:
     names = _part_names(view)
     values = dict.fromkeys(name for loop in view.loops for name in loop.rows.values)
     device = [name for name in names if any(name in lo.rows.device_parts for lo in view.loops)]
-    head = [*ROW_COLUMNS, *(f"{name}_ms" for name in names)]
-    head += [*(f"{name}_device_ms" for name in device), *values]
+    head = _unlike(ROW_COLUMNS, "phase_", [f"{name}_ms" for name in names])
+    head = _unlike(head, "phase_", [f"{name}_device_ms" for name in device])
+    head = _unlike(head, "logged_", values)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(csv_cell, head))
@@ -175,6 +176,16 @@ def loops_csv(view: RunView) -> str:
         ]
         writer.writerows((loop.rank, *row) for row in zip(*columns, strict=True))
     return out.getvalue()
+
+
+def _unlike(head: Sequence[str], prefix: str, more: Iterable[str]) -> list[str]:
+    """Columns and more of them: a name of a script's own that is there already has a prefix."""
+    out = list(head)
+    for name in more:
+        while name in out:
+            name = prefix + name
+        out.append(name)
+    return out
 
 
 def loop_document(loop: LoopState) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from numbers import Number
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
@@ -234,5 +235,7 @@ def as_number(value: object) -> object | None:
             return None
     except AttributeError:  # of numpy, or no number at all
         item = getattr(value, "item", None)
-        return None if item is None else float(item())
+        if item is None:
+            return float(given) if isinstance(value, Number) else None
+        return float(item())
     return given if given.is_cuda else float(given.item())

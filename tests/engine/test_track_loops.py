@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import os
 import signal
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from llmprof.core.report.loops import loops_csv
 from llmprof.core.store.journal import Follower, replay
 from llmprof.core.store.run import NotOurs, RunStore
 from tests.builders import gloo_scripts
@@ -537,11 +540,19 @@ def test_one_bad_value_costs_no_other_and_is_named_once(tmp_path: Path) -> None:
             for at, x in enumerate(run.steps(batches(4))):
                 run.log(before=at, huge=10**400, name="x", vector=x[0, :3], none=None, after=at)
                 run.log(loss=float("nan") if at == 2 else 1.0)
+                run.log(price=decimal.Decimal("1.5"), epoch=at, wall_ms=7)
+                with run.phase("wall"):
+                    pass
         hand.tell()
-        """,
+        """.replace("with track", "import decimal\n        with track", 1),
     )
     rows = found.loop.rows
     assert rows.value("before") == rows.value("after") == [0, 1, 2, 3]
+    assert rows.value("price") == [1.5] * 4
+    head, first, *_ = csv.reader(io.StringIO(loops_csv(found.view)))
+    assert len(set(head)) == len(head) == len(first)
+    assert {"epoch", "logged_epoch", "wall_ms", "phase_wall_ms", "logged_wall_ms"} <= set(head)
+    assert first[head.index("logged_wall_ms")] == "7.0"
     said = [entry.message for entry in found.view.log]
     assert said[:3] == [
         "the logged value huge is not kept: int too large to convert to float",
