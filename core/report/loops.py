@@ -7,7 +7,7 @@ import io
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import msgspec
@@ -182,9 +182,8 @@ def _unlike(head: Sequence[str], prefix: str, more: Iterable[str]) -> list[str]:
     """Columns and more of them: a name of a script's own that is there already has a prefix."""
     out = list(head)
     for name in more:
-        while name in out:
-            name = prefix + name
-        out.append(name)
+        taken = next(at for at in count() if prefix * at + name not in out)
+        out.append(prefix * taken + name)
     return out
 
 

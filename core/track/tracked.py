@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from llmprof.core import events as ev
 from llmprof.core.system.modules_by_name import CARD_CLOCK
 from llmprof.core.system.text import cause, clean
+from llmprof.core.track.batches import finite
 from llmprof.core.track.exits import Exits, UnseenExit, ended_well, exit_words
 from llmprof.core.track.identity import read_identity
 from llmprof.core.track.steps import Claim, Nothing, Phase, Step, Steps, as_number
@@ -77,11 +78,11 @@ def _number_of_steps(name: str, given: Any) -> int | None:
     if given is None:
         return None
     try:
-        number = math.ceil(given)
+        number: int = math.ceil(given)
         if 0 <= number <= MOST_STEPS:
             return number
     except Exception:  # no number at all, or another's own
-        number = None
+        pass
     say(f"{name}={clean(repr(given), 40)} is no number of steps: it is left out")
     return None
 
@@ -221,7 +222,8 @@ class Tracked:
             if self._writer is not None:
                 self._say_out_of_memory(error, part)
                 unseen = isinstance(error, UnseenExit)
-                self._writer.finish(_done(error, part), FINISH_PATIENCE_S, unseen=unseen)
+                values = self._tracker.last_values
+                self._writer.finish(_done(error, part, values), FINISH_PATIENCE_S, unseen=unseen)
         except Exception as failure:
             self._give_up(failure)
 
@@ -301,7 +303,7 @@ class Tracked:
             self._writer.logs.append(ev.Log(message=clean(message), level="warning"))
 
     def _nested(self) -> None:
-        """Say once that a loop makes no steps, as where an iterator of one that was left is kept."""
+        """Say once that a loop makes no steps, as where an iterator of another is kept."""
         if not self._said_nested:
             self._said_nested = True
             self.note(
@@ -400,12 +402,14 @@ class Tracked:
         say(f"{self._label} is not watched: {cause(error)}")
 
 
-def _done(error: BaseException | None, part: str) -> ev.LoopDone:
-    if error is None or ended_well(error):
-        said = exit_words(error) if isinstance(error, UnseenExit) else ""
-        return ev.LoopDone(outcome="complete", error=said)
+def _done(error: BaseException | None, part: str, logged: Mapping[str, float]) -> ev.LoopDone:
     outcome: ev.Outcome = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-    return ev.LoopDone(outcome=outcome, error=exit_words(error), part=part)
+    said = "" if error is None else exit_words(error)
+    if error is None or ended_well(error):
+        outcome, part = "complete", ""
+        said = said if isinstance(error, UnseenExit) else ""
+    values = {name: known for name, v in logged.items() if (known := finite(v)) is not None}
+    return ev.LoopDone(outcome=outcome, error=said, part=part, values=values)
 
 
 def _no_number(value: object) -> str:

@@ -88,6 +88,7 @@ class Tracker:
         self.updates_skipped: int | None = 0
         self._place: tuple[int, int | None, int | None, int | None] = first_step, None, None, None
         self.problem = ""  # what ended the tracking
+        self.last_values: dict[str, float] = {}  # logged after the last step
         self.device: DeviceClock | None = None
         self.find_device: Callable[[], DeviceClock | None] | None = None
         self.working = True
@@ -105,6 +106,7 @@ class Tracker:
         self._length: int | None = None
         self._held: Held | None = None  # a step whose loop was left in its midst
         self._values: dict[str, object] = {}
+        self._late: Row | None = None  # no step, but what was logged after the last
         # Of an exception that left a part of ours: its identity, the step, the part.
         self._broken: tuple[int, object, str] = 0, None, ""
 
@@ -293,8 +295,11 @@ class Tracker:
             self._release()
             if self._open:
                 self._end(now)
-        else:
-            self._held = None
+        elif self._held is not None:
+            self._held, self._values = None, {}
+        if self.steps and not self._open and self._values:
+            self._late = Row(self._index, self._epoch, self.marks, now)
+            self._hand_on(self._late, None)
         if self.device is not None:
             self.device.finish()
         self.working = False
@@ -336,7 +341,9 @@ class Tracker:
 
     def take(self, row: Row) -> None:
         """Hand a row to the writer, unless too many wait."""
-        if len(self.rows) >= MOST_ROWS:
+        if row is self._late:
+            self.last_values = row.values
+        elif len(self.rows) >= MOST_ROWS:
             self.dropped += 1
         else:
             self.rows.append(row)

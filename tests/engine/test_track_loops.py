@@ -563,6 +563,42 @@ def test_one_bad_value_costs_no_other_and_is_named_once(tmp_path: Path) -> None:
     assert "`llmprof attach 'my run'`" in found.errors
 
 
+def test_what_is_logged_after_the_last_step_is_its_own(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        import contextlib
+        with track("evaluated") as run:
+            for epoch in range(2):
+                for x in run.steps(range(3)):
+                    run.log(loss=1.0)
+                with run.phase("evaluate"):
+                    pass
+                run.log(val=epoch, accuracy=torch.tensor(0.5), nan=float("nan"))
+            run.log(test=7)
+        with track("none") as run:
+            run.log(val=1)
+        with contextlib.suppress(KeyError), track("fails") as run:
+            for x in run.steps(range(2)):
+                run.log(loss=x)
+            for x in run.steps(range(2)):
+                run.log(loss=5)
+                raise KeyError(x)
+        hand.tell()
+        """,
+    )
+    store = RunStore(tmp_path / "runs")
+    rows = replay(store.find("evaluated").journal).loops[0].rows
+    nan = pytest.approx(math.nan, nan_ok=True)
+    assert rows.index() == list(range(6))
+    assert rows.value("val") == [nan, nan, nan, 0, nan, 1]
+    assert rows.value("accuracy") == [nan, nan, nan, 0.5, nan, 0.5]
+    assert rows.value("test") == [nan, nan, nan, nan, nan, 7]
+    assert rows.value("loss") == [1] * 6
+    assert found.view.outcome == "failed"
+    assert found.loop.rows.value("loss") == [0, 1]
+
+
 def test_an_iterator_of_every_epoch_that_replaces_the_one_before(tmp_path: Path) -> None:
     found = told(
         tmp_path,
