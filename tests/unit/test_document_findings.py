@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from llmprof.core.document.next_steps import outlook
 from llmprof.core.document.own_loop import SETTINGS, setting
 from llmprof.core.document.profiles import part_of, waits_between_kernels
 from llmprof.core.document.quotes import Quote, number, plain
+from llmprof.core.document.rules.shares import of_products
 from llmprof.core.document.sources import Source, sources_of
 from llmprof.core.document.steps import step_key
 from llmprof.core.document.tables import Tables, tables_of
@@ -531,3 +533,18 @@ def test_what_a_larger_batch_brings_has_the_range_of_both_intervals() -> None:
     assert high == pytest.approx(4 * (103 + halves[0]) / 151.5, abs=0.1)
     assert "ms a step" in plain(larger.evidence)
     assert " ± " in plain(larger.evidence)
+
+
+@pytest.mark.parametrize(
+    ("device", "whose"), [("cuda:0", "% of the card's busy time"), ("cpu", "% of the busy time")]
+)
+def test_the_share_of_products_is_of_a_card_where_there_is_one(device: str, whose: str) -> None:
+    path = FIXTURES / "writeup-h200" / "kernels.llmprof"
+    recorded = open_view(path)
+    assert recorded.environment is not None
+    environment = replace_struct(recorded.environment, device=device)
+    cases = tuple(replace(state, environment=environment) for state in recorded.cases)
+    told = replace(recorded, environment=environment, cases=cases)
+    found = [*of_products(tables_of(sources_of([(told, path)])))]
+    assert found
+    assert all(whose in plain(each.text) for each in found)

@@ -13,6 +13,7 @@ from llmprof.core.document.steps import PEAKS, step_key
 from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.report.sentences import is_launch_bound
+from llmprof.core.state.view import CaseState
 
 SHARE, PRODUCTS = "Of dense peak", "GEMM of busy"
 
@@ -53,9 +54,14 @@ def of_products(tables: Tables) -> Iterator[Finding]:
         if all(table.known(key, PRODUCTS) for key in (forward, step)):
             text = table.told(
                 forward,
-                "In {Size} {work} matrix products take {GEMM of busy} % of the card's busy "
+                "In {Size} {work} matrix products take {GEMM of busy} % of the {of}busy "
                 "time in the forward and {step} % in a whole training step.",
+                of="" if _on_cpu(state) else "card's ",
                 work=work_of(table, forward, "Mode"),
                 step=(table.quote(step, PRODUCTS),),
             )
             yield Finding("products", text, 0.25)
+
+
+def _on_cpu(state: CaseState) -> bool:
+    return state.environment is not None and state.environment.device == "cpu"
