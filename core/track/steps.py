@@ -59,7 +59,7 @@ class _Waits(Iterator[T]):
         try:
             return next(self._inner)
         except BaseException as error:
-            _broke(self._tracker, error)
+            self._tracker.broke(error)
             raise
         finally:
             self._tracker.leave(before)
@@ -135,7 +135,7 @@ class _Turns(Iterator[T]):
         try:
             batch = next(self._inner)
         except BaseException as error:  # StopIteration, or what the loader met
-            _broke(tracker, error)
+            tracker.broke(error)
             tracker.end_input(batch=False)
             self._let_go()
             raise
@@ -218,11 +218,6 @@ class Nothing:
 
     def __exit__(self, *_: object) -> None:
         return None
-
-
-def _broke(tracker: Tracker, error: BaseException) -> None:
-    if not isinstance(error, StopIteration):
-        tracker.broke(error)
 
 
 def as_number(value: object) -> object | None:

@@ -269,7 +269,9 @@ class Tracker:
 
     def broke(self, error: BaseException | None) -> None:
         """An exception leaves a phase or a step: it was raised in the first that it leaves."""
-        if error is not None and not self.broke_in(error) and self.mine():
+        if error is None or isinstance(error, StopIteration):  # which ends an epoch
+            return
+        if not self.broke_in(error) and self.mine():
             self._broken = id(error), self._place, _part_of(self.marks)
 
     def broke_in(self, error: BaseException | None) -> str:
@@ -287,7 +289,7 @@ class Tracker:
 
     def finish(self, *, whole: bool) -> str:
         """The loop is over; the part in which it ended. A step in which it broke is none."""
-        part = self._ended_in(whole=whole)
+        part = self.ended_in(whole=whole)
         if not self.mine():
             return part
         now = _now()
@@ -305,7 +307,8 @@ class Tracker:
         self.working = False
         return part
 
-    def _ended_in(self, *, whole: bool) -> str:
+    def ended_in(self, *, whole: bool) -> str:
+        """The part that it is in as it ends, or was in as an exception left its loop."""
         left = None if whole or len(self.marks) > 1 else self._held  # by what ended the training
         return _part_of(self.marks if left is None else left.row.marks)
 
