@@ -38,6 +38,7 @@ COLUMNS = (
     Column("Verdict", numeric=False),
 )
 BY_ITSELF = "by its own interval"
+UNTOLD = "the rest not distinguished"  # phases whose own intervals hold no change
 LEAST_SHARE = 0.03  # of the step's change, from which on a phase is named
 NOTES = (
     "Device times, means over fresh processes, which are the unit of replication. What a switch "
@@ -48,12 +49,12 @@ NOTES = (
     f"arithmetic means. {SIGN_UNCLEAR}: the two differ in sign, for processes scatter widely. "
     f"{TOO_NOISY}: the interval allows both faster and slower, and is too wide for a figure. "
     "Gain excluded above: a step shorter by more lies outside the interval. Of the step's change: "
-    "the difference of each phase over the step's, of phases that changed the way it did; above "
-    "100 % together where another changed the other way, as its own row says; those under 3 % "
-    "are left out. Baseline in all runs: the shortest and the longest mean of a process that ran "
-    "the baseline's step after a warm-up in any run, where several did. Parts under 2 % of both "
-    f"steps are left out. {BY_ITSELF}: a phase that the switch does not act on, by its own "
-    "interval.",
+    "the difference of each phase over the step's, of phases that changed the way it did by their "
+    f"own interval, the others together as {UNTOLD}; above 100 % together where another changed "
+    "the other way, as its own row says; those under 3 % are left out. Baseline in all runs: "
+    "the shortest and the longest mean of a process that ran the baseline's step after a warm-up "
+    "in any run, where several did. Parts under 2 % of both steps are left out. "
+    f"{BY_ITSELF}: a phase that the switch does not act on, by its own interval.",
 )
 
 
@@ -204,15 +205,20 @@ def signed_interval(low: float, high: float) -> str:
 def _by_phase(change: Change, part: PartChange) -> str:
     """What each phase makes of the step's change, where that is told from equal.
 
-    backward 75 %, forward 32 %: of phases that changed the way the step did.
+    backward 75 %, forward 32 %: of phases that changed the way the step did, by their own interval.
     """
     if part.part != "total" or change.why_not or part.decision not in ("faster", "slower"):
         return ""
     shares = shares_of(change.found)
+    along = [each for each in change.found.parts[:-1] if shares.get(each.part, 0.0) > 0]
+    told = [each.part for each in along if by_itself(each) == part.decision]
+    if not told:
+        return ""
     if len(shares) == 1:
-        return f"all of it in the {next(iter(shares))}"
-    told = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
-    return ", ".join(f"{name} {round(100 * shares[name]):d} %" for name in told)
+        return f"all of it in the {told[0]}"
+    told.sort(key=lambda name: -shares[name])
+    listed = [f"{name} {round(100 * shares[name]):d} %" for name in told]
+    return ", ".join(listed if len(told) == len(along) else [*listed, UNTOLD])
 
 
 def shares_of(found: Comparison) -> dict[Part, float]:

@@ -75,7 +75,7 @@ def limits(tables: Tables) -> tuple[Sentence, ...]:
     if mixed:
         lines.append((f"Runs are mixed: {'; '.join(mixed)}.",))
     if not tables.all_changes:
-        lines.append((f"No switch was measured beside its baseline; `{SWITCHES}` does.",))
+        lines.append((f"No switch was timed beside its baseline; `{SWITCHES}` does.",))
     if not all(rate.measured for rate in tables.rates):
         lines.append(("Predicted rates of other cards are bounds from published peaks, and no "
                       "measurement.",))  # fmt: skip

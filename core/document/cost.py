@@ -16,7 +16,7 @@ from llmprof.core.document.configurations import (
 from llmprof.core.document.host_floors import HostFloors
 from llmprof.core.document.quotes import MOST_ROWS, KeyedTable, keyed
 from llmprof.core.document.sources import Source
-from llmprof.core.document.steps import Found, between_processes, host_phases
+from llmprof.core.document.steps import Found, between_processes, host_phases, measured_processes
 from llmprof.core.figures.replicates import processes_of
 from llmprof.core.figures.throughput import throughput
 from llmprof.core.predict.closed_form import Unpredictable, predict
@@ -189,7 +189,7 @@ def _labels(rate: Rate) -> tuple[Cell, ...]:
     case = state.case
     basis = "measured" if rate.measured else "predicted"
     return (case.model.name, case.context_length, case.batch_size, switches_text(case),
-            rate.card, basis, len(processes_of(state)) if rate.measured else None)  # fmt: skip
+            rate.card, basis, measured_processes(state) if rate.measured else None)  # fmt: skip
 
 
 def _hours(rate: Rate, budget: Budget) -> tuple[Cell, ...]:

@@ -64,7 +64,7 @@ def why_no_change(tables: Tables) -> str:
         return ""
     if not tables.all_changes:
         return (
-            "No two measured cells differ in a switch alone, so no difference is judged; "
+            "No two timed cells differ in a switch alone, so no difference of time is judged; "
             f"`{SWITCHES}` measures such."
         )
     reasons = {change.why_not for change in tables.all_changes}

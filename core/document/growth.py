@@ -9,8 +9,7 @@ from llmprof.core.document.configurations import source_cells, source_columns, s
 from llmprof.core.document.figures.loglog import Reading
 from llmprof.core.document.quotes import KeyedTable, keyed
 from llmprof.core.document.sources import Source
-from llmprof.core.document.steps import between_processes
-from llmprof.core.figures.replicates import processes_of
+from llmprof.core.document.steps import between_processes, measured_processes
 from llmprof.core.report.attention import bytes_kept, grids
 from llmprof.core.report.comparisons import grouped_alike
 from llmprof.core.report.growth_fits import LAUNCH_BOUND, between, one_power, stands
@@ -171,7 +170,7 @@ def _grown(
     if len(ran) < 2:
         return []
     busy = tuple(point for state, point in ran if stands(source.subject, state, timed=unit == "ms"))
-    processes = min(len(processes_of(state)) for state, _ in ran)
+    processes = min(measured_processes(state) for state, _ in ran)
     points = tuple(point for _, point in ran)
     return [Growth(source, what, way, points, busy, one_power(busy), processes, unit,
                    tuple(state for state, _ in ran))]  # fmt: skip

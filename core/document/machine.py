@@ -66,7 +66,9 @@ def _facts(sources: Sequence[Source]) -> Iterable[str]:
         if run.outcome == "complete":
             continue
         if missing:
-            remedy = "" if run.going else f", `llmprof resume {run.run_id}` measures them"
+            packed = each.path is not None and each.path.is_file()
+            named = each.path.name if packed and each.path is not None else run.run_id
+            remedy = "" if run.going else f", `llmprof resume {named}` measures them"
             yield (
                 f"{each.name} {run.state_words}: {len(missing)} of "
                 f"{counted(len(run.cases), 'case')} not measured{remedy}"

@@ -109,7 +109,9 @@ def peak_picture(tables: Tables) -> Figure | None:
         label = state.case.label
         if "forward" in others and state.case.mode == "train":
             label += ", those of inference not drawn"
-        picture = memory_timeline(points, label)
+        environment = state.environment or source.environment
+        on_cpu = environment is not None and environment.device == "cpu"
+        picture = memory_timeline(points, label, on_card=not on_cpu)
         if picture is not None:
             return picture
     return None

@@ -41,7 +41,8 @@ STEP_NOTES = (
     "Plain is the same step timed without the profiler, in a process of its own; busy is the time "
     "in which at least one kernel or copy ran; GEMM: the matrix products' share of that. The top "
     "kernel is the one with most time in the part over all its calls; its share is of the time of "
-    "all kernels in the part.",
+    "all kernels in the part. On a CPU there are ops in place of kernels, and their own times, "
+    "which are summed, in place of busy time.",
 )
 
 

@@ -158,7 +158,7 @@ def _figures(source: Source, state: CaseState, sources: Sequence[Source]) -> tup
         spread_figure(total.std, total.ci95),
         *(_std(state.summaries.get(phase)) for phase in SHOWN),
         Figure(total.cv_percent, 1.0),
-        len([each for each in processes_of(state) if each.total is not None]),
+        measured_processes(state),
         None if rates is None or rates.mfu is None else Figure(100 * rates.mfu, 1.0),
         dense,
         *_moved(source, state),
@@ -167,9 +167,14 @@ def _figures(source: Source, state: CaseState, sources: Sequence[Source]) -> tup
     )
 
 
+def measured_processes(state: CaseState) -> int:
+    """How many processes of a case have figures: those that failed stand behind none."""
+    return sum(each.total is not None for each in processes_of(state))
+
+
 def between_processes(state: CaseState) -> bool:
     """Whether the interval of a case's mean is one between fresh processes."""
-    return len([each for each in processes_of(state) if each.total is not None]) > 1
+    return measured_processes(state) > 1
 
 
 def _moved(source: Source, state: CaseState) -> tuple[Cell, Cell]:

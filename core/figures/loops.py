@@ -34,6 +34,7 @@ class Straggler:
     rank: int
     part: str
     excess_ms: float  # a step, against the median of the others
+    waited_ms: float = 0.0  # by which the others' backward is longer, where they wait for it
 
 
 def steps_per_s(loop: LoopState, now_ns: int | None = None) -> float | None:
@@ -94,7 +95,13 @@ def straggler(loops: Sequence[LoopState]) -> Straggler | None:
     def more(part: str) -> float:
         return own[slow][part] - statistics.median(own[rank].get(part, 0.0) for rank in others)
 
-    return Straggler(slow, max(own[slow], key=more), excess)
+    backward = {rank: _backward_ms(loop, span) for rank, (loop, span) in compared.items()}
+    waited = statistics.median(backward[rank] for rank in others) - backward[slow]
+    return Straggler(slow, max(own[slow], key=more), excess, waited)
+
+
+def _backward_ms(loop: LoopState, span: tuple[int, int]) -> float:
+    return next((part.host_ms for part in parts(loop, *span) if part.name == WAITS_IN), 0.0)
 
 
 def same_steps(

@@ -55,6 +55,10 @@ def peaks_of(state: CaseState) -> MemoryPeaks:
 
 
 def kind_of(states: Iterable[CaseState]) -> PeakKind:
-    """What the first peak of these cases counts."""
-    steps = [state.memory for state in states if state.memory is not None]
-    return "resident" if steps and not any(step.on_card for step in steps) else "allocated"
+    """What the first peak of these cases counts; of cases without one what it would count."""
+    cases = list(states)
+    steps = [state.memory for state in cases if state.memory is not None]
+    if steps:
+        return "allocated" if any(step.on_card for step in steps) else "resident"
+    known = [state.environment.device for state in cases if state.environment is not None]
+    return "resident" if known and all(device == "cpu" for device in known) else "allocated"

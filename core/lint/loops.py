@@ -40,6 +40,7 @@ MOST_VERDICTS = 3
 INPUT_SHARE = 0.15  # of the time: less is no finding
 ASIDE_SHARE = 0.2
 LEAST_ASIDE_MS = 100.0  # of the whole training: less is worth nobody's while
+NEARLY_ALL = 0.9  # of what lies between steps: then it is told by the few times that make it
 COMPILE_SHARE = 0.05
 BLOCKED_SHARE = 0.2  # of the looks at the training thread
 LEAST_LOOKS = 20
@@ -80,12 +81,11 @@ def input_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | 
     if part is None:
         return None
     wall = wall_ms(found)
-    exposed = part.host_ms if part.device_ms is None else part.device_ms
+    exposed = min(wall, part.host_ms if part.device_ms is None else part.device_ms)
     share = exposed / wall
     if share < INPUT_SHARE:
         return None
-    rate = 1000 / wall
-    least = 1000 / (wall - exposed)
+    towards = f" towards {significant(1000 / (wall - exposed))}" if exposed < wall else ""
     return LoopVerdict(
         "input-bound",
         loop.rank,
@@ -94,8 +94,8 @@ def input_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | 
         f"{ms(wall)} a step" + ("" if part.device_ms is None else ", by the card's clock"),
         "more workers (`num_workers`), `persistent_workers` and `pin_memory`, or less work a "
         "sample in the data set",
-        f"input wait falls below 5 % of a step; the pace rises from {significant(rate)} towards "
-        f"{significant(least)} steps/s",
+        f"input wait falls below 5 % of a step; the pace rises from {significant(1000 / wall)}"
+        f"{towards} steps/s",
     )
 
 
@@ -111,10 +111,7 @@ def aside(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
     rows = _rows(loop, name)
     if sum(rows) < LEAST_ASIDE_MS:
         return None
-    times = [ms for ms in rows if ms > max(rows) / 10]
-    often = f"{counted(len(times), 'time')}, {ms(statistics.fmean(times))} " + (
-        "each on average" if len(times) > 1 else "in all"
-    )
+    often = _how_often(rows, part.host_ms)
     what = {"between": "work between steps", EVALUATION: "evaluation", CHECKPOINT: "checkpoints"}
     remedies = {
         "between": "move it out of the loop or do it less often; `with run.phase(name)` tells "
@@ -132,6 +129,16 @@ def aside(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
         remedies[kind],
         f"the share of {said} falls below {percent(ASIDE_SHARE / 2)}",
     )
+
+
+def _how_often(rows: list[float], a_step: float) -> str:
+    """5 times, 1.5 s each on average; of what lies in most steps what it takes of each."""
+    times = [ms for ms in rows if ms > max(rows) / 10]
+    if sum(times) < NEARLY_ALL * sum(rows):
+        return f"{ms(a_step)} a step on average, at most {ms(max(rows))}"
+    if len(times) == 1:
+        return f"once, {ms(times[0])}"
+    return f"{counted(len(times), 'time')}, {ms(statistics.fmean(times))} each on average"
 
 
 def recompiling(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict | None:
@@ -165,15 +172,21 @@ def host_blocked(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict |
     share = beat.blocked / beat.looks
     if share < BLOCKED_SHARE:
         return None
+    busy = _busy(loop, card)
+    idle = 1.0 if busy is None else max(0.0, 1 - busy / 100)
+    least = f"the thread is seen there in less than {percent(BLOCKED_SHARE / 4)} of the looks"
+    gain = "and the pace rises"
+    if busy is not None and busy >= BUSY_PERCENT:
+        gain = f"though the pace hardly rises, for the card was busy {busy:.0f} % of the time"
     return LoopVerdict(
         "host-blocked",
         loop.rank,
-        share,
+        min(share, idle),
         f"in {percent(share)} of {beat.looks:,} looks the training thread stood in a call that "
         f"waits for the card, most often at {beat.blocked_at}",
         "keep values on the card and read them every so many steps (`run.log(loss=loss)` copies "
         "without waiting)",
-        "the thread is seen there in less than 5 % of the looks, and the pace rises",
+        f"{least}, {gain}",
     )
 
 
@@ -181,7 +194,7 @@ def launch_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict |
     """The card follows the host step by step and waits for its next launch."""
     if host_blocked(loop, card) is not None or card is None:
         return None
-    busy = _mean_of(card, "utilization")
+    busy = _busy(loop, card)
     if busy is None or busy >= BUSY_PERCENT:
         return None
     found = settled(loop)
@@ -200,7 +213,7 @@ def launch_bound(loop: LoopState, card: CardHistoryView | None) -> LoopVerdict |
         loop.rank,
         share * (1 - busy / 100),
         f"forward, backward and update take the card as long as the host that launches them, "
-        f"{percent(share)} of the time, and the card was busy {busy:.0f} % of it",
+        f"{percent(share)} of the time, and the card was busy {busy:.0f} % of the whole time",
         "larger batches, `torch.compile(mode='reduce-overhead')`, a fused optimizer",
         f"the card is busy more than {BUSY_PERCENT:.0f} % of the time",
     )
@@ -216,12 +229,15 @@ def slow_rank(view: RunView) -> LoopVerdict | None:
     wall = wall_ms(settled(loop)) if settled(loop) else math.inf
     crowded = _crowded(view)
     where = part_words(slow.part, apart=loop.started.model)
+    waits = ", and they wait for it in backward"
+    if slow.waited_ms < slow.excess_ms / 2:
+        waits = "; their backward is hardly longer, so that they are not seen to wait for it there"
     return LoopVerdict(
         "straggler",
         slow.rank,
         min(1.0, slow.excess_ms / wall),
         f"rank {slow.rank} works {ms(slow.excess_ms)} longer a step than the others, most of it "
-        f"in {where}, and they wait for it in backward{crowded}",
+        f"in {where}{waits}{crowded}",
         "give each rank processors of its own (OMP_NUM_THREADS, taskset), then look again"
         if crowded
         else "compare its batches, its card's clocks and its machine with the others'",
@@ -280,7 +296,11 @@ def _card(view: RunView, loop: LoopState) -> CardHistoryView | None:
     return None
 
 
-def _mean_of(card: CardHistoryView, metric: str) -> float | None:
-    series = card.series.get(metric)
-    known = [] if series is None else [v for v in series.points()[1] if not math.isnan(v)]
+def _busy(loop: LoopState, card: CardHistoryView | None) -> float | None:
+    """Percent of the time for which the card was busy once the loop had warmed up, to its end."""
+    series = None if card is None else card.series.get("utilization")
+    if series is None or not len(loop.rows):
+        return None
+    start = loop.rows.start_ns(first_warm_row(loop))[:1] or [loop.last_t]
+    known = [v for v in series.between(start[0], loop.last_t + 1) if not math.isnan(v)]
     return statistics.fmean(known) if known else None

@@ -14,7 +14,13 @@ from llmprof.core.stats.stopping import (
     known_within,
     steps_for,
 )
-from llmprof.core.stats.summary import Summary, drift_text, stability, summarize
+from llmprof.core.stats.summary import (
+    MIN_OUTLIER_SAMPLES,
+    Summary,
+    drift_text,
+    stability,
+    summarize,
+)
 from llmprof.core.system.numbers import as_given
 from llmprof.core.system.text import counted, duration
 
@@ -22,6 +28,10 @@ UNSURE = 5.0  # percent: half-width of the 95 % interval beyond which digits are
 DRIFT = 3.0  # percent between first and last third: smaller ones are told, but no warning
 MIN_WARMING = 4  # samples for a verdict on the first
 STILL_COLD = 1.2  # times the median of the others
+_STEADY_FIRST = (
+    "steps have a trend, which more of them do not average out: first more warm-up, or find what "
+    "changes (another process, the clock)"
+)
 EXPLAINED = {
     "stability": "The steps scatter: a CV (Std Dev over mean) below 2 % is very stable, below 6 % "
     "acceptable.",
@@ -55,10 +65,10 @@ def few_samples(state: CaseState, context: Context) -> Verdict | None:
         return None
     profiled = state.case.probe == "kernels"
     noun = "profiled step" if profiled else "step"
-    if warming(state, context) is None:
-        advice = _more_steps(total, profiled=profiled)
-    else:
+    if warming(state, context) is not None:
         advice = _warmer(summarize(state.measured.total_ms(1)), profiled=profiled)
+    else:
+        advice = _STEADY_FIRST if _drifts(total) else _more_steps(total, profiled=profiled)
     text = f"the mean is {known_within(half)} after {counted(total.n, noun)}; {advice}"
     return Verdict("few-samples", "warning", text)
 
@@ -66,8 +76,15 @@ def few_samples(state: CaseState, context: Context) -> Verdict | None:
 def _warmer(rest: Summary, *, profiled: bool) -> str:
     """What would help where the first step was cold: the others tell how many it would take."""
     enough = rest.ci95 is not None and 100 * rest.ci95 <= UNSURE * rest.mean
+    if not enough and _drifts(rest):
+        return f"the first step was still cold, and {_STEADY_FIRST}"
     advice = "as many steps would do" if enough else _more_steps(rest, profiled=profiled)
     return f"the first step was still cold: with more warm-up, {advice}"
+
+
+def _drifts(total: Summary) -> bool:
+    """Whether steps have a trend: no number of them settles a mean that moves."""
+    return total.drift_percent is not None and abs(total.drift_percent) >= DRIFT
 
 
 def _more_steps(total: Summary, *, profiled: bool) -> str:
@@ -76,7 +93,8 @@ def _more_steps(total: Summary, *, profiled: bool) -> str:
     if needed <= total.n:
         needed = total.n + 1
     took_s = needed * total.mean / 1e3
-    goal = f"would bring that to about {as_given(UNSURE)} %"
+    few = ", by the scatter of so few, " if total.n < MIN_OUTLIER_SAMPLES else " "
+    goal = f"would{few}bring that to about {as_given(UNSURE)} %"
     if profiled and needed > MOST_PROFILE_STEPS:
         return (
             f"not even {MOST_PROFILE_STEPS} steps, the most there may be, {goal}: for the step's"

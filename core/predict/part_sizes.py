@@ -22,11 +22,13 @@ from llmprof.core.spec.case import Case
 
 LOGITS = "logits"
 PARTS: tuple[str, ...] = (*CATEGORIES[:6], LOGITS, *CATEGORIES[6:])  # as they are listed
+SAVED = "what forward saves for backward, as it stands when forward ends"
 WORDS: dict[str, str] = {
     "parameters": "4 bytes × parameters, always",
     "gradients": "4 bytes × parameters, from backward to zero_grad",
     "optimizer state": "8 bytes × parameters, AdamW's two moments, always",
-    "activations": "what forward saves for backward, as it stands when forward ends",
+    "activations": f"{SAVED}; with "
+    "checkpoints what stands at the peak of backward, one of them run again, where that is more",
     "autocast copies": "2 bytes × weights of matrix products, from forward until backward has used "
     "them",
     "temporaries": "at their highest, in whichever phase that is",
@@ -88,11 +90,14 @@ def _state(case: Case) -> PartSize:
 
 def _activations(case: Case, capability: tuple[int, int]) -> PartSize:
     levels = {level.phase: level for level in step_levels(case, capability)}
+    waiting = levels["forward"].end.live[ACTIVATIONS]
     if case.blocks_a_checkpoint is not None and "backward" in levels:
-        size = levels["backward"].peak.live[ACTIVATIONS]
-        return PartSize("activations", size, "inputs of checkpoints and what one saves, run again")
-    size = levels["forward"].end.live[ACTIVATIONS]
-    return PartSize("activations", size, WORDS["activations"])
+        again = levels["backward"].peak.live[ACTIVATIONS]
+        if again > waiting:
+            words = "inputs of checkpoints that are left and what one saves, run again"
+            return PartSize("activations", again, words)
+        return PartSize("activations", waiting, "inputs of checkpoints, as forward ends")
+    return PartSize("activations", waiting, SAVED)
 
 
 def _copies(case: Case) -> PartSize:

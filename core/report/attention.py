@@ -184,10 +184,12 @@ def _notes(subject: Subject, grid: AttentionGrid) -> list[str]:
         )
     small = [state for state in grid.states if is_launch_bound(state)]
     if small:
-        lengths = sorted({state.case.context_length for state in small})
+        longest = max(state.case.context_length for state in small)
+        up_to = [state for state in grid.states if state.case.context_length <= longest]
+        some = "" if len(small) == len(up_to) else f"of {len(small)} of {len(up_to)} cells "
         lines.append(
-            f"The host sets the pace up to {lengths[-1]:,} tokens, where time says more of it than "
-            f"of the card {ref(*small)}."
+            f"The host sets the pace {some}up to {longest:,} tokens, where time says more of it "
+            f"than of the card {ref(*small)}."
         )
     return [*lines, *why_not(grid.states)]
 
@@ -334,7 +336,7 @@ def _fastest(subject: Subject, grid: AttentionGrid) -> list[str]:
         if found.not_judged:
             text += f" ({found.not_judged})"
         elif found.total.decision != "faster":
-            text = f"At {length:,} tokens no way is distinguished from {other}"
+            text = f"At {length:,} tokens {name} is not distinguished from {other}"
         return [f"{text} {ref(state, slow)}."]
     return []
 

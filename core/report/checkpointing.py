@@ -151,9 +151,18 @@ def checkpointing(view: RunView) -> Table | None:
         for group in groups
         for row in group
     )
-    notes = (*_explained(groups), *(line for group in groups for line in _said(group, capability)))
+    said = (_said(group, _name(group, axes), capability) for group in groups)
+    notes = (*_explained(groups), *(line for lines in said for line in lines))
     title = "Activation checkpointing and micro-batches"
     return Table("checkpointing", title, columns, rows, notes, number="M39")
+
+
+def _name(group: list[Measured], axes: list[tuple[str, Column]]) -> str:
+    """large, context 512, bf16: the model, and what tells its group from others."""
+    first = group[0].first
+    cells = zip(axes, axis_cells(first, axes), strict=True)
+    others = [str(cell) for (field, _), cell in cells if field != "context_length"]
+    return ", ".join([first.case.model.name, f"context {first.case.context_length}", *others])
 
 
 def _capability(view: RunView) -> tuple[int, int]:
@@ -164,7 +173,8 @@ def _memory_cells(row: Measured, capability: tuple[int, int]) -> tuple[Cell, ...
     backward, step = row.peak("backward"), row.step_peak
     said_backward, said_step = _predicted(row, capability)
     if step is None:
-        word = status_word(row.first)
+        measured = any(state.total is not None for state in row.states)
+        word = "not recorded" if measured else status_word(row.first)
         return (None, word, _mib(said_backward), word, _mib(said_step), None)
     error = error_percent(said_step, step) if ran_on_card(row.first) else None
     return (
@@ -216,34 +226,42 @@ def recompute(row: Measured) -> tuple[float | None, str]:
         return None, ""
     if row.recompute_ms is not None:
         return row.recompute_ms, "measured"
-    forward = None if row.timed is None else row.timed.summaries.get("forward")
-    if forward is None:
+    phases = {} if row.timed is None else row.timed.summaries
+    forward, backward = phases.get("forward"), phases.get("backward")
+    if forward is None or backward is None:
         return None, "n/a"
-    return forward.mean * recomputed_flops(case) / forward_flops(case), "estimated"
+    again = forward.mean * recomputed_flops(case) / forward_flops(case)
+    if again >= backward.mean:  # what is part of it cannot take longer: these steps scatter
+        return None, "n/a: the forward took longer than the backward"
+    return again, "estimated"
 
 
 def _explained(groups: list[list[Measured]]) -> Iterable[str]:
     yield (
         "Peaks are requested bytes. Saved for backward: what waits when the last loss is known, "
         "beside what lies there between steps. Time change: from the first row of the group to "
-        "this one, below 0 is less time."
+        "this one, below 0 is less time; shown and not judged."
     )
     yield (
         "Recompute is a part of the backward. Measured: busy time of what ran within ranges around "
         "it, in a process with the profiler. Estimated: the forward's time by the share of its "
         "operations that are done again."
     )
-    if not all(ran_on_card(row.first) for group in groups for row in group):
-        yield (
-            "No card: tensors were followed on the CPU, where softmax's backward holds one product "
-            "less; the prediction is for a card without its cuBLAS workspaces."
+    rows = [row for group in groups for row in group]
+    if not all(ran_on_card(row.first) for row in rows):
+        followed = any(row.recorded is not None and row.recorded.memory_timeline for row in rows)
+        how = (
+            "tensors were followed on the CPU, where softmax's backward holds one product less; "
+            if followed
+            else ""
         )
+        yield f"No card: {how}the prediction is for a card without its cuBLAS workspaces."
 
 
-def _said(group: list[Measured], capability: tuple[int, int]) -> Iterable[str]:
+def _said(group: list[Measured], name: str, capability: tuple[int, int]) -> Iterable[str]:
     """What is predicted to be best, what was measured best, and what the peak then is."""
     case = group[0].first.case
-    yield from _predicted_best(group[0].first, capability)
+    yield from _predicted_best(group[0].first, name, capability)
     one_batch = [row for row in group if row.first.case.accumulate == case.accumulate]
     for what in ("backward", "step"):
         peaks = ((row.step_peak if what == "step" else row.peak(what), row) for row in one_batch)
@@ -255,13 +273,13 @@ def _said(group: list[Measured], capability: tuple[int, int]) -> Iterable[str]:
         names = listing(CHECKPOINT.named(row.first.case.checkpoint) for row in best)
         verb = "has" if len(best) == 1 else "have"
         yield (
-            f"{case.model.name}, context {case.context_length}, measured: {names} {verb} the "
-            f"lowest peak of the {what}, {mib(lowest)} {ref(*(row.first for row in best))}."
+            f"{name}, measured: {names} {verb} the lowest peak of the {what}, {mib(lowest)} "
+            f"{ref(*(row.first for row in best))}."
         )
     yield from why_not([state for row in group for state in row.states if state.failure])
 
 
-def _predicted_best(state: CaseState, capability: tuple[int, int]) -> Iterable[str]:
+def _predicted_best(state: CaseState, name: str, capability: tuple[int, int]) -> Iterable[str]:
     case, outside = state.case, _outside(state, capability)
     found = checkpoint_peaks(case, capability)
     plain = found[0]
@@ -270,7 +288,7 @@ def _predicted_best(state: CaseState, capability: tuple[int, int]) -> Iterable[s
         size = [best[0].backward, best[0].step][of_step]
         before = [plain.backward, plain.step][of_step]
         text = (
-            f"{case.model.name}, context {case.context_length}, predicted: "
+            f"{name}, predicted: "
             f"{_blocks(best)} {'tie' if len(best) > 1 else 'is best'} for the peak of the {what}, "
             f"from {mib(before - outside)} without to {mib(size - outside)}"
         )

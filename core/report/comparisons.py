@@ -54,8 +54,11 @@ def switch_name(case: Case, base: Case) -> str:
 
 
 def judging_note(found: Iterable[Comparison]) -> str:
-    """How differences were judged, for the foot of a table."""
-    return JUDGED if any(each.processes > 1 for each in found) else UNJUDGED
+    """How differences were judged, for the foot of a table; "" where there is none."""
+    processes = [each.processes for each in found]
+    if not processes:
+        return ""
+    return JUDGED if max(processes) > 1 else UNJUDGED
 
 
 def times(ratio: Ratio) -> str:

@@ -65,8 +65,9 @@ def compilation(view: RunView) -> Table | None:
         for state in others
         if (each := subject.compare(base, state)) is not None
     ]
+    from_eager = "Speed-ups are from the eager row of a group to each of the others."
     notes = (
-        f"Speed-ups are from the eager row of a group to each of the others. {judging_note(found)}",
+        f"{from_eager} {judging_note(found)}".rstrip(),
         "Compile times are cold, each cell with an empty cache, and are in no mean. Repaid: the "
         "compile time over what a step gains, only where the step's change is judged and told from "
         "equal; graphs are those of the forward.",

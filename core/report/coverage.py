@@ -79,7 +79,10 @@ def coverage_summary(view: RunView) -> str:
         said += f", {counted(cases, 'process')} in all"
     text = f"{said}: {parts}. Numbers in brackets are the cases' numbers."
     if to_resume(view):
-        text += f" llmprof resume {view.run_id} measures what is missing, stopped or killed."
+        text += (
+            f" llmprof resume {view.run_id} measures what is missing, stopped or killed; of a run "
+            "in a file, llmprof resume FILE."
+        )
     return text
 
 

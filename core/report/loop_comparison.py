@@ -91,14 +91,17 @@ def _figures(base: LoopState, other: LoopState, notes: tuple[str, ...]) -> Table
 
 def _parts(base: LoopState, other: LoopState) -> Table | None:
     """A row a part of a step."""
-    before, after = _settled(base), _settled(other)
+    before, after = _times(base), _times(other)
+    apart = base.started.model and other.started.model
+    if not apart:  # one of them has forward and loss as one part, and so both have
+        before, after = _together(before), _together(after)
     names = in_order(list(dict.fromkeys([*before, *after])), str)
     rows: list[tuple[Cell, ...]] = []
     for name in names:
-        pair = [found[name].host_ms if name in found else 0.0 for found in (before, after)]
+        pair = [found.get(name, 0.0) for found in (before, after)]
         rows.append(
             (
-                part_words(name, apart=base.started.model and other.started.model),
+                part_words(name, apart=apart),
                 Figure(pair[0]),
                 Figure(pair[1]),
                 Figure(pair[1] - pair[0]),
@@ -115,8 +118,8 @@ def _parts(base: LoopState, other: LoopState) -> Table | None:
         Column("Change", "%"),
     )
     note = (
-        "From A to B: below 0, B is lower. Means a step by the host's clock; what one loop lacks "
-        "took it no time."
+        "From A to B: below 0, B is lower. Means a step by the host's clock; a part that one "
+        "loop lacks, 0 here, is time that it does not have or has in its other parts."
     )
     return Table("loop-parts-compared", "Parts of a step", columns, tuple(rows), (note,))
 
@@ -169,6 +172,18 @@ def _warm(loop: LoopState) -> int:
 
 def _settled(loop: LoopState) -> dict[str, Part]:
     return {part.name: part for part in parts(loop, _warm(loop))}
+
+
+def _times(loop: LoopState) -> dict[str, float]:
+    return {name: part.host_ms for name, part in _settled(loop).items()}
+
+
+def _together(times: dict[str, float]) -> dict[str, float]:
+    """Forward and loss as one part."""
+    rest = {name: ms for name, ms in times.items() if name != "loss"}
+    if "loss" in times:
+        rest["forward"] = rest.get("forward", 0.0) + times["loss"]
+    return rest
 
 
 def _pace(loop: LoopState) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from llmprof.core.events.loop import PARTS, LoopOutOfMemory
-from llmprof.core.figures.loops import parts, steps_per_s, straggler
+from llmprof.core.figures.loops import NEWEST_NS, parts, steps_per_s, straggler
 from llmprof.core.figures.part_words import part_words, place_words
 from llmprof.core.memory.refusals import says_out_of_memory
 from llmprof.core.report.csv_cells import csv_cell
@@ -26,13 +26,18 @@ from llmprof.core.system.units import MIB
 
 LONG_FIRST_S = 1.0
 LONG_FIRST_TIMES = 10  # the median step
+PACE = f"Pace: over the last {NEWEST_NS // 10**9} s, all that lies between steps included."
 ROW_COLUMNS = ("rank", "step", "steps", "epoch", "start_s", "wall_ms", "least_ms", "most_ms")
 
 
 def loop_table(view: RunView) -> Table | None:
-    """A row a rank: how many steps, at which pace, and how it ended."""
+    """A row a rank: how many steps, at which pace, and how it ended.
+
+    Own work has a column where there are several ranks, which wait for each other in backward.
+    """
     if not view.loops:
         return None
+    several = len(view.loops) > 1
     columns = (
         Column("Rank"),
         Column("Machine", numeric=False),
@@ -41,12 +46,12 @@ def loop_table(view: RunView) -> Table | None:
         Column("Duration", "s"),
         Column("Pace", "steps/s"),
         Column("Step, median", "ms"),
-        Column("Own work", "ms"),
+        *((Column("Own work", "ms"),) if several else ()),
         Column("Updates skipped"),
         Column("llmprof's own", "µs/step"),
         Column("End", numeric=False),
     )
-    rows = tuple(_rank(loop, going=view.going) for loop in view.loops)
+    rows = tuple(_rank(loop, going=view.going, several=several) for loop in view.loops)
     return Table("loop", "The training loop", columns, rows, tuple(_notes(view)))
 
 
@@ -54,9 +59,9 @@ def loop_parts(view: RunView) -> Table | None:
     """A row a part of a step, of each rank: they sum to the wall time."""
     on_device = any(loop.rows.device_parts for loop in view.loops)
     rows: list[tuple[Cell, ...]] = []
+    skips = {loop.rank: 1 if len(loop.rows) > 2 else 0 for loop in view.loops}
     for loop in view.loops:
-        skip = 1 if len(loop.rows) > 2 else 0
-        for part in in_order(parts(loop, skip), lambda each: each.name):
+        for part in in_order(parts(loop, skips[loop.rank]), lambda each: each.name):
             rows.append(
                 (
                     loop.rank,
@@ -75,7 +80,10 @@ def loop_parts(view: RunView) -> Table | None:
         Column("Share", "%"),
         *((Column("Device", "ms/step"),) if on_device else ()),
     )
-    note = "Means over all steps but the first, by the host's clock; the parts sum to the wall."
+    which = "all steps but the first" if all(skips.values()) else "all steps, the first ones too"
+    note = f"Means over {which}, by the host's clock; the parts sum to the wall."
+    if on_device:
+        note += " Device: the same stretches by the card's clock, of the steps that it timed."
     return Table("loop-parts", "Parts of a step", columns, tuple(rows), (note,))
 
 
@@ -217,7 +225,7 @@ def loop_document(loop: LoopState) -> dict[str, Any]:
     }
 
 
-def _rank(loop: LoopState, *, going: bool) -> tuple[Cell, ...]:
+def _rank(loop: LoopState, *, going: bool, several: bool) -> tuple[Cell, ...]:
     rows, beat, done = loop.rows, loop.beat, loop.done
     end = rows.end_ns
     lasted = None if end is None else (end - loop.first_t) / 1e9
@@ -233,7 +241,7 @@ def _rank(loop: LoopState, *, going: bool) -> tuple[Cell, ...]:
         Figure(lasted),
         Figure(steps_per_s(loop)),
         Figure(statistics.median(own) if own else None),
-        Figure(statistics.median(working) if working else None),
+        *((Figure(statistics.median(working) if working else None),) if several else ()),
         None if beat is None else beat.updates_skipped,
         Figure(None if beat is None else beat.own_us),
         done.outcome if done is not None else "running" if going else "interrupted",
@@ -241,7 +249,8 @@ def _rank(loop: LoopState, *, going: bool) -> tuple[Cell, ...]:
 
 
 def _notes(view: RunView) -> list[str]:
-    notes = []
+    known = any(steps_per_s(loop) is not None for loop in view.loops)
+    notes = [f"{PACE} Step: without what lies between steps."] if known else []
     if len(view.loops) > 1:
         notes.append("Own work is a step without backward, in which ranks wait for each other.")
     slow = straggler(view.loops)

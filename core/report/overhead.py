@@ -20,15 +20,22 @@ NOTES = (
     " Welch's degrees of freedom). Not distinguished: it holds 0 %. Phases that take less than"
     f" {as_given(100 * LEAST_SHARE)} % of the plain step are left out.",
 )
+SINGLE = (
+    "Of single processes it is the interval of their steps; two processes of equal code differ by"
+    " more, and faster is that: no profiler makes a step shorter."
+)
 
 
 def overhead_table(view: RunView) -> Table | None:
     """M19: each phase with and without the kernel profiler, in processes of their own."""
     rows: list[tuple[Cell, ...]] = []
+    single = False
     for state in view.cases:
         plain = twin(view, state) if state.case.probe == "kernels" else None
         if plain is not None and len(state.measured) and len(plain.measured):
             rows += _rows(state, plain)
+            found = ratio(state.wall, plain.wall)
+            single |= found is None or not found.judged
     columns = (
         Column("Case", numeric=False),
         Column("Phase", numeric=False),
@@ -41,7 +48,7 @@ def overhead_table(view: RunView) -> Table | None:
     )
     title = "Overhead of the kernel profiler"
     timeline = any(state.timeline is not None for state in view.cases)
-    notes = (*NOTES, CLOCKS) if timeline else NOTES
+    notes = (*NOTES, *((SINGLE,) if single else ()), *((CLOCKS,) if timeline else ()))
     return Table("overhead", title, columns, tuple(rows), notes, number="M19") if rows else None
 
 

@@ -11,6 +11,8 @@ from llmprof.core.report.timing import MODEL
 from llmprof.core.state.view import RunView
 from llmprof.core.stats.summary import Summary
 
+AGAIN = ", and with checkpoints, whose forward the backward computes again, up to about 3"
+
 
 def ratios(view: RunView) -> Table | None:
     """M10: backward over forward, and the rate as the arithmetic grows."""
@@ -47,8 +49,10 @@ def ratios(view: RunView) -> Table | None:
         Column("Backward / forward"),
         Column("Backward / forward with graph"),
     )
+    again = any(group.case.checkpoint is not None for group, _ in found)
     notes = (
-        "Backward arithmetic is twice the forward's, so a compute-bound model shows about 2. "
+        "Backward arithmetic is twice the forward's, so a compute-bound model shows about 2"
+        f"{AGAIN if again else ''}. "
         "The last column divides by the forward of the same steps, which also keeps the graph. "
         "Digits follow both confidence intervals, four at most.",
     )

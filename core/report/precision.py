@@ -65,10 +65,12 @@ def precision(view: RunView) -> Table | None:
         )
         for full, mixed in pairs
     )
+    compared = (found for pair in pairs if (found := subject.compare(*pair)) is not None)
+    judged = judging_note(compared)
     notes = (
         "FP: fp32 with TF32 off. MP: autocast over the forward and the loss, fp32 weights and "
         "optimizer; fp16 with a gradient scaler. Means of whole steps; peak of one extra step.",
-        judging_note(found for pair in pairs if (found := subject.compare(*pair)) is not None),
+        *((judged,) if judged else ()),
         *(line for pair in pairs for line in sentences(subject, *pair)),
     )
     return Table("precision", "Full against mixed precision", columns, rows, notes, number="M17")
@@ -120,10 +122,11 @@ def _memory_words(full: CaseState, mixed: CaseState) -> str:
     text += " (the same)" if abs(change) < SAME else f" ({change:+.0f} %)"
     forward = forward_peak(full), forward_peak(mixed)
     if forward[0] and forward[1] and forward[1] > (1 + SAME / 100) * forward[0]:
-        text += (
-            f"; within the forward it rises from {mib(forward[0])} to {mib(forward[1])}, since "
-            "autocast keeps half-precision copies of the weights beside the fp32 ones"
-        )
+        text += f"; within the forward it rises from {mib(forward[0])} to {mib(forward[1])}"
+        if kind_of([full, mixed]) == "allocated":
+            text += (
+                ", since autocast keeps half-precision copies of the weights beside the fp32 ones"
+            )
     return text
 
 

@@ -24,7 +24,8 @@ def steps_until_repaid(found: Comparison) -> int | Unknown | None:
         return None
     match found.total.decision:
         case "faster":
-            return _rough(cost / (found.total.base.mean - found.total.other.mean))
+            gain = found.total.base.mean * (1 - found.total.time.value)  # as it was judged
+            return _rough(cost / gain)
         case "slower":
             return "never"
         case "not distinguished":

@@ -7,6 +7,7 @@ from llmprof.core.figures.throughput import MFU_CONVENTION, Throughput, denomina
 from llmprof.core.report.case_groups import axes_of, axis_cells, status_word
 from llmprof.core.report.comparisons import grouped_alike, times
 from llmprof.core.report.sentences import is_launch_bound, ref, what_std_is
+from llmprof.core.report.subject import Subject, subject_of
 from llmprof.core.report.table import Cell, Column, Figure, Table, rate_figure, spread_figure
 from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.state.view import CaseState, RunView
@@ -20,7 +21,8 @@ NOISY = 0.25  # of a ratio: an interval wider than this says little of growth
 
 def scaling(view: RunView) -> Table | None:
     """Time, rate and growth against each group's smallest cell, beside the arithmetic's."""
-    groups = scaling_groups(view)
+    subject = subject_of(view)
+    groups = scaling_groups(subject)
     if not groups:
         return None
     states = [state for group in groups for state in group]
@@ -55,7 +57,7 @@ def scaling(view: RunView) -> Table | None:
         "against the group's first row, of time where the host sets the pace of neither; equal "
         "growth of work and time is a steady rate. "
         f"{what_std_is(state.total for state in states)}",
-        *(line for group in groups for line in sentences(group)),
+        *(line for group in groups for line in sentences(subject, group)),
     )
     return Table("scaling", "Growth with batch and context", columns, rows, notes)
 
@@ -70,10 +72,10 @@ def scaling_groups(view: RunView) -> list[list[CaseState]]:
     return [group for group in groups if len(group) > 1]
 
 
-def sentences(group: list[CaseState]) -> list[str]:
+def sentences(subject: Subject, group: list[CaseState]) -> list[str]:
     """How time followed work where the card was busy; where the host set the pace it says nothing.
 
-    A growth needs a range: at least LEAST_SPAN times the work.
+    A growth needs a range: at least LEAST_SPAN times the work, of cells to which no check says no.
     """
     ran = [state for state in group if state.total is not None]
     if len(ran) < 2:
@@ -81,14 +83,16 @@ def sentences(group: list[CaseState]) -> list[str]:
     name = f"{ran[0].case.model.name}, {ran[0].case.mode}"
     slow = [state for state in ran if is_launch_bound(state)]
     busy = [state for state in ran if not is_launch_bound(state)]
-    grown = _growth_of(busy)
+    grown = _growth_of([state for state in busy if not subject.failed_checks(state)])
     lines = []
     if grown is not None:
         lines.append(f"{name}{', where the card sets the pace' if slow else ''}: {grown}.")
     if slow:
+        most = max(slow, key=lambda each: each.case.tokens)
+        up_to = [state for state in ran if state.case.tokens <= most.case.tokens]
+        some = "" if len(slow) == len(up_to) else f"of {len(slow)} of {len(up_to)} cells "
         lines.append(
-            f"{name}: the host sets the pace up to "
-            f"{_work(max(slow, key=lambda each: each.case.tokens))}, "
+            f"{name}: the host sets the pace {some}up to {_work(most)}, "
             "where time follows the number of launches and not the work: no growth is told "
             f"{ref(*slow)}."
         )

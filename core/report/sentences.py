@@ -40,10 +40,10 @@ def _cases(count: int) -> str:
 
 
 def mean_interval(summary: Summary) -> str:
-    """54.4 to 64.6: the 95 % interval of a mean, in the mean's unit."""
+    """54.4 to 64.6: the 95 % interval of a mean time, in its unit; nothing takes less than 0."""
     if summary.ci95 is None:
         return "n/a"
-    return interval(summary.mean - summary.ci95, summary.mean + summary.ci95)
+    return interval(max(0.0, summary.mean - summary.ci95), summary.mean + summary.ci95)
 
 
 def mean_and_spread(summary: Summary) -> str:

@@ -26,6 +26,7 @@ from llmprof.core.spec.axes import SWITCHES
 from llmprof.core.state.launch_bound import NEGLIGIBLE
 from llmprof.core.state.view import CaseState, RunView
 from llmprof.core.system.numbers import format_number, significant
+from llmprof.core.system.text import counted
 from llmprof.core.system.units import MIB
 
 COLD = (
@@ -105,7 +106,7 @@ def _overview(subject: Subject, groups: list[list[CaseState]]) -> Table:
     found = [each for group in groups for each in comparisons(subject, group)]
     notes = (
         "Each row is compared with its baseline, the first of its group: speed-up and memory "
-        f"change are from the baseline to the row. {judging_note(found)}",
+        f"change are from the baseline to the row. {judging_note(found)}".rstrip(),
         f"Std Dev is of steps within a process. {COLD} {LOSSES}",
         *(line for group in groups for line in sentences(subject, group)),
     )
@@ -242,7 +243,7 @@ def _repaid(found: Comparison) -> str | None:
     cost = f"compiling took {format_number(cold / 1e3, 1.0)} s"
     name = f"{state.case.model.name}, {switch_name(state.case, found.base.case)}"
     if isinstance(steps, int):
-        return f"{name}: {cost}, repaid after about {steps:,} steps {ref(state)}."
+        return f"{name}: {cost}, repaid after about {counted(steps, 'step')} {ref(state)}."
     if steps == "never":
         return f"{name}: {cost} and no step repays it {ref(state)}."
     return f"{name}: {cost}; whether steps repay it is {steps} {ref(state, found.base)}."

@@ -46,7 +46,7 @@ def _timed_iter(original: Callable[..., Any], tracker: AutomaticTracker) -> Any:
         try:
             return original(self)
         except BaseException as error:
-            tracker.broke(error)
+            tracker.raised(error)
             raise
         finally:
             tracker.next_ended(waits, batch=False)
@@ -61,7 +61,7 @@ def _timed_next(original: Callable[..., Any], tracker: AutomaticTracker) -> Any:
         try:
             batch = original(self)
         except BaseException as error:  # StopIteration, or what a worker met
-            tracker.broke(error)
+            tracker.raised(error)
             tracker.next_ended(waits, batch=False)
             raise
         tracker.batch_came(_key(self))
@@ -78,7 +78,7 @@ def _timed_save(original: Callable[..., Any], tracker: AutomaticTracker) -> Any:
         try:
             return original(*args, **kwargs)
         except BaseException as error:  # a disk that is full
-            tracker.broke(error)
+            tracker.raised(error)
             raise
         finally:
             tracker.end_phase(before)

@@ -8,9 +8,10 @@ from numbers import Number
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
-from llmprof.core.track.tracker import Tracker
+from llmprof.core.track.tracker import Stack, Tracker
 
 T = TypeVar("T")
+MOST_FRAMES = 32
 Claim = tuple[str, int]  # a "loop" over batches or a "step", and which
 
 
@@ -59,7 +60,7 @@ class _Waits(Iterator[T]):
         try:
             return next(self._inner)
         except BaseException as error:
-            self._tracker.broke(error)
+            self._tracker.raised(error)
             raise
         finally:
             self._tracker.leave(before)
@@ -123,7 +124,7 @@ class _Turns(Iterator[T]):
         try:
             self._inner = iter(batches) if begun is None else begun
         except BaseException as error:
-            tracker.broke(error)
+            tracker.raised(error)
             self._let_go()
             raise
         finally:
@@ -135,7 +136,7 @@ class _Turns(Iterator[T]):
         try:
             batch = next(self._inner)
         except BaseException as error:  # StopIteration, or what the loader met
-            tracker.broke(error)
+            tracker.raised(error)
             tracker.end_input(batch=False)
             self._let_go()
             raise
@@ -148,8 +149,7 @@ class _Turns(Iterator[T]):
     def __del__(self) -> None:
         if self._claim in self._claims:
             self._let_go()
-            frame = sys._getframe().f_back  # None as Python ends
-            self._tracker.left_loop(None if frame is None else frame.f_code)
+            self._tracker.left_loop(_stack())
 
     def _let_go(self) -> None:
         if self._claim in self._claims:
@@ -181,8 +181,7 @@ class Step:
     ) -> None:
         if self._counts and self._claim in self._claims:
             self._claims.remove(self._claim)
-            self._tracker.broke(error)
-            self._tracker.end_step(whole=kind is None)
+            self._tracker.end_step(whole=kind is None, at=_place(trace))
 
 
 class Phase:
@@ -204,8 +203,9 @@ class Phase:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._tracker.broke(error)
         self._tracker.end_phase(self._before)
+        if trace is not None:
+            self._tracker.broke(_place(trace), self._name)
 
 
 class Nothing:
@@ -218,6 +218,31 @@ class Nothing:
 
     def __exit__(self, *_: object) -> None:
         return None
+
+
+def _stack() -> Stack:
+    """Where those are whose loop is let go of, the innermost first."""
+    found: list[tuple[object, int]] = []
+    frame = None if sys.is_finalizing() else sys._getframe(1).f_back
+    while frame is not None and len(found) < MOST_FRAMES:
+        found.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return found
+
+
+def _place(trace: TracebackType | None) -> Stack:
+    """Where an exception left a context."""
+    return () if trace is None else ((trace.tb_frame.f_code, trace.tb_lineno),)
+
+
+def left_by(error: BaseException | None, at: Stack) -> bool:
+    """Whether an exception came through a place: in the innermost frame that both know."""
+    lines: dict[object, int] = {}
+    trace = None if error is None else error.__traceback__
+    while trace is not None:
+        lines[trace.tb_frame.f_code] = trace.tb_lineno
+        trace = trace.tb_next
+    return next((lines[code] == line for code, line in at if code in lines), False)
 
 
 def as_number(value: object) -> object | None:

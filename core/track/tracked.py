@@ -19,7 +19,7 @@ from llmprof.core.system.text import cause, clean
 from llmprof.core.track.batches import finite
 from llmprof.core.track.exits import Exits, UnseenExit, ended_well, exit_words
 from llmprof.core.track.identity import read_identity
-from llmprof.core.track.steps import Claim, Nothing, Phase, Step, Steps, as_number
+from llmprof.core.track.steps import Claim, Nothing, Phase, Step, Steps, as_number, left_by
 from llmprof.core.track.tracker import Tracker, say
 from llmprof.core.track.writer import Plan, Writer
 
@@ -214,7 +214,10 @@ class Tracked:
         try:
             atexit.unregister(self._at_exit)
             part = self._tracker.finish(whole=ended_well(error))
-            part = _broke_in(error) or self._tracker.broke_in(error) or part
+            left = self._tracker.left
+            if left is not None and left_by(error, left[0]):
+                part = left[1]
+            part = _broke_in(error) or self._tracker.raised_in(error) or part
             if self._exits is not None:
                 self._exits.remove()
             if self._hooks is not None:

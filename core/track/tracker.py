@@ -6,8 +6,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from types import CodeType
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from llmprof.core.track.parts import GAP, Mark, current
@@ -17,6 +16,7 @@ MOST_ROWS = 8192  # that wait for the writer
 INTERRUPTED_NS = 1_000_000
 COUNTED = 7  # our own time counts in one step of so many: reading the clock is a good part of it
 BETWEEN = "between"
+Stack = Sequence[tuple[object, int]]  # code and line of frames, the innermost first
 _now = time.monotonic_ns
 _ident = threading.get_ident
 
@@ -49,7 +49,7 @@ class Held(NamedTuple):
 
     row: Row
     end: object | None  # the device's event
-    code: CodeType | None  # that the loop stands in
+    at: Stack  # where the loop stands
     error: int  # identity of what a prompt had met until then
 
 
@@ -107,8 +107,10 @@ class Tracker:
         self._held: Held | None = None  # a step whose loop was left in its midst
         self._values: dict[str, object] = {}
         self._late: Row | None = None  # no step, but what was logged after the last
-        # Of an exception that left a part of ours: its identity, the step, the part.
-        self._broken: tuple[int, object, str] = 0, None, ""
+        # Of an exception that a loader raised, or torch.save: its identity, the step, the part.
+        self._raised: tuple[int, object, str] = 0, None, ""
+        self.left: tuple[Stack, str] | None = None  # where a step was left in its midst, its part
+        self._left_at = 0  # calls by then
 
     def begin(self) -> None:
         """Time counts from now, on this thread."""
@@ -230,24 +232,35 @@ class Tracker:
         self._begin(start)
         self._spent(start)
 
-    def end_step(self, *, whole: bool = True) -> None:
-        """The step ends; one that is not whole, as after an exception, is no step."""
+    def end_step(self, *, whole: bool = True, at: Stack = ()) -> None:
+        """The step ends; one that is not whole, as after an exception at a place, is no step."""
         if not self._open or not self.mine():
             return
         start = _now()
         if whole:
             self._end(start)
         else:
+            self.broke(at, self.ended_in())
             self._drop(start)
         self._spent(start)
+        if not whole:
+            self._left_at = self.calls
 
-    def left_loop(self, code: CodeType | None) -> None:
+    def left_loop(self, at: Stack = ()) -> None:
         """The loop over a loader was left in mid-step, by `break` or by an exception."""
         if self._open and self.mine():
             now = _now()
+            self.broke(at, self.ended_in())
             row = Row(self._index, self._epoch, self.marks, now)
-            self._held = Held(row, self._after(now), code, id(_met_at_prompt()))
+            self._held = Held(row, self._after(now), at, id(_met_at_prompt()))
             self._spent(now)
+            self._left_at = self.calls
+
+    def broke(self, at: Stack, part: str) -> None:
+        """An exception may have left a part; of one that leaves several the first part counts."""
+        if self.left is None or self._left_at != self.calls:
+            self.left = at, part
+        self._left_at = self.calls
 
     def begin_phase(self, name: str) -> str | None:
         """A phase of the user's own begins; gives what end_phase() wants."""
@@ -267,16 +280,16 @@ class Tracker:
         self._user = max(0, self._user - 1)
         self._marked(before if self._open or before != GAP else BETWEEN, start)
 
-    def broke(self, error: BaseException | None) -> None:
-        """An exception leaves a phase or a step: it was raised in the first that it leaves."""
-        if error is None or isinstance(error, StopIteration):  # which ends an epoch
+    def raised(self, error: BaseException) -> None:
+        """A loader raises an exception, or torch.save: in the part that goes on."""
+        if isinstance(error, StopIteration):  # which ends an epoch
             return
-        if not self.broke_in(error) and self.mine():
-            self._broken = id(error), self._place, _part_of(self.marks)
+        if not self.raised_in(error) and self.mine():
+            self._raised = id(error), self._place, self.ended_in()
 
-    def broke_in(self, error: BaseException | None) -> str:
-        """The part that an exception was raised in; "" where it left none of ours."""
-        known, place, part = self._broken
+    def raised_in(self, error: BaseException | None) -> str:
+        """The part that such an exception was raised in; "" of any other."""
+        known, place, part = self._raised
         return part if known == id(error) and place is self._place else ""
 
     def log(self, values: dict[str, object], start_ns: int) -> None:
@@ -289,7 +302,7 @@ class Tracker:
 
     def finish(self, *, whole: bool) -> str:
         """The loop is over; the part in which it ended. A step in which it broke is none."""
-        part = self.ended_in(whole=whole)
+        part = self.ended_in()
         if not self.mine():
             return part
         now = _now()
@@ -307,10 +320,9 @@ class Tracker:
         self.working = False
         return part
 
-    def ended_in(self, *, whole: bool) -> str:
-        """The part that it is in as it ends, or was in as an exception left its loop."""
-        left = None if whole or len(self.marks) > 1 else self._held  # by what ended the training
-        return _part_of(self.marks if left is None else left.row.marks)
+    def ended_in(self) -> str:
+        """The part that it is in, as it ends."""
+        return current([part for _, part, _ in self.marks])
 
     def abandon(self) -> None:
         """A forked child: nothing that it does is of this loop."""
@@ -450,14 +462,10 @@ def _broke_at_prompt(held: Held) -> bool:
     error = _met_at_prompt()
     trace = None if error is None or id(error) == held.error else error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code is held.code:
+        if held.at and trace.tb_frame.f_code is held.at[0][0]:
             return True
         trace = trace.tb_next
     return False
-
-
-def _part_of(marks: list[Mark]) -> str:
-    return current([part for _, part, _ in marks])
 
 
 def say(line: str) -> None:

@@ -92,7 +92,7 @@ def test_all_that_is_done_on_the_training_thread_is_counted() -> None:
         lambda: tracker.update_ended(0),
         lambda: tracker.end_phase(tracker.begin_phase("check")),
         lambda: tracker.log({}, 0),
-        lambda: tracker.left_loop(None),
+        tracker.left_loop,
         tracker.begin_step,
         tracker.end_step,
     ]

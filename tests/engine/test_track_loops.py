@@ -184,6 +184,49 @@ def test_a_step_in_which_a_cell_raised_is_none(tmp_path: Path) -> None:
     assert [value for value in loop.rows.value("loss") if not math.isnan(value)] == [0.0]
 
 
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        ("for x in run.steps([1, 2]):\n        train()\n        fail()", "after"),
+        ("for x in run.steps([1, 2]):\n        train()\n        break\n    fail()", "between"),
+        ("with run.step():\n        fail()", "forward"),
+        ("with run.step(), run.phase('check'):\n        fail()", "check"),
+        ("for x in turns(run.steps([1, 2])):\n        train()\n        fail()", "after"),
+        (
+            "try:\n        with run.step():\n            fail()\n    except ValueError:\n"
+            "        pass\n    fail()",
+            "between",
+        ),
+    ],
+)
+def test_an_exception_is_said_to_be_where_it_was_raised(
+    tmp_path: Path, body: str, part: str
+) -> None:
+    """A step that it leaves is over by the time that the loop hears of it."""
+    process = start(
+        tmp_path,
+        """
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters())
+def fail():
+    raise ValueError("no more")
+def train():
+    model(torch.randn(2, 4)).sum().backward()
+    optimizer.step()
+def turns(steps):
+    for x in steps:
+        yield x
+with track("broken") as run:
+    """
+        + body,
+    )
+    _, errors = process.communicate(timeout=100)
+    assert "ValueError: no more" in errors
+    (loop,) = replay(newest(tmp_path).journal).loops
+    assert loop.done is not None
+    assert (loop.done.error, loop.done.part) == ("ValueError: no more", part)
+
+
 def test_an_exception_that_is_caught_in_a_step_leaves_that_step_out(tmp_path: Path) -> None:
     found = told(
         tmp_path,

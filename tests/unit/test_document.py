@@ -46,6 +46,7 @@ from llmprof.core.document.steps import pace as step_pace
 from llmprof.core.document.tables import Tables, tables_of
 from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.replicates import Replicated
+from llmprof.core.report.coverage import coverage
 from llmprof.core.report.formats import render
 from llmprof.core.report.lean import COMMON
 from llmprof.core.report.overhead import overhead_table
@@ -648,6 +649,17 @@ def test_a_run_that_was_cut_off_says_what_measures_the_rest() -> None:
     machine = [plain(line) for line in made.sections[0].items]
     told = "interrupted: 1 of 2 cases not measured, `llmprof resume planted` measures them"
     assert any(told in line for line in machine)
+
+
+def test_a_run_in_a_file_is_resumed_by_that_file() -> None:
+    """Its id names nothing on a machine to which it was brought."""
+    path = FIXTURES / "checkpointing-h200.llmprof"
+    made = document(tables_of(sources_of([(open_view(path), path)])))
+    machine = " ".join(plain(line) for line in made.sections[0].items)
+    assert "`llmprof resume checkpointing-h200.llmprof` measures them" in machine
+    table = coverage(open_view(path))
+    assert table is not None
+    assert table.notes[0].endswith("of a run in a file, llmprof resume FILE.")
 
 
 @pytest.mark.parametrize("make", DOCUMENTS)

@@ -21,7 +21,6 @@ from llmprof.core.document.next_steps import outlook
 from llmprof.core.document.own_loop import SETTINGS, setting
 from llmprof.core.document.profiles import part_of, waits_between_kernels
 from llmprof.core.document.quotes import Quote, number, plain
-from llmprof.core.document.rules.shares import of_products
 from llmprof.core.document.sources import Source, sources_of
 from llmprof.core.document.steps import step_key
 from llmprof.core.document.tables import Tables, tables_of
@@ -33,7 +32,7 @@ from llmprof.core.spec.axes import BY_FIELD
 from llmprof.core.spec.case import Case
 from llmprof.core.state.view import RunView
 from llmprof.core.store.pack import open_view
-from tests.builders.planted import GPU, SHAPE, Times, around, case, memory, run, view
+from tests.builders.planted import GPU, SHAPE, Times, around, case, failed, memory, run, view
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 HOST = 1.0  # share of a phase in which the host launches: the card has caught up with it
@@ -174,6 +173,27 @@ def test_fewer_launches_help_where_the_card_waits_for_many_of_them() -> None:
     assert "help its forward and backward, faster kernels do not" in text
 
 
+@pytest.mark.parametrize(
+    ("source", "device", "whole"),
+    [("cuda", "cuda:0", "the card's busy time"), ("cpu", "cpu", "the time of the CPU's ops")],
+)
+def test_on_a_cpu_no_share_is_of_a_card(source: Any, device: str, whole: str) -> None:
+    recorded = open_view(FIXTURES / "writeup-h200" / "kernels.llmprof")
+    assert recorded.environment is not None
+    where = replace_struct(recorded.environment, device=device)
+    cases = tuple(
+        replace(
+            each,
+            environment=where,
+            kernels=each.kernels and replace_struct(each.kernels, source=source),
+        )
+        for each in recorded.cases
+    )
+    made = made_of(replace(recorded, cases=cases, environment=where))
+    (text,) = of_kind(made, "products")
+    assert f" % of {whole} in the forward and " in text
+
+
 # --------------------------------------------------------------------------- changes
 
 
@@ -199,6 +219,24 @@ def test_a_saving_is_of_phases_that_got_shorter_and_others_are_told_as_longer() 
     longer = f"; the optimizer took longer ({before} to {after} ms)"
     assert f"; the saving in medium: {told}{longer}" in text
     assert sum(shares_of(change.found).values()) == pytest.approx(1, abs=0.015)
+
+
+def test_a_saving_is_not_ascribed_to_phases_that_are_not_distinguished() -> None:
+    """With fused AdamW the forward of small takes 0.5 ms less, 0.91 to 1.16 times as long."""
+    path = FIXTURES / "switches-h200.llmprof"
+    made = tables_of(sources_of([(open_view(path), path)]))
+    (text,) = [each for each in of_kind(made, "change") if each.startswith("fused AdamW shortens")]
+    assert "the saving in small: optimizer 75 %, the rest not distinguished" in text
+
+
+def test_a_bound_that_leaves_products_at_the_peak_alone_is_no_estimate() -> None:
+    """Of forward and backward nothing is left that compiling could spare, and no card is so."""
+    path = FIXTURES / "switches-h200.llmprof"
+    made = tables_of(sources_of([(open_view(path), path)]))
+    compiled = outlook(made).steps[1]
+    assert "--compile none,reduce-overhead" in compiled.command
+    assert compiled.expected.startswith("at most about 68 % off the step with bf16, by the card's")
+    assert "rough" not in compiled.expected
 
 
 def test_a_phase_that_a_switch_does_not_act_on_has_the_verdict_of_its_own_interval() -> None:
@@ -260,6 +298,30 @@ def repeated(*others: float, compiled: float = 80.0) -> Tables:
 
 def thirds(ms: float) -> Times:
     return step(0.3 * ms, 0.6 * ms, 0.1 * ms)
+
+
+def test_processes_that_failed_stand_behind_no_figure() -> None:
+    """Two of three crashed: cost and growth are of one, whose steps say nothing of another."""
+    cases = [
+        case(process=at, batch_size=4, context_length=length)
+        for length in (1024, 2048, 4096)
+        for at in range(3)
+    ]
+    events = []
+    for at, each in enumerate(cases):
+        ms = 80.0 * (each.context_length / 1024) ** 1.4
+        events += (
+            failed(at, kind="killed", message="gone", phase="forward")
+            if each.process
+            else run(at, each, step(ms, 2 * ms, 10), host=CARD)
+        )
+    made = made_of(view(cases, events))
+    assert made.cost is not None
+    assert made.growth is not None
+    for table in (made.cost, made.growth):
+        assert {table.quote(key, "n").text for key in table.keys} - {""} == {"1"}
+    (grown,) = of_kind(made, "growth")
+    assert grown.endswith("(steps of one process).")
 
 
 def test_a_change_of_single_processes_far_beyond_all_of_its_baseline_is_told() -> None:
@@ -458,10 +520,7 @@ def test_what_another_step_tells_is_a_rough_estimate_and_no_bound() -> None:
     told = target.at_most(other)[0]
     assert told.startswith("about ")
     assert "a rough estimate by another" in told
-    (compiled,) = [
-        each for each in tried(made_of(switched())) if "none,reduce-overhead" in each.command
-    ]
-    assert "at most" not in compiled.expected
+    assert told.count("at most") == 0
 
 
 def _of_first(made: Tables) -> tuple[Tables, tuple[Source, Any]]:
@@ -533,18 +592,3 @@ def test_what_a_larger_batch_brings_has_the_range_of_both_intervals() -> None:
     assert high == pytest.approx(4 * (103 + halves[0]) / 151.5, abs=0.1)
     assert "ms a step" in plain(larger.evidence)
     assert " ± " in plain(larger.evidence)
-
-
-@pytest.mark.parametrize(
-    ("device", "whose"), [("cuda:0", "% of the card's busy time"), ("cpu", "% of the busy time")]
-)
-def test_the_share_of_products_is_of_a_card_where_there_is_one(device: str, whose: str) -> None:
-    path = FIXTURES / "writeup-h200" / "kernels.llmprof"
-    recorded = open_view(path)
-    assert recorded.environment is not None
-    environment = replace_struct(recorded.environment, device=device)
-    cases = tuple(replace(state, environment=environment) for state in recorded.cases)
-    told = replace(recorded, environment=environment, cases=cases)
-    found = [*of_products(tables_of(sources_of([(told, path)])))]
-    assert found
-    assert all(whose in plain(each.text) for each in found)

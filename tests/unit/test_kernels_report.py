@@ -228,6 +228,7 @@ def test_an_overhead_is_only_called_one_beyond_its_interval(
     assert (low.value is None) == (verdict == "n/a: one step")
     if verdict == "not distinguished":
         assert number(low) < 0 < number(high)
+    assert any("no profiler makes a step shorter" in note for note in table.notes)
 
 
 @pytest.mark.parametrize(

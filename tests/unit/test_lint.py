@@ -11,6 +11,7 @@ import pytest
 from llmprof.core import events as ev
 from llmprof.core.lint import EXPLAINED, RULES, lint, verdicts
 from llmprof.core.spec.experiment import Experiment
+from llmprof.core.spec.own_model import OwnModel
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import CaseState
 from llmprof.core.stats.stopping import steps_for
@@ -197,6 +198,20 @@ def test_backward_by_subtraction_is_called_out() -> None:
     assert "backward-ratio" not in found(one(asked, wrong, host=0.95))  # launches, not arithmetic
 
 
+def test_a_backward_that_computes_again_may_take_longer() -> None:
+    again = case(mode="forward-backward", checkpoint=1)
+    for backward, said in ((90.0, False), (120.0, True)):
+        times: Times = {"forward": around(20.0), "loss": around(0.5), "backward": around(backward)}
+        assert ("backward-ratio" in found(one(again, times))) is said
+    text = found(one(again, times))["backward-ratio"][1]
+    assert text.endswith("for 2 to 3 × its arithmetic, with what is computed again")
+    mine = case(mode="forward-backward", model=OwnModel("m:f", "/m.py", "/", "m", "f"))
+    text = found(one(mine, times))["backward-ratio"][1]
+    assert text.endswith(
+        "about 2 × its arithmetic, where all of an own model's weights are trained"
+    )
+
+
 def test_a_spill_to_system_memory_stands_out_beside_its_neighbours() -> None:
     sizes = [2, 4, 8, 16]
     times = [30.0, 55.0, 105.0, 17_800.0]
@@ -251,8 +266,8 @@ def test_few_samples() -> None:
     few: Times = {"forward": [20.0, 22.0, 19.0]}
     _, text = found(one(case(mode="forward", measure_steps=3), few))["few-samples"]
     assert text == (
-        "the mean is known within 19 % (95 % interval) after 3 steps; --measure-steps 12 would "
-        "bring that to about 5 %"
+        "the mean is known within 19 % (95 % interval) after 3 steps; --measure-steps 12 would, by "
+        "the scatter of so few, bring that to about 5 %"
     )
     single = one(case(mode="forward", measure_steps=1), {"forward": [20.0]})
     assert "n/a: one step" in found(single)["stability"][1]
@@ -261,7 +276,7 @@ def test_few_samples() -> None:
 @pytest.mark.parametrize(
     ("probe", "times", "advice"),
     [
-        ("kernels", [20.0, 22.0, 19.0], "--profile-steps 12 would bring that to about 5 %"),
+        ("kernels", [20.0, 22.0, 19.0], "--profile-steps 12 would, by the scatter of so"),
         ("kernels", [20.0, 60.0, 9.0], "not even 100 steps, the most there may be, would"),
         ("timing", [20.0, 60.0, 9.0], "--measure-steps 1"),
         ("timing", [20e3, 60e3, 9e3], "first find what disturbs them (another process, a"),
@@ -292,6 +307,19 @@ def test_a_cold_first_step_is_no_reason_for_thousands_of_steps(jump: float) -> N
     number = re.search(r"--measure-steps (\d+)", text)
     assert (number is None) is (jump == 0)
     assert number is None or 10 <= int(number[1]) < 60
+
+
+def test_a_trend_is_not_averaged_out_by_more_steps() -> None:
+    """Neither where all steps have one nor where those after a cold first step do."""
+    falling = [30.0 - 1.5 * at for at in range(10)]
+    for times in (falling, [400.0, *falling]):
+        text = found(one(case(mode="forward"), {"forward": times}))["few-samples"][1]
+        assert "steps have a trend, which more of them do not average out" in text
+        assert "--measure-steps" not in text
+        assert ("the first step was still cold, and" in text) == (len(times) > 10)
+    scattered = [20.0, 24.0] * 5
+    text = found(one(case(mode="forward"), {"forward": scattered}))["few-samples"][1]
+    assert "; --measure-steps 17 would bring that to about 5 %" in text
 
 
 def test_an_interval_beyond_the_goal_is_not_shown_as_the_goal() -> None:

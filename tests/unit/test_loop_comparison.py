@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from llmprof.cli.main import main
@@ -39,6 +41,18 @@ def test_pace_parts_memory_and_loss(tmp_path: Path) -> None:
     assert "# llmprof: before and after compared" in render(found, "md")
     assert json.loads(render(found, "json"))["tables"][1]["key"] == "loop-parts-compared"
     assert "loops-compared" in render(found, "csv")
+
+
+def test_forward_and_loss_are_one_part_where_one_loop_has_them_so(tmp_path: Path) -> None:
+    told = (("input", 2.0), ("", 5.0), ("loss", 1.0), ("backward", 9.0), ("optimizer", 3.0))
+    base, other = (replay(write_loop(tmp_path, 60, (each,)).journal) for each in (told, USUAL))
+    (loop,) = base.loops
+    apart = replace(loop, started=msgspec.structs.replace(loop.started, model=True))
+    parts = LoopComparison(replace(base, loops=(apart,)), other, "a", "b").tables[1]
+    rows = {row[0]: numbers(row[1:3]) for row in parts.rows}
+    assert rows["forward + loss"] == pytest.approx((6.0, 5.0), rel=0.01)
+    assert "loss" not in rows
+    assert "took it no time" not in parts.notes[0]
 
 
 def test_the_command(

@@ -118,7 +118,16 @@ def evaluated(part: str) -> list[Parts]:
         ),
         (planted([evaluated("save_checkpoint")]), "checkpoints stall the training", "5 times"),
         (planted([evaluated("checkpoint")]), "checkpoints stall the training", "5 times"),
-        (planted([HEALTHY, [usual(forward=25.0)] * STEPS]), "straggler", "in forward + loss, and"),
+        (
+            planted([[usual(backward=29.0)] * STEPS, [usual(forward=25.0)] * STEPS]),
+            "straggler",
+            "in forward + loss, and they wait",
+        ),
+        (
+            planted([HEALTHY, [usual(forward=25.0)] * STEPS]),
+            "straggler",
+            "not seen to wait for it there",
+        ),
         (
             planted([HEALTHY], beats=[{"rss_bytes": (500 + 10 * 5 * at) * MIB}
                                       for at in range(20)]),
@@ -208,6 +217,49 @@ def test_a_card_that_is_behind_or_busy_is_not_launch_bound() -> None:
     behind = (0.1, 9.0, 4.0, 0.4, 5.0, 0.5)
     assert found(planted([HEALTHY], device=behind, busy=60.0)) == []
     assert found(planted([HEALTHY], device=(0.1, 5.0, 9.0, 0.4, 3.0, 0.5), busy=99.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("usual_ms", "large_ms", "times", "said"),
+    [
+        (0.0, 1500.0, (19, 39, 59, 79, 99), "5 times, 1.5 s each on average"),
+        (0.0, 1500.0, (50,), "once, 1.5 s"),
+        (20.0, 600.0, (50,), "26.4 ms a step on average, at most 600 ms"),
+    ],
+)
+def test_what_lies_in_most_steps_is_not_told_by_the_longest(
+    usual_ms: float, large_ms: float, times: tuple[int, ...], said: str
+) -> None:
+    steps = [(("between", large_ms if at in times else usual_ms), *usual()) for at in range(STEPS)]
+    (verdict,) = loop_verdicts(planted([steps]))
+    assert verdict.finding.startswith("work between steps took")
+    assert verdict.finding.endswith(said)
+
+
+def test_a_card_that_is_busy_promises_no_gain_to_a_host_that_waits_for_it() -> None:
+    beats = [{"looks": 80, "blocked": 40, "blocked_at": "t.py:3 (item)"}]
+    (waits,) = loop_verdicts(planted([HEALTHY], beats=beats, device=(2, 5, 9, 1, 3, 1), busy=60.0))
+    (full,) = loop_verdicts(planted([HEALTHY], beats=beats, device=(2, 5, 9, 1, 3, 1), busy=97.0))
+    assert waits.test.endswith("of the looks, and the pace rises")
+    assert "the pace hardly rises, for the card was busy 97 % of the time" in full.test
+    assert full.weight < waits.weight
+
+
+def test_how_busy_a_card_was_is_of_the_time_of_warm_steps() -> None:
+    """Not of the time before the loop, in which it had nothing to do."""
+    view = planted([HEALTHY], device=(0.1, 5.0, 9.0, 0.4, 3.0, 0.5), busy=95.0)
+    (loop,) = view.loops
+    times, values = array("q", [1, SECOND, 2 * SECOND]), array("d", [0.0, 0.0, 95.0])
+    late = replace(view.cards[0], series={"utilization": SeriesView(times, values, 3)})
+    assert found(replace(view, cards={0: late})) == []
+    assert loop.rows.start_ns(10)[0] > SECOND
+
+
+def test_a_wait_of_all_the_time_promises_no_pace() -> None:
+    waits = (("input", 20.0), ("", 0.0))
+    (verdict,) = loop_verdicts(planted([[waits] * STEPS]))
+    assert verdict.rule == "input-bound"
+    assert verdict.test.endswith("the pace rises from 50 steps/s")
 
 
 def test_at_most_three_the_heaviest_first() -> None:

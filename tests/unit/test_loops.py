@@ -18,7 +18,7 @@ from llmprof.core import events as ev
 from llmprof.core.figures.loops import parts, steps_per_s, straggler
 from llmprof.core.report.formats import render
 from llmprof.core.report.loop_words import last_seen, loop_line
-from llmprof.core.report.loops import loop_table
+from llmprof.core.report.loops import loop_parts, loop_table
 from llmprof.core.state.loop_columns import LoopColumns
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.store import lock
@@ -233,6 +233,20 @@ def test_tables_and_exports_of_a_loop(tmp_path: Path) -> None:
     assert lines[31]["rank"] == "1"
     assert float(lines[31]["backward_ms"]) == 9.0
     assert lines[0]["loss"] == "4.0"
+
+
+def test_notes_of_a_loop_say_what_its_figures_are_of(tmp_path: Path) -> None:
+    """A rank alone waits for none; where nearly all steps are the first, they count."""
+    for count, ranks, which in ((2, (USUAL,), "all steps, the"), (30, (USUAL, USUAL), "but the f")):
+        view = replay(write_loop(tmp_path / str(count), count, ranks).journal)
+        table, by_part = loop_table(view), loop_parts(view)
+        assert table is not None
+        assert by_part is not None
+        heads = [column.header for column in table.columns]
+        assert ("Own work" in heads) == (len(ranks) > 1)
+        assert all(len(row) == len(heads) for row in table.rows)
+        assert "over the last 10 s" in table.notes[0]
+        assert which in by_part.notes[0]
 
 
 def test_a_label_means_its_newest_run(tmp_path: Path) -> None:

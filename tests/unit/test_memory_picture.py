@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from msgspec.structs import replace
 
+from llmprof.core.document.figures.timeline import memory_timeline
 from llmprof.core.memory.kept_timeline import Points
 from llmprof.core.memory.picture import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, draw_picture
 from llmprof.core.predict.byte_levels import CATEGORIES
@@ -40,6 +41,14 @@ def test_document_is_well_formed_and_within_its_frame() -> None:
             x, y = map(float, pair.split(","))
             assert 0 <= x <= WIDTH
             assert 0 <= y <= HEIGHT
+
+
+@pytest.mark.parametrize("on_card", [True, False])
+def test_a_step_of_a_cpu_is_not_said_to_be_shorter_than_on_the_card(on_card: bool) -> None:
+    figure = memory_timeline(points(), "small", on_card=on_card)
+    assert figure is not None
+    assert figure.caption.startswith("Requested memory over recorded steps, the peak marked: small")
+    assert ("on the card" in figure.caption) is on_card
 
 
 def test_areas_are_to_scale() -> None:

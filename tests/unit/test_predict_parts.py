@@ -116,6 +116,20 @@ def test_no_part_is_larger_at_the_peak_than_its_size(precision: str, attention: 
             assert size <= parts[name].size + more, (case.label, name)
 
 
+@pytest.mark.parametrize("blocks", [1, 3, "all"])
+def test_with_checkpoints_activations_are_never_less_than_what_waits(blocks: object) -> None:
+    """At the peak of a backward of many weights, which is late, hardly one of them may be left."""
+    parts = parts_of(case_of(checkpoint=blocks))
+    inputs = -(-LAYERS // blocks) if isinstance(blocks, int) else 1
+    assert parts["activations"].size >= inputs * 4 * TOKENS * D
+    known = predict(case_of(checkpoint=blocks), AMPERE)
+    assert known.breakdown.get("activations", 0) <= parts["activations"].size + 4 * TOKENS * 2**10
+    wide = Case(model=load_models()["xl"], precision="bf16", checkpoint=1)
+    (few,) = (each for each in part_sizes(wide, AMPERE) if each.name == "activations")
+    assert few.size >= 48 * 4 * 4 * 128 * 1600
+    assert few.formula == "inputs of checkpoints, as forward ends"
+
+
 def test_the_table_has_every_part_whatever_is_alive_at_the_peak() -> None:
     (row,) = shown(parts_table([predicted(Case(model=load_models()["xl"], context_length=512))]))
     assert row["Parameters"] == row["Gradients"] == "7.44"

@@ -10,20 +10,24 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from markdown_it import MarkdownIt
 
 from llmprof.core import events as ev
+from llmprof.core.figures.comparison import compare
 from llmprof.core.figures.outcomes import to_resume
 from llmprof.core.report.attention import attention, exponents
 from llmprof.core.report.compilation import compilation
 from llmprof.core.report.coverage import coverage
 from llmprof.core.report.formats import render
 from llmprof.core.report.markdown import facts, steps_of
+from llmprof.core.report.phase_ratios import ratios
 from llmprof.core.report.precision import precision
 from llmprof.core.report.registry import BUILDERS, tables
+from llmprof.core.report.repayment import steps_until_repaid
 from llmprof.core.report.scaling import scaling
 from llmprof.core.report.sentences import (
     case_numbers,
@@ -39,6 +43,7 @@ from llmprof.core.spec.case import Case
 from llmprof.core.spec.shape import ModelShape
 from llmprof.core.state.view import RunView
 from llmprof.core.stats.power_fit import Point, fit_power
+from llmprof.core.stats.ratio import Ratio
 from llmprof.core.stats.summary import summarize
 from llmprof.core.store.files import JOURNAL
 from llmprof.core.store.pack import open_view
@@ -51,6 +56,7 @@ from tests.builders.planted import (
     failed,
     memory,
     observed,
+    one,
     run,
     view,
 )
@@ -125,6 +131,54 @@ def test_precision_on_a_card_has_the_write_ups_columns() -> None:
     full, mixed = cells(table, "Avg Time FP (ms)"), cells(table, "Avg Time MP (ms)")
     for top, bottom, shown in zip(full, mixed, cells(table, "Speed-up (×)"), strict=True):
         assert float(shown) == pytest.approx(float(top) / float(bottom), rel=0.01)
+
+
+def test_a_resident_set_is_not_said_to_grow_by_copies_of_weights() -> None:
+    """It grows by whatever a library loads; on a card the allocator counts the copies alone."""
+    cases = [case(precision=each) for each in ("fp32", "bf16")]
+    levels = [{"forward": size * GIB, "backward": 9 * GIB} for size in (2, 3)]
+    for environment, source in ((CPU, "resident set"), (None, "cuda allocator")):
+        events = [
+            event
+            for at, each in enumerate(cases)
+            for event in run(at, each, train(40), memory(at, levels[at], source))
+        ]
+        made = view(cases, events) if environment is None else view(cases, events, environment)
+        table = precision(made)
+        assert table is not None
+        (said,) = [note for note in table.notes if "rises from" in note]
+        assert ("since autocast keeps" in said) == (environment is None)
+
+
+def test_no_interval_of_a_time_begins_below_nothing() -> None:
+    assert mean_interval(summarize([1.0, 500.0, 2.0])).startswith("0 to ")
+    assert mean_interval(summarize([20.0, 21.0, 22.0])) == "18.5 to 23.5"
+
+
+@pytest.mark.parametrize("host", [0.3, {"sdpa": 0.95}])
+def test_ways_that_are_told_apart_from_none_and_cells_of_the_host(host: Any) -> None:
+    """Of three ways two are compared, and of the third nothing is said; of cells some wait."""
+    ways: list[dict[str, Any]] = [{"compile": "default"}, {}, {"attention": "sdpa"}]
+    cases = [
+        case(probe="attention", mode="forward", process=process, **way)
+        for way in ways
+        for process in range(3)
+    ]
+    luck = {"compile": (21, 29, 24), "attention": (19, 28, 23), "": (20, 30, 25)}
+    events = []
+    for at, each in enumerate(cases):
+        way = "attention" if each.attention == "sdpa" else "compile" if each.compile else ""
+        waits = 0.3 if host == 0.3 or way != "attention" else host["sdpa"]
+        times: Times = {"forward": around(luck[way][at % 3])}
+        events += run(at, each, times, host=waits)
+    (table,) = attention(subject_of(view(cases, events)).as_one)
+    notes = [note for note in table.notes if "is not distinguished from" in note]
+    paced = [note for note in table.notes if note.startswith("The host sets the pace")]
+    if host == 0.3:
+        assert notes[0].startswith("At 128 tokens SDPA is not distinguished from raw")
+        assert paced == []
+    else:
+        assert paced[0].startswith("The host sets the pace of 1 of 3 cells up to 128 tokens, ")
 
 
 def test_attention_on_a_card_obeys_the_arithmetic() -> None:
@@ -521,6 +575,36 @@ def test_compiling_is_repaid_only_by_a_change_that_is_told_from_equal(
     assert cells(table, "Steps until repaid") == ["", told]
 
 
+def test_a_gain_is_repaid_by_the_change_that_was_judged() -> None:
+    """Arithmetic means of processes that scatter may be equal where geometric ones are not."""
+    eager, compiled = (
+        one(case(compile=mode), train(60.0), observed(0, case(), compile_ms=cold))
+        for mode, cold in ((None, None), ("default", 6000.0))
+    )
+    found = compare(eager, compiled)
+    assert found is not None
+    total = replace(found.total, decision="faster", time=Ratio(0.9, 0.01, 0.001, 3))
+    assert steps_until_repaid(replace(found, parts=(*found.parts[:-1], total))) == 1000
+
+
+def test_a_backward_that_computes_again_is_not_expected_at_twice_the_forward() -> None:
+    for checkpoint in (None, 1):
+        cases = [case(mode="forward-backward", checkpoint=checkpoint)]
+        table = ratios(view(cases, run(0, cases[0], train(40))))
+        assert table is not None
+        assert ("with checkpoints" in table.notes[0]) == (checkpoint is not None)
+
+
+def test_a_run_that_was_stopped_before_its_second_case_compares_nothing() -> None:
+    """Nothing is said of how differences are judged, or of how many processes there were."""
+    cases = [case(precision=each) for each in ("fp32", "bf16")]
+    table = precision(view(cases, run(0, cases[0], train(40)), CPU))
+    assert table is not None
+    assert "Peak resident FP" in [column.header for column in table.columns]  # had it been read
+    assert not [note for note in table.notes if "process" in note]
+    assert "" not in table.notes
+
+
 def test_steps_of_one_process_judge_nothing() -> None:
     """However far apart: another process may measure something else."""
     table, phases = switches(switch_run(processes=1))
@@ -668,9 +752,9 @@ def test_scaling_sets_time_beside_work() -> None:
 
 
 def test_growth_of_steps_that_scatter_is_not_claimed() -> None:
-    cases = [case(mode="forward", batch_size=size) for size in (1, 4)]
+    cases = [case(mode="forward", batch_size=size, measure_steps=4) for size in (1, 4)]
     events = run(0, cases[0], {"forward": [10.0, 40.0, 5.0, 60.0]})
-    events += run(1, cases[1], {"forward": [20.0, 3.0, 30.0, 9.0]})
+    events += run(1, cases[1], {"forward": [60.0, 30.0, 90.0, 27.0]})
     table = scaling(view(cases, events))
     assert table is not None
     assert "scatter too much to say how time grows" in " ".join(table.notes)
@@ -890,8 +974,17 @@ def test_growth_on_a_card_is_told_of_busy_cells_alone() -> None:
         "small, train, where the card sets the pace: 9.07 × the work takes 7.08 × the time "
         "(cases 6, 24)."
     )
-    assert said[1].startswith("small, train: the host sets the pace up to context ")
+    assert said[1].startswith("small, train: the host sets the pace of 7 of 8 cells up to context ")
     assert len(said) == 2
+
+
+def test_a_growth_is_not_told_by_a_cell_to_which_a_check_says_no() -> None:
+    """The clocks were held down in the largest forward, case 23; case 19 has 1,024 tokens, too."""
+    table = scaling(recording("scaling-h200"))
+    assert table is not None
+    grown, paced = (note for note in table.notes if note.startswith("small, forward"))
+    assert "(cases 19, 17)" in grown
+    assert "the host sets the pace of 5 of 6 cells up to context 256 × batch 4 (1,024" in paced
 
 
 def test_a_growth_needs_a_range_of_work() -> None:

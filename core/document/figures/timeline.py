@@ -28,8 +28,11 @@ Place = Callable[[float], float]
 MOST_POINTS = 260  # more is finer than a page can show
 
 
-def memory_timeline(points: Points, label: str) -> Figure | None:
-    """The stacked levels of one case; None of a timeline without points."""
+def memory_timeline(points: Points, label: str, *, on_card: bool = True) -> Figure | None:
+    """The stacked levels of one case; None of a timeline without points.
+
+    on_card: a card ran the step, and its host only asked for memory.
+    """
     if not points.t_us or not points.peak:
         return None
     size, unit = MIB, "MiB"  # as in the tables
@@ -68,10 +71,12 @@ def memory_timeline(points: Points, label: str) -> Figure | None:
     ]
     shown = [each for each, levels in zip(CATEGORIES, points.levels, strict=True) if any(levels)]
     parts += legend([(each, _class(each)) for each in shown], LEFT, bottom + 58)
-    caption = (
-        f"Requested memory over recorded steps, the peak marked: {label}. Time is the host's, of "
-        "each allocation as it was asked for, so that a step here is not as long as on the card"
-    )
+    caption = f"Requested memory over recorded steps, the peak marked: {label}"
+    if on_card:
+        caption += (
+            ". Time is the host's, of each allocation as it was asked for, so that a step here is "
+            "not as long as on the card"
+        )
     height = bottom + 58 + 18 * ((len(shown) + 3) // 4)
     data = _data(points, chosen, caption)
     return Figure("memory-timeline", caption, drawing(caption, height, parts), data)

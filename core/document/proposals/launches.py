@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from llmprof.core.document.commands import judged, profiling
 from llmprof.core.document.configurations import work_of
+from llmprof.core.document.gains import ALONE
 from llmprof.core.document.next_step import (
     BATCH,
     COMPILED,
@@ -108,7 +109,8 @@ def _compiled_as_well(of: Target, command: str) -> NextStep | None:
         command_of_idle = profiling(of.now.case)
         told = f"about the card's idle time in it, which `{command_of_idle}` measures"
         return NextStep(evidence, command, told, COMPILED)
-    expected, saved = of.at_most(dataclasses.replace(card, rough=True))
+    bound = card.why.endswith(ALONE)  # nothing is left of what fused kernels could spare
+    expected, saved = of.at_most(dataclasses.replace(card, rough=not bound))
     return NextStep(evidence, command, expected, COMPILED, saved) if saved >= WORTH else None
 
 

@@ -13,8 +13,8 @@ from llmprof.core.document.steps import PEAKS, step_key
 from llmprof.core.document.tables import Tables
 from llmprof.core.events.kernel_rows import WHOLE_STEP
 from llmprof.core.report.sentences import is_launch_bound
-from llmprof.core.state.view import CaseState
 
+WHOLE = {True: "the card's busy time", False: "the time of the CPU's ops"}  # by who multiplied
 SHARE, PRODUCTS = "Of dense peak", "GEMM of busy"
 
 
@@ -54,14 +54,10 @@ def of_products(tables: Tables) -> Iterator[Finding]:
         if all(table.known(key, PRODUCTS) for key in (forward, step)):
             text = table.told(
                 forward,
-                "In {Size} {work} matrix products take {GEMM of busy} % of the {of}busy "
-                "time in the forward and {step} % in a whole training step.",
-                of="" if _on_cpu(state) else "card's ",
+                "In {Size} {work} matrix products take {GEMM of busy} % of {whole} in the forward "
+                "and {step} % in a whole training step.",
                 work=work_of(table, forward, "Mode"),
+                whole=WHOLE[state.kernels is not None and state.kernels.source == "cuda"],
                 step=(table.quote(step, PRODUCTS),),
             )
             yield Finding("products", text, 0.25)
-
-
-def _on_cpu(state: CaseState) -> bool:
-    return state.environment is not None and state.environment.device == "cpu"
