@@ -119,6 +119,7 @@ class LoopDone(Event, frozen=True, kw_only=True, omit_defaults=True):
     outcome: Outcome
     error: str = ""  # of an exception that ended it, in one line
     part: Name = ""  # in which it ended, of an exception
+    values: dict[Name, Value] = {}  # logged after the last step, as of a last evaluation
 
 
 class LoopOutOfMemory(Event, frozen=True, kw_only=True, omit_defaults=True):

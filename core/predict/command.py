@@ -7,6 +7,7 @@ import shlex
 from llmprof.core.catalog.models import load_models
 from llmprof.core.spec.axes import GRID
 from llmprof.core.spec.case import Case, Probe
+from llmprof.core.spec.experiment import as_used
 from llmprof.core.spec.shape import ModelShape, SpecError
 
 _ALWAYS = ("context_length", "batch_size", "mode", "precision")
@@ -20,9 +21,10 @@ def command_of(case: Case) -> str:
         return shlex.join(_attention(case))
     experiment = [_EXPERIMENTS[case.probe]] if case.probe in _EXPERIMENTS else []
     words = ["llmprof", "run", *experiment, *_model_options(case)]
+    used = as_used(case)  # an option without effect is refused
     for axis in GRID:
-        value = axis.of(case)
-        if axis.changes == "steps" or (axis.field == "optimizer" and case.mode != "train"):
+        value = axis.of(used)
+        if axis.changes == "steps":
             continue
         if value != axis.neutral or axis.field in _ALWAYS:
             words += [axis.option, axis.text(value)]

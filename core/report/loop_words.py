@@ -9,6 +9,7 @@ from llmprof.core.system.numbers import significant
 from llmprof.core.system.text import clock
 
 LINGERS_S = 0.3  # in one part: what is over sooner is not worth a word
+STUCK_S = 2.0  # the same of one that was cut off in it, which most do in some part
 
 
 def loop_line(loop: LoopState, now_ns: int | None, dot: str = "·", *, error: bool = True) -> str:
@@ -27,7 +28,18 @@ def loop_line(loop: LoopState, now_ns: int | None, dot: str = "·", *, error: bo
         if since_s >= LINGERS_S:
             apart = loop.started.model
             words.append(f"{place_words(here.part, apart=apart)} {clock(since_s, tenths=True)}")
+    elif now_ns is None and (seen := last_seen(loop)):
+        words.append(f"last {seen}")
     return f" {dot} ".join(words)
+
+
+def last_seen(loop: LoopState) -> str:
+    """In which part a loop that was cut off had been for long, and how long; "" of any other."""
+    here = loop.current
+    if here is None or here.t - here.since_ns < STUCK_S * 1e9:
+        return ""
+    since = clock((here.t - here.since_ns) / 1e9, tenths=True)
+    return f"{place_words(here.part, apart=loop.started.model)} {since}"
 
 
 def rate_words(rate: float) -> str:

@@ -6,8 +6,8 @@ import csv
 import io
 import math
 import statistics
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import count, pairwise
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from llmprof.core.figures.loops import NEWEST_NS, parts, steps_per_s, straggler
 from llmprof.core.figures.part_words import part_words, place_words
 from llmprof.core.memory.refusals import says_out_of_memory
 from llmprof.core.report.csv_cells import csv_cell
+from llmprof.core.report.loop_words import last_seen
 from llmprof.core.report.table import Cell, Column, Figure, Table
 from llmprof.core.state.loops import LoopState
 from llmprof.core.state.view import RunView
@@ -162,8 +163,9 @@ def loops_csv(view: RunView) -> str:
     names = _part_names(view)
     values = dict.fromkeys(name for loop in view.loops for name in loop.rows.values)
     device = [name for name in names if any(name in lo.rows.device_parts for lo in view.loops)]
-    head = [*ROW_COLUMNS, *(f"{name}_ms" for name in names)]
-    head += [*(f"{name}_device_ms" for name in device), *values]
+    head = _unlike(ROW_COLUMNS, "phase_", [f"{name}_ms" for name in names])
+    head = _unlike(head, "phase_", [f"{name}_device_ms" for name in device])
+    head = _unlike(head, "logged_", values)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(csv_cell, head))
@@ -182,6 +184,15 @@ def loops_csv(view: RunView) -> str:
         ]
         writer.writerows((loop.rank, *row) for row in zip(*columns, strict=True))
     return out.getvalue()
+
+
+def _unlike(head: Sequence[str], prefix: str, more: Iterable[str]) -> list[str]:
+    """Columns and more of them: a name of a script's own that is there already has a prefix."""
+    out = list(head)
+    for name in more:
+        taken = next(at for at in count() if prefix * at + name not in out)
+        out.append(prefix * taken + name)
+    return out
 
 
 def loop_document(loop: LoopState) -> dict[str, Any]:
@@ -255,6 +266,8 @@ def _notes(view: RunView) -> list[str]:
             apart = loop.started.model
             where = f" {place_words(loop.done.part, apart=apart)}" if loop.done.part else ""
             notes.append(f"Rank {loop.rank} ended{where}: {loop.done.error}.")
+        elif not view.going and (seen := last_seen(loop)):
+            notes.append(f"Rank {loop.rank} was cut off; it had been {seen} when it last said so.")
         if loop.beat is not None and loop.beat.dropped:
             notes.append(f"Rank {loop.rank}: {loop.beat.dropped:,} steps could not be kept.")
     notes += [log.message for log in view.log if log.level != "info"][:5]

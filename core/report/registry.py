@@ -101,15 +101,22 @@ KERNEL_TABLES = ("timeline", "launches", "kernels", "gemms", "attention-lens", "
 
 def tables(view: RunView, among: Iterable[str] = BUILDERS) -> list[Table]:
     """The tables that the run's experiment names, or all that its cases give, among some."""
-    named = () if view.experiment is None else view.experiment.tables
-    allowed = frozenset(among)
-    if view.all_failed:
-        allowed &= OF_ERRORS
+    leads = () if view.experiment is None else view.experiment.tables
+    return _built(view, filter(frozenset(among).__contains__, leads or BUILDERS))
+
+
+def tables_called(view: RunView, name: str) -> list[Table]:
+    """Those of one name, also where the run's experiment is older than it and does not name it."""
+    return _built(view, (name,))
+
+
+def _built(view: RunView, names: Iterable[str]) -> list[Table]:
     found: list[Table] = []
     subject = subject_of(view)
-    for name in filter(allowed.__contains__, named or BUILDERS):
-        about = subject if name in EACH_PROCESS else subject.as_one
-        built = BUILDERS[name](about) if name in BUILDERS else None
+    for name in names:
+        if name not in (OF_ERRORS if view.all_failed else BUILDERS):
+            continue
+        built = BUILDERS[name](subject if name in EACH_PROCESS else subject.as_one)
         if built is not None:
             found += [built] if isinstance(built, Table) else built
     return found

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from llmprof.core.spec.axes import AXES, GRID, SWITCHES, AxisChanges, AxisLists, Mode, neutral
+from llmprof.core.spec.axes import AXES, GRID, SWITCHES, Axis, AxisChanges, AxisLists, Mode, neutral
 from llmprof.core.spec.case import MOST_PROCESSES, Case, Probe
 from llmprof.core.spec.own_model import Model
 from llmprof.core.spec.shape import SpecError, attention_shape
@@ -125,12 +125,18 @@ class Experiment(AxisLists, frozen=True, kw_only=True):  # type: ignore[misc,cal
 
 def as_used(case: Case) -> Case:
     """The case with neutral values on the axes of which it makes no use: equal for equal work."""
-    unused = [axis for axis in SWITCHES if axis.touches and not {*axis.touches} & {*case.phases}]
-    same = neutral(case, unused)
+    same = neutral(case, [axis for axis in SWITCHES if not _acts(axis, case)])
     if case.probe != "attention":
         return same
     mode: Mode = "forward" if case.mode == "forward" else "forward-backward"
     return msgspec.structs.replace(same, mode=mode, model=attention_shape(case.reference.d_model))
+
+
+def _acts(axis: Axis, case: Case) -> bool:
+    """Whether a switch changes anything of the case: a phase of it, or the graph that it keeps."""
+    if axis.field == "checkpoint" and case.mode == "forward-grad":
+        return True
+    return not axis.touches or bool({*axis.touches} & {*case.phases})
 
 
 def _covered(case: Case) -> Case:

@@ -17,7 +17,10 @@ _NAN = math.nan
 
 
 class LoopColumns:
-    """Append-only; rows already written never change, so views share them. Times: ms."""
+    """Append-only; rows already written never change, so views share them. Times: ms.
+
+    The values of the very last may still come when the loop is over.
+    """
 
     __slots__ = (
         "count",
@@ -73,6 +76,15 @@ class LoopColumns:
         if event.epoch is not None and (not self.epochs or self.epochs[-1][1] != event.epoch):
             self.epochs.append((old, event.epoch))
         return True
+
+    def log_last(self, values: Mapping[str, float]) -> None:
+        """Values that were logged when the last row was written already; a later one counts."""
+        rows = len(self.wall)
+        for name, value in values.items() if rows else ():
+            if name not in self.values and len(self.values) < MOST_VALUES:
+                self.values[name] = array("d", [_NAN]) * rows
+            if name in self.values:
+                self.values[name][-1] = value
 
     def view(self) -> LoopRows:
         """The rows so far."""

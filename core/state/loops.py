@@ -129,6 +129,7 @@ class Loops:
             rank.out_of_memory = event
         else:
             rank.done = event
+            rank.columns.log_last(event.values)
         rank.last_t = max(rank.last_t, event.t)
         rank.shown = None
         return True

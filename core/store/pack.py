@@ -157,11 +157,14 @@ def holds_writeup(path: Path) -> bool:
 def is_path(name: str) -> bool:
     """Whether a word means a file or folder rather than a run's name.
 
-    A folder that only happens to be called like a run, as one of data, is not meant.
+    A folder that only happens to be called like a run, as one of data, is not meant; a label may
+    look like a path where nothing lies.
     """
     path = Path(name)
-    if "/" in name or name.endswith(SUFFIX) or path.is_file():
+    if path.is_file():
         return True
+    if "/" in name or name.endswith(SUFFIX):
+        return path.exists() or not RunStore().has_label(name)
     return (path / JOURNAL).is_file() or (path / MANIFEST).is_file()
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 RunStatus = Literal["running", "complete", "stopped", "interrupted", "failed", "empty"]
 
+NEWEST = "last"  # as a name: the newest run of all
 QUIET_S = 120.0  # an engine elsewhere whose journal has not grown for so long is gone
 BEATS_S = 15.0  # a loop that says nothing for so long is gone, where there are no locks
 
@@ -78,6 +79,15 @@ class Run(msgspec.Struct, frozen=True):
             return clean((self.path / "label").read_text("utf-8", "replace"), 200) or self.id
         except OSError:
             return self.id
+
+    @property
+    def called(self) -> str:
+        """What a command is given to mean it: its label, or its id where that means other things.
+
+        A newer run of the same label is meant by it.
+        """
+        label = self.label
+        return self.id if label.startswith("-") or label == NEWEST else label
 
     def rename(self, label: str) -> None:
         """Give it a name of at most 200 printable characters; empty takes it away.
@@ -278,7 +288,7 @@ class RunStore:
         runs = self.list()
         if not runs:
             raise RunNotFound(f"no runs in {self.root}")
-        if name is None or name == "last":
+        if name is None or name == NEWEST:
             return next((run for run in runs if run.journal.is_file()), runs[0])
         exact = [run for run in runs if run.id == name]
         exact = exact or [run for run in runs if run.label == name][:1]
@@ -289,6 +299,10 @@ class RunStore:
             names = ", ".join(run.id for run in found[:4])
             raise RunNotFound(f"{clean(name, 80)!r} could be {names}; give more of its id")
         return found[0]
+
+    def has_label(self, name: str) -> bool:
+        """Whether a run was given this name."""
+        return any(run.label == name for run in self.list())
 
     def find_to_follow(self, name: str | None) -> Run:
         """The run of a name; without one the newest that goes on, else the newest of all.

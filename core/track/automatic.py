@@ -146,7 +146,7 @@ class AutomaticTracker(Tracker):
 
     def finish(self, *, whole: bool) -> str:
         """The training is over; what came after its last update is no step."""
-        part = self._part
+        part = self.ended_in()
         if self.mine() and self._update_at:
             self._split(self._update_at)
         self._open = False

@@ -46,7 +46,7 @@ def figures_of(row: Row) -> Figures:
         end_ns=row.end_ns,
         parts=parts,
         device={} if row.device_ms is None else device_us(row.marks, row.device_ms),
-        values={name: _finite(value) for name, value in row.values.items()},
+        values={name: finite(value) for name, value in row.values.items()},
         least_us=wall,
         most_us=wall,
     )
@@ -90,7 +90,7 @@ class Batches:
 
     def _say_not_finite(self, row: Row) -> None:
         for name, value in row.values.items():
-            if _finite(value) is None and name not in self._not_finite:
+            if finite(value) is None and name not in self._not_finite:
                 if len(self._not_finite) < MOST_SAID:
                     self.said.append(
                         f"{name} was {value:g} at step {row.index:,}: figures and charts of it "
@@ -137,7 +137,7 @@ def mean_of(steps: Sequence[Figures]) -> Figures:
     values: dict[str, float | None] = {}
     for name in value_names:
         known = [v for step in steps if (v := step.values.get(name)) is not None]
-        values[name] = _finite(math.fsum(known) / len(known)) if known else None
+        values[name] = finite(math.fsum(known) / len(known)) if known else None
     return Figures(
         index=last.index,
         epoch=last.epoch,
@@ -199,7 +199,8 @@ def _or_none(rows: Sequence[dict[str, int]]) -> Sequence[Mapping[str, int | None
     return [{name: row.get(name, 0) if row else None for name in names} for row in rows]
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """A logged value as a journal has it; None where it cannot."""
     if not math.isfinite(value) or abs(value) > 1e30:
         return None
     return float(f"{value:.6g}")

@@ -45,6 +45,9 @@ def _timed_iter(original: Callable[..., Any], tracker: AutomaticTracker) -> Any:
             tracker.fail(error)
         try:
             return original(self)
+        except BaseException as error:
+            tracker.raised(error)
+            raise
         finally:
             tracker.next_ended(waits, batch=False)
 
@@ -57,7 +60,8 @@ def _timed_next(original: Callable[..., Any], tracker: AutomaticTracker) -> Any:
         waits = tracker.next_begins(_key(self))
         try:
             batch = original(self)
-        except BaseException:  # StopIteration, or what a worker met
+        except BaseException as error:  # StopIteration, or what a worker met
+            tracker.raised(error)
             tracker.next_ended(waits, batch=False)
             raise
         tracker.batch_came(_key(self))
@@ -73,6 +77,9 @@ def _timed_save(original: Callable[..., Any], tracker: AutomaticTracker) -> Any:
         before = tracker.begin_aside(CHECKPOINT)
         try:
             return original(*args, **kwargs)
+        except BaseException as error:  # a disk that is full
+            tracker.raised(error)
+            raise
         finally:
             tracker.end_phase(before)
 

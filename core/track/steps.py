@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from numbers import Number
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
@@ -17,10 +18,17 @@ Claim = tuple[str, int]  # a "loop" over batches or a "step", and which
 class Steps(Generic[T]):
     """An iterable whose every turn is a step; in all else it is the iterable itself."""
 
-    def __init__(self, tracker: Tracker, batches: Iterable[T], claims: list[Claim]) -> None:
+    def __init__(
+        self,
+        tracker: Tracker,
+        batches: Iterable[T],
+        claims: list[Claim],
+        nested: Callable[[], None] = lambda: None,
+    ) -> None:
         self._tracker = tracker
         self._batches = batches
         self._claims = claims  # what is on, of which the first makes the steps
+        self._nested = nested  # called where another loop makes them
 
     def __len__(self) -> int:
         return len(self._batches)  # type: ignore[arg-type]
@@ -33,8 +41,10 @@ class Steps(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         if self._claims and self._claims[-1][0] == "step":
             return _Waits(self._tracker, iter(self._batches))
-        if self._claims or not self._tracker.working:
-            return iter(self._batches)  # within a step
+        if not self._tracker.working:
+            return iter(self._batches)
+        if self._claims:
+            return _Within(self._tracker, self._batches, self._claims, self._nested)
         return _Turns(self._tracker, self._batches, self._claims)
 
 
@@ -49,14 +59,57 @@ class _Waits(Iterator[T]):
         before = self._tracker.enter("input")
         try:
             return next(self._inner)
+        except BaseException as error:
+            self._tracker.raised(error)
+            raise
         finally:
             self._tracker.leave(before)
+
+
+class _Within(Iterator[T]):
+    """A pass over batches begun within another, which makes the steps; or did until it was let go.
+
+    As in `batches = iter(run.steps(loader))` at every epoch: the one before lives until then.
+    """
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        batches: Iterable[T],
+        claims: list[Claim],
+        nested: Callable[[], None],
+    ) -> None:
+        self._tracker = tracker
+        self._batches = batches
+        self._claims = claims
+        self._nested = nested
+        self._begun = False
+        before = tracker.enter("input")
+        try:
+            self._inner = iter(batches)
+        finally:
+            tracker.leave(before)
+
+    def __next__(self) -> T:
+        if not self._begun:
+            self._begun = True
+            if self._claims:
+                self._nested()
+            elif self._tracker.working:
+                self._inner = _Turns(self._tracker, self._batches, self._claims, self._inner)
+        return next(self._inner)
 
 
 class _Turns(Iterator[T]):
     """One pass over the batches: waiting for one ends the step before it."""
 
-    def __init__(self, tracker: Tracker, batches: Iterable[T], claims: list[Claim]) -> None:
+    def __init__(
+        self,
+        tracker: Tracker,
+        batches: Iterable[T],
+        claims: list[Claim],
+        begun: Iterator[T] | None = None,
+    ) -> None:
         self._tracker = tracker
         self._claims = claims
         self._claim: Claim = "loop", id(self)
@@ -69,8 +122,9 @@ class _Turns(Iterator[T]):
         tracker.begin_epoch(length)
         tracker.begin_input()
         try:
-            self._inner = iter(batches)
-        except BaseException:
+            self._inner = iter(batches) if begun is None else begun
+        except BaseException as error:
+            tracker.raised(error)
             self._let_go()
             raise
         finally:
@@ -81,7 +135,8 @@ class _Turns(Iterator[T]):
         tracker.begin_input()
         try:
             batch = next(self._inner)
-        except BaseException:  # StopIteration, or what the loader met
+        except BaseException as error:  # StopIteration, or what the loader met
+            tracker.raised(error)
             tracker.end_input(batch=False)
             self._let_go()
             raise
@@ -200,5 +255,7 @@ def as_number(value: object) -> object | None:
             return None
     except AttributeError:  # of numpy, or no number at all
         item = getattr(value, "item", None)
-        return None if item is None else float(item())
+        if item is None:
+            return float(given) if isinstance(value, Number) else None
+        return float(item())
     return given if given.is_cuda else float(given.item())

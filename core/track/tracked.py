@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +17,7 @@ from llmprof.core import events as ev
 from llmprof.core.events.loop import MOST_VALUES
 from llmprof.core.system.modules_by_name import CARD_CLOCK
 from llmprof.core.system.text import cause, clean
+from llmprof.core.track.batches import finite
 from llmprof.core.track.exits import Exits, UnseenExit, ended_well, exit_words
 from llmprof.core.track.identity import read_identity
 from llmprof.core.track.steps import Claim, Nothing, Phase, Step, Steps, as_number, left_by
@@ -63,12 +65,37 @@ def track(
     name = clean(str(label or Path(sys.argv[0] or "loop").stem), 100) or "loop"
     return Tracked(
         name,
-        model=model,
+        model=_module(model),
         total_steps=total_steps,
         first_step=first_step,
         sample_devices=sample_devices,
         announce=announce,
     )
+
+
+def _number_of_steps(name: str, given: Any) -> int | None:
+    """A number of steps as a script gives it, also one that was divided; else None and a line.
+
+    A journal that said another thing could not be read.
+    """
+    if given is None:
+        return None
+    try:
+        number: int = math.ceil(given)
+        if 0 <= number <= MOST_STEPS:
+            return number
+    except Exception:  # no number at all, or another's own
+        pass
+    say(f"{name}={clean(repr(given), 40)} is no number of steps: it is left out")
+    return None
+
+
+def _module(given: Any) -> Any:
+    """A model whose forward can be hooked; else None and a line."""
+    if given is None or hasattr(given, "register_forward_pre_hook"):
+        return given
+    say(f"model= is of type {type(given).__name__}, not a module: forward and loss stand together")
+    return None
 
 
 def is_tracked() -> bool:
@@ -127,10 +154,10 @@ class Tracked:
     ) -> None:
         self._label = label
         self._model = model
-        self._total_steps = _as_count(total_steps)
+        self._total_steps = _number_of_steps("total_steps", total_steps)
         self._sample = sample_devices
         self._announce = announce
-        self._tracker = tracker or Tracker(_as_count(first_step) or 0)
+        self._tracker = tracker or Tracker(_number_of_steps("first_step", first_step) or 0)
         self._claims: list[Claim] = []  # the loops and steps that are on
         self._names: dict[str, str] = {}  # of phases, as they are shown
         self._values: dict[str, str] = {}  # of logged values
@@ -144,6 +171,7 @@ class Tracked:
         self._last_words: LastWords | None = None
         self._exits: Exits | None = None
         self._blind = False
+        self._said_nested = False
         self.notes: Callable[[], None] = self._blind_hooks  # asked for what is to be said
 
     @property
@@ -193,7 +221,7 @@ class Tracked:
             left = self._tracker.left
             if left is not None and left_by(error, left[0]):
                 part = left[1]
-            part = _broke_in(error) or part
+            part = _broke_in(error) or self._tracker.raised_in(error) or part
             if self._exits is not None:
                 self._exits.remove()
             if self._hooks is not None:
@@ -201,7 +229,8 @@ class Tracked:
             if self._writer is not None:
                 self._say_out_of_memory(error, part)
                 unseen = isinstance(error, UnseenExit)
-                self._writer.finish(_done(error, part), FINISH_PATIENCE_S, unseen=unseen)
+                values = self._tracker.last_values
+                self._writer.finish(_done(error, part, values), FINISH_PATIENCE_S, unseen=unseen)
         except Exception as failure:
             self._give_up(failure)
 
@@ -220,9 +249,9 @@ class Tracked:
         """The batches, a step a turn of the loop.
 
         Within `run.step()` waiting for one is input wait of that step; within another loop of
-        this run they are the batches alone.
+        this run they are the batches alone, and it is said so once.
         """
-        return Steps(self._tracker, batches, self._claims)
+        return Steps(self._tracker, batches, self._claims, self._nested)
 
     def step(self) -> Step:
         """A context that is one step."""
@@ -230,11 +259,12 @@ class Tracked:
 
     def phase(self, name: str) -> Phase:
         """A context that is a part of its own, also between steps."""
+        name = name if isinstance(name, str) else str(name)
         known = self._names.get(name)
         if known is None and len(self._names) >= MOST_NAMES:
             known = "other phases"
         elif known is None:
-            known = self._names[name] = clean(str(name), 40)
+            known = self._names[name] = clean(name, 40)
         return Phase(self._tracker, known)
 
     def log(self, **values: object) -> None:
@@ -281,6 +311,15 @@ class Tracked:
         """Say something about the loop to whoever looks at it."""
         if self._writer is not None and len(self._writer.logs) < 20:
             self._writer.logs.append(ev.Log(message=clean(message), level="warning"))
+
+    def _nested(self) -> None:
+        """Say once that a loop makes no steps, as where an iterator of another is kept."""
+        if not self._said_nested:
+            self._said_nested = True
+            self.note(
+                "run.steps() within a loop over run.steps(): the outer loop makes the steps, also "
+                "one that was left and whose iterator is kept"
+            )
 
     def _refuse(self, name: str, why: str) -> None:
         """Say once of a value's name why it is not kept; without a reason, nothing."""
@@ -382,24 +421,14 @@ class Tracked:
         say(f"{self._label} is not watched: {cause(error)}")
 
 
-def _as_count(value: Any) -> int | None:
-    """A number of steps, of whichever kind of number; None for what is none, as -1.
-
-    A journal that said another thing could not be read.
-    """
-    try:
-        count = int(value)
-    except Exception:  # another's own __int__, a tensor of several elements
-        return None
-    return count if 0 <= count <= MOST_STEPS else None
-
-
-def _done(error: BaseException | None, part: str) -> ev.LoopDone:
-    if error is None or ended_well(error):
-        said = exit_words(error) if isinstance(error, UnseenExit) else ""
-        return ev.LoopDone(outcome="complete", error=said)
+def _done(error: BaseException | None, part: str, logged: Mapping[str, float]) -> ev.LoopDone:
     outcome: ev.Outcome = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-    return ev.LoopDone(outcome=outcome, error=exit_words(error), part=part)
+    said = "" if error is None else exit_words(error)
+    if error is None or ended_well(error):
+        outcome, part = "complete", ""
+        said = said if isinstance(error, UnseenExit) else ""
+    values = {name: known for name, v in logged.items() if (known := finite(v)) is not None}
+    return ev.LoopDone(outcome=outcome, error=said, part=part, values=values)
 
 
 def _no_number(value: object) -> str:

@@ -45,6 +45,15 @@ class Place(NamedTuple):
     length: int | None = None  # of its epoch
 
 
+class Held(NamedTuple):
+    """A step whose loop was left in its midst: whole by `break`, none by an exception."""
+
+    row: Row
+    end: object | None  # the device's event
+    at: Stack  # where the loop stands
+    error: int  # identity of what a prompt had met until then
+
+
 class DeviceClock(Protocol):
     """Times the same stretches by a device's clock, without waiting for it while the loop goes."""
 
@@ -80,6 +89,7 @@ class Tracker:
         self.updates_skipped: int | None = 0
         self._place: tuple[int, int | None, int | None, int | None] = first_step, None, None, None
         self.problem = ""  # what ended the tracking
+        self.last_values: dict[str, float] = {}  # logged after the last step
         self.device: DeviceClock | None = None
         self.find_device: Callable[[], DeviceClock | None] | None = None
         self.working = True
@@ -95,8 +105,11 @@ class Tracker:
         self._epoch: int | None = None
         self._position = 0
         self._length: int | None = None
-        self._held: tuple[Row, object] | None = None  # a step whose loop was left in its midst
+        self._held: Held | None = None  # a step whose loop was left in its midst
         self._values: dict[str, object] = {}
+        self._late: Row | None = None  # no step, but what was logged after the last
+        # Of an exception that a loader raised, or torch.save: its identity, the step, the part.
+        self._raised: tuple[int, object, str] = 0, None, ""
         self.left: tuple[Stack, str] | None = None  # where a step was left in its midst, its part
         self._left_at = 0  # calls by then
 
@@ -228,7 +241,7 @@ class Tracker:
         if whole:
             self._end(start)
         else:
-            self.broke(at, current([part for _, part, _ in self.marks]))
+            self.broke(at, self.ended_in())
             self._drop(start)
         self._spent(start)
         if not whole:
@@ -238,9 +251,9 @@ class Tracker:
         """The loop over a loader was left in mid-step, by `break` or by an exception."""
         if self._open and self.mine():
             now = _now()
-            self.broke(at, current([part for _, part, _ in self.marks]))
+            self.broke(at, self.ended_in())
             row = Row(self._index, self._epoch, self.marks, now)
-            self._held = row, self._after(now)
+            self._held = Held(row, self._after(now), at, id(_met_at_prompt()))
             self._spent(now)
             self._left_at = self.calls
 
@@ -268,6 +281,18 @@ class Tracker:
         self._user = max(0, self._user - 1)
         self._marked(before if self._open or before != GAP else BETWEEN, start)
 
+    def raised(self, error: BaseException) -> None:
+        """A loader raises an exception, or torch.save: in the part that goes on."""
+        if isinstance(error, StopIteration):  # which ends an epoch
+            return
+        if not self.raised_in(error) and self.mine():
+            self._raised = id(error), self._place, self.ended_in()
+
+    def raised_in(self, error: BaseException | None) -> str:
+        """The part that such an exception was raised in; "" of any other."""
+        known, place, part = self._raised
+        return part if known == id(error) and place is self._place else ""
+
     def log(self, values: dict[str, object], start_ns: int) -> None:
         """Values of the open step, or of the next where none is open; read from start_ns on.
 
@@ -278,7 +303,7 @@ class Tracker:
 
     def finish(self, *, whole: bool) -> str:
         """The loop is over; the part in which it ended. A step in which it broke is none."""
-        part = self._part
+        part = self.ended_in()
         if not self.mine():
             return part
         now = _now()
@@ -286,12 +311,19 @@ class Tracker:
             self._release()
             if self._open:
                 self._end(now)
-        else:
-            self._held = None
+        elif self._held is not None:
+            self._held, self._values = None, {}
+        if self.steps and not self._open and self._values:
+            self._late = Row(self._index, self._epoch, self.marks, now)
+            self._hand_on(self._late, None)
         if self.device is not None:
             self.device.finish()
         self.working = False
         return part
+
+    def ended_in(self) -> str:
+        """The part that it is in, as it ends."""
+        return current([part for _, part, _ in self.marks])
 
     def abandon(self) -> None:
         """A forked child: nothing that it does is of this loop."""
@@ -325,7 +357,9 @@ class Tracker:
 
     def take(self, row: Row) -> None:
         """Hand a row to the writer, unless too many wait."""
-        if len(self.rows) >= MOST_ROWS:
+        if row is self._late:
+            self.last_values = row.values
+        elif len(self.rows) >= MOST_ROWS:
             self.dropped += 1
         else:
             self.rows.append(row)
@@ -399,8 +433,15 @@ class Tracker:
     def _release(self) -> None:
         """The loop that was left goes on or ended well: its last step was one."""
         held, self._held = self._held, None
-        if held is not None:
-            self._hand_on(*held)
+        if held is None:
+            return
+        if _broke_at_prompt(held):
+            self._values = {}
+            self.steps, self._index = self.steps - 1, self._index - 1
+            begun = held.row.marks[0]
+            self.marks[0] = begun[0], BETWEEN, begun[2]
+        else:
+            self._hand_on(held.row, held.end)
 
     def _drop(self, t: int) -> None:
         """The open step is none: its time lies between steps."""
@@ -409,6 +450,23 @@ class Tracker:
         self._values = {}
         self.marks = [(begun[0], BETWEEN, begun[2])]
         self._part = BETWEEN
+
+
+def _met_at_prompt() -> BaseException | None:
+    """The error that ended a line or cell last: an interactive Python keeps it there."""
+    error: BaseException | None = getattr(sys, "last_value", None)
+    return error
+
+
+def _broke_at_prompt(held: Held) -> bool:
+    """Whether an error that a prompt has met since then came from the code of the loop."""
+    error = _met_at_prompt()
+    trace = None if error is None or id(error) == held.error else error.__traceback__
+    while trace is not None:
+        if held.at and trace.tb_frame.f_code is held.at[0][0]:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def say(line: str) -> None:

@@ -183,7 +183,7 @@ class Writer:
         if identity.rank == 0:
             lines.put(environment(None))
         if plan.announce and identity.rank == 0:
-            say(f"watching this loop as {run.id}: `llmprof attach {quote(run.label)}`")
+            say(f"watching this loop as {run.id}: `llmprof attach {quote(run.called)}`")
 
     def _flush(self, *, steps: bool, last: bool = False) -> None:
         lines = self._file

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import os
 import signal
 import subprocess
@@ -12,6 +15,7 @@ import pytest
 
 from llmprof.core import events as ev
 from llmprof.core.events.loop import MOST_VALUES
+from llmprof.core.report.loops import loops_csv
 from llmprof.core.store.journal import Follower, replay
 from llmprof.core.store.run import NotOurs, RunStore
 from tests.builders import gloo_scripts
@@ -84,6 +88,102 @@ def test_an_exception_names_the_part_and_leaves_its_step_out(tmp_path: Path) -> 
     assert (loop.done.error, loop.done.outcome) == ("ValueError: no more", "failed")
     assert loop.done.part == "check"
     assert loop.rows.index() == [0, 1, 2, 3]
+
+
+ENDS = {  # the body of a loop that fails, and the part that it fails in
+    "for x in run.steps(batches(3)): fail()": "forward",
+    "for x in run.steps(batches(3)): train(); fail()": "after",
+    "for x in run.steps(batches(3)): loss(x).backward(); fail()": "before",
+    "for x in run.steps(batches(3)): loss(torch.ones(3))": "forward",
+    "for x in run.steps(failing()): pass": "input",
+    "for x in run.steps(5): pass": "input",
+    "with run.step(): train(); fail()": "after",
+    "with run.step(): [x for x in run.steps(failing())]": "input",
+    "with run.step(), run.phase('clip'): fail()": "clip",
+    "with run.phase('evaluate'): fail()": "evaluate",
+    "for x in run.steps(batches(3)): break\nwith run.phase('evaluate'): fail()": "evaluate",
+    "for x in run.steps(batches(3)): train()\nfail()": "between",
+    "caught()\nwith run.step(): train()\nfail()": "between",
+}
+
+
+def test_an_exception_is_told_by_the_part_that_raised_it(tmp_path: Path) -> None:
+    told(
+        tmp_path,
+        """
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        def loss(x):
+            return model(x).square().mean()
+        def train():
+            loss(torch.randn(8, 320)).backward()
+            optimizer.step()
+        def fail():
+            raise ValueError("no more")
+        def failing():
+            yield 1
+            fail()
+        def caught():
+            try:
+                with run.phase("check"):
+                    fail()
+            except ValueError:
+                pass
+        for at, body in enumerate(BODIES):
+            try:
+                with track(f"broken-{at}") as run:
+                    exec(body)
+            except Exception:
+                pass
+        hand.tell()
+        """.replace("BODIES", repr(list(ENDS))),
+    )
+    store = RunStore(tmp_path / "runs")
+    for at, (body, part) in enumerate(ENDS.items()):
+        (loop,) = replay(store.find(f"broken-{at}").journal).loops
+        assert loop.done is not None
+        assert (body, loop.done.outcome, loop.done.part) == (body, "failed", part)
+
+
+PROMPT = """
+run = track("prompt").start()
+def train(fails):
+    for x in run.steps([0, 1, 2]):
+        if x == 1:
+            if fails: raise ValueError("cell")
+            break
+
+for x in run.steps([0, 1]): pass
+
+for x in run.steps([0, 1, 2]):
+    run.log(loss=x)
+    if x == 1: raise ValueError("cell")
+
+train(True)
+train(False)
+undefined
+train(False)
+for x in run.steps([0]): pass
+
+run.finish()
+"""
+
+
+def test_a_step_in_which_a_cell_raised_is_none(tmp_path: Path) -> None:
+    process = start(tmp_path, "")  # the prelude alone, for what is typed after it
+    assert process.communicate(timeout=100)[1] == ""
+    done = subprocess.run(
+        [sys.executable, "-i", str(tmp_path / "train.py")],
+        input=PROMPT,
+        env={**os.environ, "LLMPROF_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert done.stderr.count("ValueError: cell") == 2
+    (loop,) = replay(newest(tmp_path).journal).loops
+    # 0 1 | 0, raised | 0, raised | 0 1 | 0 1 | 0
+    assert loop.rows.index() == list(range(9))
+    assert loop.rows.epochs == ((0, 0), (2, 1), (3, 2), (4, 3), (6, 4), (8, 5))
+    assert [value for value in loop.rows.value("loss") if not math.isnan(value)] == [0.0]
 
 
 @pytest.mark.parametrize(
@@ -317,7 +417,10 @@ def test_a_beginning_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         places = ((torch.autograd, "backward"), (torch.autograd, "grad"), (sys, "exit"),
                   (torch.amp.GradScaler, "step"))
         before = [getattr(owner, name) for owner, name in places]
-        with llmprof.track("no model", model=object()) as failed:
+        class Odd:
+            def register_forward_pre_hook(self, *given, **named):
+                raise RuntimeError("no hooks here")
+        with llmprof.track("no model", model=Odd()) as failed:
             for x in failed.steps(batches(3)):
                 pass
         left = [name for (owner, name), one in zip(places, before) if getattr(owner, name) != one]
@@ -527,11 +630,19 @@ def test_one_bad_value_costs_no_other_and_is_named_once(tmp_path: Path) -> None:
             for at, x in enumerate(run.steps(batches(4))):
                 run.log(before=at, huge=10**400, name="x", vector=x[0, :3], none=None, after=at)
                 run.log(loss=float("nan") if at == 2 else 1.0)
+                run.log(price=decimal.Decimal("1.5"), epoch=at, wall_ms=7)
+                with run.phase("wall"):
+                    pass
         hand.tell()
-        """,
+        """.replace("with track", "import decimal\n        with track", 1),
     )
     rows = found.loop.rows
     assert rows.value("before") == rows.value("after") == [0, 1, 2, 3]
+    assert rows.value("price") == [1.5] * 4
+    head, first, *_ = csv.reader(io.StringIO(loops_csv(found.view)))
+    assert len(set(head)) == len(head) == len(first)
+    assert {"epoch", "logged_epoch", "wall_ms", "phase_wall_ms", "logged_wall_ms"} <= set(head)
+    assert first[head.index("logged_wall_ms")] == "7.0"
     said = [entry.message for entry in found.view.log]
     assert said[:3] == [
         "the logged value huge is not kept: int too large to convert to float",
@@ -599,6 +710,116 @@ def test_names_without_end_are_not_written(tmp_path: Path) -> None:
     messages = [note.message for note in found.view.log]
     assert messages[0] == "the logged value of step 63 is not kept: 64 names are kept"
     assert len(messages) == 3
+
+
+def test_what_is_logged_after_the_last_step_is_its_own(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        import contextlib
+        with track("evaluated") as run:
+            for epoch in range(2):
+                for x in run.steps(range(3)):
+                    run.log(loss=1.0)
+                with run.phase("evaluate"):
+                    pass
+                run.log(val=epoch, accuracy=torch.tensor(0.5), nan=float("nan"))
+            run.log(test=7)
+        with track("none") as run:
+            run.log(val=1)
+        with contextlib.suppress(KeyError), track("fails") as run:
+            for x in run.steps(range(2)):
+                run.log(loss=x)
+            for x in run.steps(range(2)):
+                run.log(loss=5)
+                raise KeyError(x)
+        hand.tell()
+        """,
+    )
+    store = RunStore(tmp_path / "runs")
+    rows = replay(store.find("evaluated").journal).loops[0].rows
+    nan = pytest.approx(math.nan, nan_ok=True)
+    assert rows.index() == list(range(6))
+    assert rows.value("val") == [nan, nan, nan, 0, nan, 1]
+    assert rows.value("accuracy") == [nan, nan, nan, 0.5, nan, 0.5]
+    assert rows.value("test") == [nan, nan, nan, nan, nan, 7]
+    assert rows.value("loss") == [1] * 6
+    assert found.view.outcome == "failed"
+    assert found.loop.rows.value("loss") == [0, 1]
+
+
+def test_an_iterator_of_every_epoch_that_replaces_the_one_before(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        with track("some of each") as run:
+            for _ in range(3):
+                some = iter(run.steps(range(100)))
+                for _ in range(4):
+                    next(some)
+            del some
+            for _ in run.steps(range(2)):
+                pass
+        hand.tell()
+        """,
+    )
+    rows = found.loop.rows
+    assert rows.index() == list(range(14))
+    assert rows.epochs == ((0, 0), (4, 1), (8, 2), (12, 3))
+    assert found.view.log == ()
+
+
+def test_a_loop_within_another_is_said_to_make_no_steps(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        with track("kept") as run:
+            kept = iter(run.steps(range(10)))
+            next(kept)
+            for _ in range(3):
+                assert list(run.steps(range(5))) == list(range(5))
+        hand.tell()
+        """,
+    )
+    assert found.loop.rows.index() == [0]
+    (said,) = found.view.log
+    assert "the outer loop makes the steps" in said.message
+
+
+def test_what_is_given_wrong_costs_no_training(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        import pathlib
+        import numpy as np
+        wrong = [
+            dict(total_steps="x"), dict(total_steps=-3), dict(total_steps=float("nan")),
+            dict(total_steps=10**30), dict(first_step="a"), dict(first_step=-5), dict(model=5),
+        ]
+        right = [
+            dict(total_steps=2.5), dict(total_steps=np.int64(3)), dict(first_step=2.0),
+            dict(first_step=None), dict(model=None), dict(label=pathlib.Path("x/y")), dict(label=7),
+        ]
+        for given in [*wrong, *right]:
+            with llmprof.track(**({"label": "given", "sample_devices": False} | given)) as run:
+                for x in run.steps(range(3)):
+                    with run.phase([]):
+                        pass
+        hand.tell(wrong=len(wrong))
+        """,
+    )
+    lines = [line for line in found.errors.splitlines() if "watching this loop" not in line]
+    assert len(lines) == found.said["wrong"]
+    assert all(line.startswith("llmprof: ") for line in lines)
+    runs = RunStore(tmp_path / "runs").list()
+    assert len(runs) == 14
+    for run in runs:
+        view = replay(run.journal)
+        (loop,) = view.loops
+        assert (view.outcome, len(loop.rows)) == ("complete", 3)
+        assert loop.rows.index()[0] in (0, 2)
+        assert not loop.started.model
+        assert loop.started.total_steps in (None, 3)
 
 
 def test_what_looks_for_a_card_is_loaded_before_the_first_step(tmp_path: Path) -> None:

@@ -265,6 +265,45 @@ def test_an_error_names_its_part(tmp_path: Path) -> None:
     assert loop.rows.index() == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("failing", "part"),
+    [
+        ("model(torch.ones(3))", "forward"),
+        ("model(x).sum().backward(); fail()", "before"),
+        ("model(x).sum().backward(); optimizer.step(); fail()", "after"),
+        ("torch.save(model, '/nowhere/model.pt')", "checkpoint"),
+        ("next(iter(torch.utils.data.DataLoader(Broken())))", "evaluation"),
+    ],
+)
+def test_an_error_outside_of_backward_names_its_part(
+    tmp_path: Path, failing: str, part: str
+) -> None:
+    done = watched_scripts.run(
+        tmp_path,
+        f"""
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        def fail():
+            raise ValueError("no more")
+        class Broken(torch.utils.data.Dataset):
+            def __len__(self):
+                return 1
+            def __getitem__(self, at):
+                fail()
+        for at, (x,) in enumerate(loader(5)):
+            if at == 3:
+                {failing}
+            model(x).square().mean().backward()
+            optimizer.step()
+        """,
+    )
+    assert done.returncode == 1
+    (loop,) = replay(newest(tmp_path).journal).loops
+    assert loop.done is not None
+    assert (loop.done.outcome, loop.done.part) == ("failed", part)
+    assert loop.rows.index()[:3] == [0, 1, 2]
+
+
 def test_programs_that_do_not_train_are_left_alone(tmp_path: Path) -> None:
     script = """
     import subprocess

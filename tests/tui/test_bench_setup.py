@@ -17,7 +17,9 @@ from textual.widgets import Input
 from llmprof.core.catalog.models import load_models
 from llmprof.core.store.run import RunStore
 from llmprof.tui.bench.equivalent import Equivalent, wrapped
+from llmprof.tui.bench.fits import VERDICT_ROLES, FitsBar
 from llmprof.tui.bench.setup import OF_ATTENTION, OWN_SIZES, SetupPane
+from llmprof.tui.kit.canvas import row_length
 from llmprof.tui.kit.checklist import Checklist
 from llmprof.tui.kit.chips import Chips
 from llmprof.tui.kit.field import FormInput
@@ -363,3 +365,18 @@ async def test_what_is_off_is_called_as_tables_call_it(tmp_path: Path) -> None:
         chips = app.screen.query_one("#sdpa_backends", Chips)
         assert chips.chosen == ("none",)
         assert chips.idle  # one model's attention is torch's choice in any case
+
+
+@pytest.mark.parametrize("width", [60, 64, 68, 72, 80])
+async def test_a_forecast_keeps_its_verdict_where_there_is_little_room(
+    tmp_path: Path, width: int
+) -> None:
+    app, _ = make_app(tmp_path, choices=Choices(models=("small",)))
+    async with app.run_test(size=(width, 20)) as pilot:
+        await settle(pilot, lambda: contains(app, "this machine"))
+        bar = app.screen.query_one(FitsBar)
+        await settle(pilot, lambda: bool(bar.size.width and row_length(bar.draw(99, 1)[0]) > 30))
+        (line,) = bar.draw(bar.size.width, 1)
+        assert row_length(line) <= bar.size.width
+        said = "".join(text for text, _ in line)
+        assert any(verdict in said for verdict in VERDICT_ROLES), said

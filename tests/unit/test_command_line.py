@@ -48,6 +48,7 @@ def test_an_experiments_file_that_cannot_be_read_is_one_line(
     ("arguments", "says"),
     [
         (["bogus"], "unknown command"),
+        (["--smoke", "--mode=forward", "--checkpoint=1"], "keeps anything for a backward"),
         (["run", "nope"], "unknown experiment"),
         (["run", "nope"], ", writeup"),
         (["run", "writup"], "did you mean 'writeup'?"),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from llmprof.core import events as ev
 from llmprof.core.figures.loops import parts, steps_per_s, straggler
 from llmprof.core.report.formats import render
-from llmprof.core.report.loop_words import loop_line
+from llmprof.core.report.loop_words import last_seen, loop_line
 from llmprof.core.report.loops import loop_parts, loop_table
 from llmprof.core.state.loop_columns import LoopColumns
 from llmprof.core.state.reducer import Reducer
@@ -199,6 +199,25 @@ def test_figures_and_words(tmp_path: Path) -> None:
     reducer.apply(msgspec.structs.replace(going, since_ns=2 * SECOND, index=10))
     (live,) = reducer.view().loops
     assert loop_line(live, 2 * SECOND + 400 * MS).endswith("in backward 0:00.4")
+
+
+def test_one_that_was_killed_where_it_hung_says_where_it_did(tmp_path: Path) -> None:
+    view = replay(write_loop(tmp_path, 100).journal)
+    (loop,) = view.loops
+    end = loop.rows.end_ns
+    assert loop.beat is not None
+    assert end is not None
+    beat = msgspec.structs.replace(loop.beat, part="allreduce", since_ns=end, t=end + 19 * SECOND)
+    killed = replace(loop, done=None, beat=beat)
+    for long_s, words in ((19, "in allreduce 0:19.0"), (1, "")):
+        beat = msgspec.structs.replace(beat, t=end + long_s * SECOND)
+        killed = replace(killed, beat=beat)
+        table = loop_table(replace(view, loops=(killed,)))
+        assert table is not None
+        assert any(f"had been {words} when" in note for note in table.notes) == bool(words)
+        assert loop_line(killed, None).endswith(f"last {words}") == bool(words)
+        assert loop_line(killed, beat.t).endswith("in allreduce 0:19.0") == bool(words)
+    assert last_seen(loop) == ""
 
 
 def test_tables_and_exports_of_a_loop(tmp_path: Path) -> None:

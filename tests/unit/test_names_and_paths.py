@@ -43,6 +43,27 @@ def test_a_folder_that_holds_a_run_is_meant(run: Run) -> None:
     assert find_source("my-run") == Path("my-run")
 
 
+def test_a_label_may_look_like_a_path_where_nothing_lies(run: Run, tmp_path: Path) -> None:
+    for label in ("gpt/lr-3e-4", "../elsewhere", "mine.llmprof"):
+        run.rename(label)
+        assert find_source(label) == run.path
+        assert llmprof.open(label).path == run.path
+        with ExitStack() as stack:
+            assert find_beside_others(label, stack).watch == run
+    shutil.copytree(run.path, "mine.llmprof")
+    assert find_source("mine.llmprof") == Path("mine.llmprof")
+    assert find_source("not/there") == Path("not/there")
+
+
+@pytest.mark.parametrize("label", ["-x", "--help", "last", "my-run", "a/b"])
+def test_what_a_command_is_given_to_mean_a_run(run: Run, label: str) -> None:
+    run.rename(label)
+    write_loop(RunStore().root).rename("a newer one")
+    assert RunStore().find(run.called) == run
+    assert (run.called == label) == (label in ("my-run", "a/b"))
+    assert not run.called.startswith("-")
+
+
 @pytest.mark.parametrize("command", ["attach", "stop"])
 def test_a_command_that_takes_names_says_which_take_files(
     run: Run, command: str, capsys: pytest.CaptureFixture[str]

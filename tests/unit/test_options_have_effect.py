@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from llmprof.cli.exits import USAGE, UserError
 from llmprof.cli.main import main
 from llmprof.cli.options import add_case_options, experiment_from
 from llmprof.cli.parser import Parser
 from llmprof.core.catalog.experiments import build_experiment, load_experiments
-from llmprof.core.spec.axes import BY_FIELD, NONE, Axis
+from llmprof.core.catalog.models import load_models
+from llmprof.core.predict.command import command_of
+from llmprof.core.spec.axes import BY_FIELD, NONE, Axis, Mode
+from llmprof.core.spec.case import Case
 from llmprof.core.spec.experiment import Experiment, as_used
 
 VALUES: dict[str, tuple[str, str]] = {  # two values of an option that mean different things
@@ -186,3 +191,23 @@ def test_a_calibration_has_no_cases_to_choose(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
+
+
+def test_checkpoints_act_where_a_graph_is_kept() -> None:
+    for mode in ("forward-grad", "forward-backward", "train"):
+        both = ["--checkpoint=none,1", "--precision=fp32", "--context-length=64"]
+        found = asked("memory", [f"--mode={mode}", "--model-size=tiny", *both])
+        assert isinstance(found, Experiment), found
+        assert [case.checkpoint for case in found.cases()] == [None, 1]
+    assert "nothing to compute again" in str(asked("memory", ["--mode=forward", "--checkpoint=1"]))
+
+
+@pytest.mark.parametrize("mode", ["forward", "forward-grad", "train"])
+def test_the_command_of_a_case_is_not_refused(mode: Mode) -> None:
+    case = Case(model=load_models()["tiny"], mode=mode, checkpoint=1, optimizer="fused")
+    words = shlex.split(command_of(case))[2:]
+    found = asked("end-to-end", words)
+    assert isinstance(found, Experiment), found
+    assert [as_used(each) for each in found.cases()] == [
+        replace(as_used(case), warmup_steps=found.cases()[0].warmup_steps)
+    ]

@@ -12,6 +12,7 @@ from llmprof.cli.types import tokens_type
 from llmprof.core.store.files import JOURNAL
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+OUT_OF_MEMORY = FIXTURES / "attention-oom-h100.llmprof"
 SWITCHES, ENDS = FIXTURES / "switches-h200.llmprof", FIXTURES / "end-to-end-h100.llmprof"
 
 
@@ -45,6 +46,27 @@ def test_sections_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     assert "What each switch changes" in capsys.readouterr().out
     assert main(["show", str(SWITCHES), "--section", "throughput"]) == 0
     assert "tokens/s" in capsys.readouterr().out
+
+
+def test_a_run_from_before_a_table_was_led_with_has_it_by_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["show", str(OUT_OF_MEMORY)]) == 0
+    assert "Out of memory:" not in capsys.readouterr().out
+    assert main(["show", str(OUT_OF_MEMORY), "--section", "oom-account"]) == 0
+    assert "Out of memory: attention · d=64" in capsys.readouterr().out
+
+
+def test_a_file_that_is_named_twice_is_written_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    twice = ("--export=r.md", "--export", str(tmp_path / "r.md"), "--export=./r.md")
+    for command in (["show"], ["report"]):
+        assert main([*command, str(OUT_OF_MEMORY), *twice]) == 0
+        wrote = capsys.readouterr().err.splitlines()
+        assert wrote.count("wrote r.md") == 1
+        assert len(wrote) == len(set(wrote))
 
 
 def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

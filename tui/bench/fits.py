@@ -27,6 +27,9 @@ _COUNTED_WORDS: tuple[tuple[FitVerdict, str], ...] = (
 )
 
 
+LEAST_BAR = 4
+
+
 class FitsBar(Canvas):
     """One line: the bar, what is needed of how much, what becomes of how many cases."""
 
@@ -56,15 +59,26 @@ class FitsBar(Canvas):
         total = forecast.card.room.total_bytes
         text = f" {_span(need)} of {total / GIB:.1f} GiB"
         if height == 1:
-            said: Row = [(f"  {_short(forecast)}", VERDICT_ROLES[need.verdict])]
-            bar = self._bar(forecast, need, max(4, width - len(text) - row_length(said)))
-            return [[*bar, (text, "text"), *said]]
-        bar = self._bar(forecast, need, max(4, width - indent - len(text)))
+            return [self._line(forecast, need, text, width)]
+        bar = self._bar(forecast, need, max(LEAST_BAR, width - indent - len(text)))
         verdicts: Row = [*blank, *_verdicts(forecast)]
         for label in (_largest(forecast, need), context_label(forecast)):
             if row_length(verdicts) + len(label) <= width:
                 verdicts.append((label, "muted"))
         return [[*blank, *bar, (text, "text")], verdicts]
+
+    def _line(self, forecast: Forecast, need: Need, text: str, width: int) -> Row:
+        """Bar, figures and verdict; where there is no room for all of it the verdict stays."""
+        verdict, role = _short(forecast), VERDICT_ROLES[need.verdict]
+        room = width - len(text) - len(verdict) - 2
+        if room >= LEAST_BAR:
+            bar = self._bar(forecast, need, room)
+            return [*bar, (text, "text"), (f"  {verdict}", role)]
+        said: Row = [(verdict, role)]
+        for more in (text, f" {_span(need)} GiB"):
+            if len(verdict) + 1 + len(more) <= width:
+                return [*said, (f" {more}", "text")]
+        return said
 
     def _bar(self, forecast: Forecast, need: Need, width: int) -> Row:
         """Memory that others hold, the least and the most that is needed, what is left."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llmprof.cli.types import (
+    EachFileOnce,
     automatic,
     device_type,
     listed,
@@ -184,7 +185,7 @@ def add_export_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--export",
         "--output",
-        action="append",
+        action=EachFileOnce,
         default=[],
         type=Path,
         metavar="FILE",

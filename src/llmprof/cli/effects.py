@@ -47,6 +47,8 @@ USES = (
         "in switches (precision, attention, optimizer, compile), so none can take turns"),
     Use(OF_UPDATES, lambda case: "optimizer" in case.phases, "no case of {name} has an "
         "optimizer step with these options; mode train has one"),
+    Use(("checkpoint",), lambda case: case.mode != "forward", "no case of {name} keeps anything "
+        "for a backward with these options, so there is nothing to compute again"),
     Use(OF_A_MODEL, lambda case: case.probe != "attention", "{name} measures one attention without "
         "a model around it; --d-model and --context-length set its size"),
 )  # fmt: skip

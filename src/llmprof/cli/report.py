@@ -13,7 +13,7 @@ from llmprof.cli.exits import CRASHED, OK, UserError
 from llmprof.cli.found import found_writeup
 from llmprof.cli.show import find_source
 from llmprof.cli.streams import put, tell
-from llmprof.cli.types import listed, one_of, positive, tokens_type
+from llmprof.cli.types import EachFileOnce, listed, one_of, positive, tokens_type
 from llmprof.core.document.cost import TOKENS, Budget
 from llmprof.core.document.files import FORMATS, DocumentFormat, document_files
 from llmprof.core.document.markdown import write_markdown
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--export",
         "--output",
-        action="append",
+        action=EachFileOnce,
         default=[],
         type=Path,
         metavar="FILE",

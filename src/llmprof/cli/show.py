@@ -18,7 +18,7 @@ from llmprof.core.document.sources import sources_of
 from llmprof.core.document.tables import tables_of
 from llmprof.core.report.formats import ExportError, check_writable
 from llmprof.core.report.markdown_table import section
-from llmprof.core.report.registry import BUILDERS, tables
+from llmprof.core.report.registry import BUILDERS, tables_called
 from llmprof.core.state.view import RunView
 from llmprof.core.store.baselines import find_baseline
 from llmprof.core.store.pack import is_path, open_view
@@ -63,7 +63,7 @@ def _print_section(path: Path, name: str) -> None:
         made = document(tables_of(sources_of([(view, path)])), [meant])
         put(write_section(replace(made.sections[0], figures=())), end="")
         return
-    found = [replace(each, folded=False) for each in tables(view, [meant])]
+    found = [replace(each, folded=False) for each in tables_called(view, meant)]
     if not found:
         raise UserError(f"this run has no table {meant}")
     put_page(found, "\n\n".join(section(each, any_width=True) for each in found))

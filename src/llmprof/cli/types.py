@@ -5,13 +5,31 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from llmprof.core.spec.shape import LARGEST
 
 T = TypeVar("T")
 AUTO = "auto"
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+
+
+class EachFileOnce(argparse.Action):
+    """An option for files that may be repeated; one that is named twice is meant once."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Add the file to those that were named before."""
+        path: Path = values
+        before: list[Path] = getattr(namespace, self.dest)
+        if path.absolute() not in [each.absolute() for each in before]:
+            setattr(namespace, self.dest, [*before, path])
 
 
 def listed(item: Callable[[str], T]) -> Callable[[str], list[T]]:

@@ -27,7 +27,7 @@ from llmprof.cli.report import (
 )
 from llmprof.cli.run import measure_run, new_run, plan_of, require_device, require_torch
 from llmprof.cli.streams import put, tell
-from llmprof.cli.types import listed, positive
+from llmprof.cli.types import EachFileOnce, listed, positive
 from llmprof.core.catalog.experiments import build_experiment, writeup_names
 from llmprof.core.catalog.names import named, unknown
 from llmprof.core.engine.client import Plan
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only say what it would take")
     parser.add_argument(
         "--export",
-        action="append",
+        action=EachFileOnce,
         default=[],
         type=Path,
         metavar="FILE",
