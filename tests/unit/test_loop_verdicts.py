@@ -257,13 +257,6 @@ def test_how_busy_a_card_was_is_of_the_time_of_warm_steps() -> None:
     assert loop.rows.start_ns(10)[0] > SECOND
 
 
-def test_a_wait_of_all_the_time_promises_no_pace() -> None:
-    waits = (("input", 20.0), ("", 0.0))
-    (verdict,) = loop_verdicts(planted([[waits] * STEPS]))
-    assert verdict.rule == "input-bound"
-    assert verdict.test.endswith("the pace rises from 50 steps/s")
-
-
 def test_at_most_three_the_heaviest_first() -> None:
     steps = [((("evaluation", 40.0)), *usual(input=30.0)) for _ in range(STEPS)]
     beats = [
