@@ -128,6 +128,17 @@ def same_steps(
     return found
 
 
+def failures(loops: Sequence[LoopState]) -> list[LoopState]:
+    """The ranks that failed, in that order: the others may only have followed the first.
+
+    None of a single rank, nor of several machines, which have no clock in common.
+    """
+    if len(loops) < 2 or len({loop.started.node for loop in loops}) > 1:
+        return []
+    failed = [(loop.done.t, loop) for loop in loops if loop.done and loop.done.outcome == "failed"]
+    return [loop for _, loop in sorted(failed, key=lambda each: each[0])]
+
+
 def behind(loops: Sequence[LoopState], loop: LoopState) -> int:
     """Steps that a rank is behind the one that is farthest."""
     farthest = max((each.step for each in loops if each.step is not None), default=0)

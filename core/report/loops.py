@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from llmprof.core.events.loop import PARTS, LoopOutOfMemory
-from llmprof.core.figures.loops import NEWEST_NS, parts, steps_per_s, straggler
+from llmprof.core.figures.loops import NEWEST_NS, failures, parts, steps_per_s, straggler
 from llmprof.core.figures.part_words import part_words, place_words
 from llmprof.core.memory.refusals import says_out_of_memory
 from llmprof.core.report.csv_cells import csv_cell
@@ -260,6 +260,9 @@ def _notes(view: RunView) -> list[str]:
             f"Rank {slow.rank} works {significant(slow.excess_ms)} ms longer a step than the "
             f"others, most of it in {part_words(slow.part, apart=apart)}."
         )
+    failed = failures(view.loops)
+    if len(failed) > 1:
+        notes.append(f"Rank {failed[0].rank} failed first.")
     for loop in view.loops:
         notes += _long_first_step(loop)
         if loop.done is not None and loop.done.error:

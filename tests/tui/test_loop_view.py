@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from llmprof.core import events as ev
+from llmprof.core.report.loops import loop_table
 from llmprof.core.state.loop_columns import LoopRows
 from llmprof.core.state.loops import Loops
 from llmprof.core.store import lock
@@ -252,6 +253,23 @@ async def test_what_ended_a_training_is_read_in_a_narrow_window(tmp_path: Path) 
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: contains(app, "failed after the optimizer"))
         assert contains(app, error[:78])
+
+
+async def test_the_rank_that_failed_first_is_named_beside_one_that_followed(tmp_path: Path) -> None:
+    run = write_loop(tmp_path, 60, (USUAL, USUAL), done=False)
+    for rank, at, error in (
+        (0, 9, "RuntimeError: Connection closed by peer"),
+        (1, 8, "ValueError: no"),
+    ):
+        journal = JournalWriter(run.path / loop_file(rank, 0))
+        journal.append(ev.LoopDone(t=at * SECOND, rank=rank, outcome="failed", error=error))
+        journal.close()
+    app, _ = make_app(tmp_path, watch=run, view="loop")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: contains(app, "rank 1 failed first: ValueError: no"))
+    table = loop_table(replay(run.journal))
+    assert table is not None
+    assert "Rank 1 failed first." in table.notes
 
 
 def silent_rank(run: Run, pid: int) -> None:

@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmprof.core import events as ev
-from llmprof.core.figures.loops import parts, steps_per_s, straggler
+from llmprof.core.figures.loops import failures, parts, steps_per_s, straggler
 from llmprof.core.report.formats import render
 from llmprof.core.report.loop_words import last_seen, loop_line
 from llmprof.core.report.loops import loop_parts, loop_table
 from llmprof.core.state.loop_columns import LoopColumns
+from llmprof.core.state.loops import Loops
 from llmprof.core.state.reducer import Reducer
 from llmprof.core.store import lock
 from llmprof.core.store.journal import JournalWriter, replay
@@ -218,6 +219,17 @@ def test_one_that_was_killed_where_it_hung_says_where_it_did(tmp_path: Path) -> 
         assert loop_line(killed, None).endswith(f"last {words}") == bool(words)
         assert loop_line(killed, beat.t).endswith("in allreduce 0:19.0") == bool(words)
     assert last_seen(loop) == ""
+
+
+def test_of_ranks_that_fail_the_first_is_named(tmp_path: Path) -> None:
+    loops = Loops()
+    for rank, (failed_at, node) in enumerate([(9, "a"), (7, "a"), (8, "b")]):
+        loops.apply(msgspec.structs.replace(started(Run(tmp_path), rank, 3), node=node))
+        loops.apply(ev.LoopDone(t=failed_at * SECOND, rank=rank, outcome="failed", error="no more"))
+    states = loops.view()
+    assert [loop.rank for loop in failures(states[:2])] == [1, 0]
+    assert failures(states) == []
+    assert failures(states[1:2]) == []
 
 
 def test_tables_and_exports_of_a_loop(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from llmprof.core.figures.loops import Straggler
+from llmprof.core.figures.loops import Straggler, failures
 from llmprof.core.figures.part_words import part_words
 from llmprof.core.lint.loop_verdict import LoopVerdict
 from llmprof.core.report.loop_words import loop_line
@@ -107,7 +107,11 @@ class LoopStatus(Canvas):
         """Why nothing more comes of it, or has not come for a while."""
         if said := silence_words(self._silent, len(self._view.loops)):
             yield said
-        if loop.done is not None and loop.done.error:
+        failed = failures(self._view.loops)
+        if failed and failed[0].rank != loop.rank and failed[0].done is not None:
+            first = " first" if len(failed) > 1 else ""
+            yield self.look.text(f"rank {failed[0].rank} failed{first}: {failed[0].done.error}")
+        elif loop.done is not None and loop.done.error:
             yield self.look.text(loop.done.error)
 
     def _warnings(self, loop: LoopState) -> Iterable[str]:

@@ -48,7 +48,8 @@ class LoopCallback(Callback):  # type: ignore[misc]
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
         """Keep the loss of this step."""
-        self._loop.log(loss=loss.detach() * trainer.accumulate_grad_batches)
+        parts = trainer.accumulate_grad_batches
+        self._loop.log(loss=loss.detach() if parts == 1 else loss.detach() * parts)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """What follows is no step."""
