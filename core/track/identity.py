@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from llmprof.core.store.files import loop_file
 from llmprof.core.store.run import Run, RunStore
 from llmprof.core.system.boot import host_name
 
@@ -56,7 +58,9 @@ def read_identity(variables: Mapping[str, str], ranks: tuple[int, int] | None = 
 
 
 def find_run(store: RunStore, identity: Identity, label: str, turn: int) -> Run:
-    """The run of this launch, made by whichever process comes first. Raises OSError.
+    """The run of this launch, made by whichever process comes first.
+
+    Raises OSError, also where a given folder holds a loop of this rank.
 
     turn counts the loops that one process tracks under one label.
     """
@@ -64,6 +68,10 @@ def find_run(store: RunStore, identity: Identity, label: str, turn: int) -> Run:
     if given:
         folder = Path(given)
         (folder / "artifacts").mkdir(parents=True, exist_ok=True)
+        if (folder / loop_file(identity.rank, identity.restart)).exists():
+            raise FileExistsError(
+                errno.EEXIST, f"{RUN_DIR} is for one loop, and holds one already", str(folder)
+            )
         _name(Run(folder), label)
         return Run(folder)
     if not identity.launch:

@@ -435,6 +435,26 @@ def test_a_beginning_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     assert "no model is not watched: " in found.errors
 
 
+def test_a_given_folder_holds_one_loop(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        """
+        os.environ["LLMPROF_RUN_DIR"] = os.environ["LLMPROF_HOME"] + "/runs/given"
+        for at in range(2):
+            with track(f"loop {at}") as run:
+                for x in run.steps(batches(3 + at)):
+                    pass
+        hand.tell()
+        """,
+    )
+    assert found.loop.started.label == "loop 0"
+    assert len(found.loop.rows) == 3
+    assert found.errors.splitlines()[1:] == [
+        "llmprof: loop 1 is not watched: LLMPROF_RUN_DIR is for one loop, and holds one already: "
+        f"{tmp_path}/runs/given"
+    ]
+
+
 def test_a_file_of_samples_that_cannot_be_opened_costs_the_samples_alone(tmp_path: Path) -> None:
     found = told(
         tmp_path,
