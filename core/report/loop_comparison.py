@@ -24,6 +24,7 @@ from llmprof.core.system.units import MIB
 SCHEMA = 1
 WARM_STEPS = 10  # at most, that count in neither run
 MOST_POINTS = 10  # of a logged value
+STATES = {"running": "still runs", "failed": "failed"}
 SINGLE = (
     "One run each: what differs is shown and not judged, for two runs of equal code differ too."
 )
@@ -51,6 +52,11 @@ class LoopComparison:
         counts = len(self.base.loops), len(self.other.loops)
         if counts != (1, 1):
             notes.append(f"A has {counts[0]} ranks, B {counts[1]}: their first ones are compared.")
+        for name, view in (("A", self.base), ("B", self.other)):
+            state = view.state_words
+            if state != "complete":
+                words = STATES.get(state, f"was {state}")
+                notes.append(f"{name} {words}: its figures are of the steps that it did.")
         return tuple(notes)
 
 

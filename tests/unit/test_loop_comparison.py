@@ -43,6 +43,18 @@ def test_pace_parts_memory_and_loss(tmp_path: Path) -> None:
     assert "loops-compared" in render(found, "csv")
 
 
+def test_one_that_has_not_ended_well_is_said_so(tmp_path: Path) -> None:
+    base, other = (
+        replay(write_loop(tmp_path / name, 40, done=name == "done").journal)
+        for name in ("done", "cut")
+    )
+    for going, words in ((False, "was interrupted"), (True, "still runs")):
+        found = LoopComparison(base, replace(other, going=going), "a", "b")
+        said = f"B {words}: its figures are of the steps that it did."
+        assert found.tables[0].notes[2:] == (said,)
+    assert len(LoopComparison(base, base, "a", "b").tables[0].notes) == 2
+
+
 def test_forward_and_loss_are_one_part_where_one_loop_has_them_so(tmp_path: Path) -> None:
     told = (("input", 2.0), ("", 5.0), ("loss", 1.0), ("backward", 9.0), ("optimizer", 3.0))
     base, other = (replay(write_loop(tmp_path, 60, (each,)).journal) for each in (told, USUAL))
