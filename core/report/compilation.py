@@ -72,7 +72,7 @@ def compilation(view: RunView) -> Table | None:
         "compile time over what a step gains, only where the step's change is judged and told from "
         "equal; graphs are those of the forward.",
         *(line for group in groups for line in _broken(group)),
-        *why_not(state for state in states if state.total is None),
+        *why_not(states),
     )
     return Table("compile", "Compiled against eager", columns, rows, notes, number="M41")
 

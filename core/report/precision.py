@@ -71,7 +71,7 @@ def precision(view: RunView) -> Table | None:
         "FP: fp32 with TF32 off. MP: autocast over the forward and the loss, fp32 weights and "
         "optimizer; fp16 with a gradient scaler. Means of whole steps; peak of one extra step.",
         *((judged,) if judged else ()),
-        *(line for pair in pairs for line in sentences(subject, *pair)),
+        *dict.fromkeys(line for pair in pairs for line in sentences(subject, *pair)),
     )
     return Table("precision", "Full against mixed precision", columns, rows, notes, number="M17")
 
@@ -90,7 +90,7 @@ def precision_pairs(view: RunView) -> list[tuple[CaseState, CaseState]]:
 def sentences(subject: Subject, full: CaseState, mixed: CaseState) -> list[str]:
     """What mixed precision brought to one size, and why it may be little."""
     if full.total is None or mixed.total is None:
-        return why_not([state for state in (full, mixed) if state.total is None])
+        return why_not((full, mixed))
     found = subject.compare(full, mixed)
     if found is None:
         return []
@@ -109,7 +109,7 @@ def sentences(subject: Subject, full: CaseState, mixed: CaseState) -> list[str]:
         text += f"; {'; '.join(parts)}"
     if is_launch_bound(mixed):
         text += "; the host sets its pace, so faster kernels only wait for it"
-    return [f"{text}{_memory_words(full, mixed)} {ref(full, mixed)}."]
+    return [f"{text}{_memory_words(full, mixed)} {ref(full, mixed)}.", *why_not((full, mixed))]
 
 
 def _memory_words(full: CaseState, mixed: CaseState) -> str:

@@ -96,12 +96,19 @@ def is_launch_bound(state: CaseState) -> bool:
 
 
 def why_not(states: Iterable[CaseState]) -> list[str]:
-    """One sentence a case that has no figures though it was tried or refused."""
+    """One sentence a case that has no figures, or not all, though it was tried or refused."""
     return [
-        f"{state.case.label}: {reason(state)} {ref(state)}."
+        f"{state.case.label}: {reason(state)}{_in_part(state)} {ref(state)}."
         for state in states
         if state.failure is not None
     ]
+
+
+def _in_part(state: CaseState) -> str:
+    """What the figures of a case are of that was cut off."""
+    if state.total is None:
+        return ""
+    return f"; its figures are of {counted(state.total.n, 'step')}"
 
 
 def reason(state: CaseState) -> str:

@@ -172,7 +172,7 @@ def sentences(subject: Subject, group: list[CaseState]) -> list[str]:
             f"enqueueing; fewer launches help it more than faster kernels {ref(base)}."
         )
     lines += _unlike(name, base, others)
-    return [*lines, *why_not([state for state in others if state.total is None])]
+    return [*lines, *why_not(group)]
 
 
 def _fastest(name: str, base: CaseState, found: list[Comparison]) -> list[str]:

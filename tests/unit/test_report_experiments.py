@@ -453,6 +453,19 @@ def test_a_run_cut_off_after_its_last_case_is_not_said_to_lack_one() -> None:
     assert dict(facts(half))["Outcome"] == "**interrupted**: not every case was measured"
 
 
+@pytest.mark.parametrize("make", [precision, switches])
+def test_a_case_that_was_cut_off_is_said_to_have_fewer_steps(
+    make: Callable[[RunView], Table | list[Table] | None],
+) -> None:
+    cases = [case(precision=each) for each in ("fp32", "bf16")]
+    whole = run(1, cases[1], {phase: times[:4] for phase, times in train(20.0).items()})
+    cut = ev.CaseFailed(case=1, failure=ev.Failure(kind="stopped", message="the run was stopped"))
+    made = make(view(cases, [*run(0, cases[0], train(40.0)), *whole[:-1], cut]))
+    tables = [made] if isinstance(made, Table) else made or []
+    notes = [note for table in tables for note in table.notes]
+    assert len([note for note in notes if "; its figures are of 4 steps (case 2)." in note]) == 1
+
+
 def test_precision_keeps_a_row_for_what_is_unsupported() -> None:
     cases = [case(), case(precision="bf16")]
     events = run(0, cases[0], train(60.0))
