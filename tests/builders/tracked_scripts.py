@@ -56,6 +56,20 @@ def batches(n, wait_s=0.0, width=320):
         time.sleep(wait_s)
         yield torch.randn(64, width)
 
+# Has the thread of a run stand between two looks, where nothing is open that it will close; gives
+# what lets it go on.
+def rest(run):
+    import threading
+    stands, on, stop = threading.Event(), threading.Event(), run._writer._stop
+    wait = stop.wait
+    def standing(seconds):
+        stands.set()
+        on.wait()
+        return wait(seconds)
+    stop.wait = standing
+    stands.wait()
+    return on
+
 def busy(ms):
     end = time.monotonic_ns() + ms * 1e6
     while time.monotonic_ns() < end:

@@ -312,11 +312,11 @@ def test_a_script_that_closes_all_descriptors_keeps_its_own_files(tmp_path: Path
                     pass
             return links
         with llmprof.track("closed") as run:
-            while not any(link.endswith("devices-0.jsonl") for link in held()):
-                time.sleep(0.01)
+            on = rest(run)
             ours = len(held())
             os.closerange(3, 256)
             mine = [os.open(folder + f"mine-{n}", os.O_RDWR | os.O_CREAT) for n in range(ours)]
+            on.set()
             for x in run.steps(batches(3)):
                 pass
         for number in mine:
@@ -482,12 +482,12 @@ def test_who_closes_all_files_keeps_those_opened_after(tmp_path: Path, sampled: 
         tmp_path,
         f"""
         run = track("closed", sample_devices={sampled}).start()
-        while run.id is None or not run._writer.run.journal.stat().st_size:
-            busy(1)  # its thread has files of its own open until it has begun to write
+        on = rest(run)
         for x in run.steps(batches(3)):
             pass
         os.closerange(3, 256)
         files = [open(f"{tmp_path}/mine-{{at}}", "w") for at in range(40)]
+        on.set()
         for x in run.steps(batches(3)):
             busy(50)
         run.finish()
