@@ -82,10 +82,10 @@ def _number_of_steps(name: str, given: Any) -> int | None:
         return None
     try:
         number: int = math.ceil(given)
-        if 0 <= number <= MOST_STEPS:
-            return number
     except Exception:  # no number at all, or another's own
-        pass
+        number = -1
+    if 0 <= number <= MOST_STEPS:
+        return number
     say(f"{name}={clean(repr(given), 40)} is no number of steps: it is left out")
     return None
 

@@ -45,7 +45,7 @@ class Place(NamedTuple):
     length: int | None = None  # of its epoch
 
 
-class Held(NamedTuple):
+class LeftStep(NamedTuple):
     """A step whose loop was left in its midst: whole by `break`, none by an exception."""
 
     row: Row
@@ -105,7 +105,7 @@ class Tracker:
         self._epoch: int | None = None
         self._position = 0
         self._length: int | None = None
-        self._held: Held | None = None  # a step whose loop was left in its midst
+        self._held: LeftStep | None = None  # a step whose loop was left in its midst
         self._values: dict[str, object] = {}
         self._late: Row | None = None  # no step, but what was logged after the last
         # Of an exception that a loader raised, or torch.save: its identity, the step, the part.
@@ -253,7 +253,7 @@ class Tracker:
             now = _now()
             self.broke(at, self.ended_in())
             row = Row(self._index, self._epoch, self.marks, now)
-            self._held = Held(row, self._after(now), at, id(_met_at_prompt()))
+            self._held = LeftStep(row, self._after(now), at, id(_met_at_prompt()))
             self._spent(now)
             self._left_at = self.calls
 
@@ -458,7 +458,7 @@ def _met_at_prompt() -> BaseException | None:
     return error
 
 
-def _broke_at_prompt(held: Held) -> bool:
+def _broke_at_prompt(held: LeftStep) -> bool:
     """Whether an error that a prompt has met since then came from the code of the loop."""
     error = _met_at_prompt()
     trace = None if error is None or id(error) == held.error else error.__traceback__

@@ -116,11 +116,15 @@ def test_a_reader_that_goes_away_ends_the_wait() -> None:
     os.close(write)
 
 
-def test_without_streams_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", None)
-    monkeypatch.setattr(sys, "stderr", None)
-    put("nobody")
-    tell("nobody")
+def test_without_streams_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as gone:
+        gone.setattr(sys, "stdout", None)
+        gone.setattr(sys, "stderr", None)
+        put("nobody")
+        tell("nobody")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_full_disk_is_an_error_and_a_lost_standard_error_is_none() -> None:
