@@ -302,6 +302,7 @@ def _busy(loop: LoopState, card: CardHistoryView | None) -> float | None:
     series = None if card is None else card.series.get("utilization")
     if series is None or not len(loop.rows):
         return None
-    start = loop.rows.start_ns(first_warm_row(loop))[:1] or [loop.last_t]
+    at = first_warm_row(loop)
+    start = loop.rows.start_ns(at, at + 1) or [loop.last_t]
     known = [v for v in series.between(start[0], loop.last_t + 1) if not math.isnan(v)]
     return statistics.fmean(known) if known else None

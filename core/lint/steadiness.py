@@ -93,8 +93,8 @@ def _more_steps(total: Summary, *, profiled: bool) -> str:
     if needed <= total.n:
         needed = total.n + 1
     took_s = needed * total.mean / 1e3
-    few = ", by the scatter of so few, " if total.n < MIN_OUTLIER_SAMPLES else " "
-    goal = f"would{few}bring that to about {as_given(UNSURE)} %"
+    rough = ", as far as so few steps can tell" if total.n < MIN_OUTLIER_SAMPLES else ""
+    goal = f"would bring that to about {as_given(UNSURE)} %{rough}"
     if profiled and needed > MOST_PROFILE_STEPS:
         return (
             f"not even {MOST_PROFILE_STEPS} steps, the most there may be, {goal}: for the step's"

@@ -245,6 +245,8 @@ async def test_a_training_that_follows_one_that_is_over_is_offered(tmp_path: Pat
 
 async def test_what_ended_a_training_is_read_in_a_narrow_window(tmp_path: Path) -> None:
     run = write_loop(tmp_path, 60, done=False)
+    label = b'"label":"my-run"'  # a bar of how far it came would take the room
+    run.journal.write_bytes(run.journal.read_bytes().replace(label, label + b',"total_steps":400'))
     journal = JournalWriter(run.journal)
     error = "ValueError: Expected input batch_size (512) to match target batch_size (256)."
     journal.append(ev.LoopDone(t=9 * SECOND, outcome="failed", part="after", error=error))
@@ -252,6 +254,7 @@ async def test_what_ended_a_training_is_read_in_a_narrow_window(tmp_path: Path) 
     app, _ = make_app(tmp_path, watch=run, view="loop")
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: contains(app, "failed after the optimizer"))
+        assert contains(app, "step 60 of 400")
         assert contains(app, error[:78])
 
 

@@ -266,8 +266,8 @@ def test_few_samples() -> None:
     few: Times = {"forward": [20.0, 22.0, 19.0]}
     _, text = found(one(case(mode="forward", measure_steps=3), few))["few-samples"]
     assert text == (
-        "the mean is known within 19 % (95 % interval) after 3 steps; --measure-steps 12 would, by "
-        "the scatter of so few, bring that to about 5 %"
+        "the mean is known within 19 % (95 % interval) after 3 steps; --measure-steps 12 would "
+        "bring that to about 5 %, as far as so few steps can tell"
     )
     single = one(case(mode="forward", measure_steps=1), {"forward": [20.0]})
     assert "n/a: one step" in found(single)["stability"][1]
@@ -276,7 +276,11 @@ def test_few_samples() -> None:
 @pytest.mark.parametrize(
     ("probe", "times", "advice"),
     [
-        ("kernels", [20.0, 22.0, 19.0], "--profile-steps 12 would, by the scatter of so"),
+        (
+            "kernels",
+            [20.0, 22.0, 19.0],
+            "--profile-steps 12 would bring that to about 5 %, as far as so few",
+        ),
         ("kernels", [20.0, 60.0, 9.0], "not even 100 steps, the most there may be, would"),
         ("timing", [20.0, 60.0, 9.0], "--measure-steps 1"),
         ("timing", [20e3, 60e3, 9e3], "first find what disturbs them (another process, a"),

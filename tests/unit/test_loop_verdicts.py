@@ -280,7 +280,8 @@ def test_steps_that_are_nothing_but_waiting_have_no_pace_to_rise_to(
 def test_a_long_training_is_judged_without_making_lists_of_its_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    view = planted([[usual()] * 3000, [usual(forward=25.0)] * 3000], beats=LEVEL)
+    ranks = [[usual()] * 3000, [usual(forward=25.0)] * 3000]
+    view = planted(ranks, beats=LEVEL, device=(2, 5, 9, 1, 3, 1), busy=95.0)
     asked: list[int] = []
     for name in ("index", "count", "wall_ms", "part_ms", "device_ms", "start_ns"):
         column = getattr(LoopRows, name)

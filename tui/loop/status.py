@@ -80,7 +80,8 @@ class LoopStatus(Canvas):
 
     def _bar(self, loop: LoopState) -> Row:
         total, step = loop.started.total_steps, loop.step
-        if not total or step is None:
+        broke = loop.done is not None and loop.done.error  # which needs the room
+        if not total or step is None or broke:
             return []
         full = min(BAR, round(BAR * (step + 1) / total))
         on, off = self.look.bar
