@@ -22,7 +22,7 @@ NOTES = (
 )
 SINGLE = (
     "Of single processes it is the interval of their steps; two processes of equal code differ by"
-    " more, and faster is that: no profiler makes a step shorter."
+    " more, and where a profiled step reads faster that is why: no profiler makes a step shorter."
 )
 
 
